@@ -13,16 +13,16 @@ from pathlib import Path
 import anyio
 from bench.book import Book
 
-from hotdesk.brain.brain import Brain
-from hotdesk.brain.models.seam import Reply, Request, Usage
-from hotdesk.brain.seam import Task
+from hotdesk.brain.brain import ModelBrain
+from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import CLOSED, Scope, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.drive.table import FILE, connect, reading, set_up
 from hotdesk.event import Acted, Decided, Event, Note
-from hotdesk.hands.toolbox import Free, Toolbox, Wheel
+from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool, Vision
@@ -100,7 +100,7 @@ class Machine:
         """Say whether anything of a desk is left."""
         return self.host.has(desk)
 
-    def wheel(self, desk: Desk) -> Wheel:
+    def wheel(self, desk: Desk) -> WheelState:
         """Give the wheel of a desk."""
         return self.host.wheel(desk)
 
@@ -146,11 +146,11 @@ class Actor:
     name: str = "bench"
     native_screen: bool = False
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give a plan of one step."""
         return Plan((Step("look", "Look so often."),))
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Want the next look."""
         if self.asked:
             self.gaps.append(time.perf_counter() - self.left)
@@ -160,7 +160,7 @@ class Actor:
         if self.asked > self.acts:
             call = Call("last", "finish", {"summary": "looked"})
         self.left = time.perf_counter()
-        usage = Usage(1200, 80, 9000, 0, 40_960, 0.01)
+        usage = TokenUsage(1200, 80, 9000, 0, 40_960, 0.01)
         return Reply("I look at the next place.", "", (call,), "calls", usage, self.name)
 
     async def close(self) -> None:
@@ -171,7 +171,7 @@ async def carry_out(machine: Machine, actor: Actor, scope: Scope = CLOSED, heard
     """Carry out a job of one step; give its id."""
     job = Brief("Look around.", (), machine.config.lib, "0" * 64, scope=scope, seconds=3600)
     order = JobContext(machine, job, heard=heard)
-    receipt = await work(order, Brain(job, [actor], [actor]))
+    receipt = await work(order, ModelBrain(job, [actor], [actor]))
     if receipt.outcome != "done":
         raise RuntimeError(f"the job ended as {receipt.outcome}: {receipt.why}")
     return order.id

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TypeVar
 
-from hotdesk.brain.models.script_hands import Wanted
+from hotdesk.brain.models.script_hands import ToolCall
 from hotdesk.brain.models.scripted import Failed, Hands, step
 from hotdesk.desk.seam import Done
 from hotdesk.tool import Observation
@@ -114,7 +114,7 @@ async def use(hands: Hands, tool: str, **arguments: object) -> Observation:
     return seen
 
 
-async def surely(wanted: Wanted[T]) -> T:
+async def surely(wanted: ToolCall[T]) -> T:
     """Do what harms nobody when it is done twice; once more when nobody knows what came of it."""
     try:
         return await wanted

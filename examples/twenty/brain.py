@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hotdesk.brain.models.script_hands import Wanted
+from hotdesk.brain.models.script_hands import ToolCall
 from hotdesk.brain.models.scripted import Failed, Hands, step
 from hotdesk.desk.seam import Done
 
@@ -102,7 +102,7 @@ async def fetched(hands: Hands, url: str) -> Any:
     return json.loads(done.stdout)
 
 
-async def surely(wanted: Wanted[T]) -> T:
+async def surely(wanted: ToolCall[T]) -> T:
     """Do what harms nobody when it is done twice; once more when nobody knows what came of it."""
     try:
         return await wanted

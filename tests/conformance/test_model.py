@@ -16,12 +16,12 @@ from tests.providers import openai as o
 from tests.providers.behind import Asked, behind
 from tests.providers.server import Body, Provider, Trouble
 
-from hotdesk.brain.models.anthropic import Anthropic
+from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.client import Patience
-from hotdesk.brain.models.openai import OpenAI
-from hotdesk.brain.models.prices import Price, Prices
-from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told
+from hotdesk.brain.models.openai import OpenAIModel
+from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Parameter, Tool
 
@@ -58,7 +58,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind(
-            "anthropic", a.anthropic_server, Anthropic, a.text, a.thinking, a.tool,
+            "anthropic", a.anthropic_server, AnthropicModel, a.text, a.thinking, a.tool,
             broken=a.tool("read") | {"raw": '{"path": '},
             cut=a.tool("read") | {"raw": '{"path": "a', "stop": "max_tokens"},
             refused=a.text("No.") | {"stop": "refusal"},
@@ -67,7 +67,7 @@ KINDS = {
             garbage={"type": "content_block_delta", "index": 99, "delta": {"type": "text_delta", "text": "x"}},
         ),
         Kind(
-            "openai", o.openai_server, OpenAI, o.text, o.thinking, o.tool,
+            "openai", o.openai_server, OpenAIModel, o.text, o.thinking, o.tool,
             broken=o.tool("read") | {"arguments": '{"path": '},
             cut=o.tool("read") | {"arguments": '{"path": "a', "status": "incomplete"},
             refused=o.refusal("No."),
@@ -99,7 +99,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 class Pair:
     """A driver and its server."""
 
-    model: Model
+    model: LanguageModel
     server: Provider
 
 
@@ -117,9 +117,9 @@ async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIt
         assert server.refusals == []
 
 
-def request(*history: Any, **more: Any) -> Request:
+def request(*history: Any, **more: Any) -> ModelRequest:
     """Ask about files."""
-    return Request("You work at a desk.", [Told("Read both files."), *history], [READ], **more)
+    return ModelRequest("You work at a desk.", [OurMessage("Read both files."), *history], [READ], **more)
 
 
 def results(reply: Reply, *seen: Observation) -> Results:
@@ -194,7 +194,7 @@ async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: K
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
         first = await pair.model.ask(request())
         await pair.model.ask(request(first))
-        assert (await pair.model.ask(request(first, Told("More."), empty, Told("And more.")))).text == "C."
+        assert (await pair.model.ask(request(first, OurMessage("More."), empty, OurMessage("And more.")))).text == "C."
 
 
 async def test_another_providers_turns_are_told_in_plain_words(kind: Kind) -> None:
@@ -205,7 +205,7 @@ async def test_another_providers_turns_are_told_in_plain_words(kind: Kind) -> No
         other, Observation("one"), Observation("wrong", ok=False), Observation("clicked", image=PNG, media="image/png")
     )
     async with asked(kind, [kind.text("I go on.")]) as pair:
-        assert (await pair.model.ask(request(other, seen, Told("Go on.")))).text == "I go on."
+        assert (await pair.model.ask(request(other, seen, OurMessage("Go on.")))).text == "I go on."
         told = str(pair.server.requests[0])
         for part in ("I look.", "one", "wrong", "left_click", "clicked", "iVBORw0KGgpub3QgZGVjb2RlZ", "Go on."):
             assert part in told
@@ -234,14 +234,14 @@ async def test_a_call_that_its_length_cut_off_is_no_call(kind: Kind) -> None:
     async with asked(kind, [kind.thinking("Hm."), kind.text("I read."), kind.cut], [kind.text("Short.")]) as pair:
         reply = await pair.model.ask(request())
         assert (reply.text, reply.calls, reply.stop) == ("I read.", (), "length")
-        assert (await pair.model.ask(request(reply, Told("Shorter.")))).text == "Short."
+        assert (await pair.model.ask(request(reply, OurMessage("Shorter.")))).text == "Short."
 
 
 async def test_a_thought_that_its_length_cut_off_does_not_go_back(kind: Kind) -> None:
     async with asked(kind, [kind.thinking("Hm."), kind.cut], [kind.text("Short.")]) as pair:
         reply = await pair.model.ask(request())
         assert (reply.calls, reply.stop) == ((), "length")
-        assert (await pair.model.ask(request(reply, Told("Shorter.")))).text == "Short."
+        assert (await pair.model.ask(request(reply, OurMessage("Shorter.")))).text == "Short."
 
 
 async def test_a_refusal_is_told(kind: Kind) -> None:
@@ -256,7 +256,7 @@ async def test_usage_is_counted_and_priced(kind: Kind) -> None:
         assert (reply.usage.input, reply.usage.output, reply.usage.cached) == (10, 7, 100)
         assert reply.usage.up == pair.server.bytes[0]
         assert reply.usage.dollars is None
-        table = {pair.model.name: Price(input=1_000_000, output=2_000_000, cached=0.0, stored=0.0)}
+        table = {pair.model.name: ModelPrice(input=1_000_000, output=2_000_000, cached=0.0, stored=0.0)}
         told = {"base_url": pair.server.base_url, "key": KEY}
         priced = kind.make("m-1", prices=Prices(table), **told)
         if kind.name == "chat":
@@ -365,7 +365,7 @@ async def test_asks_at_the_same_time_count_their_own_bytes(kind: Kind) -> None:
         ups: list[int] = []
 
         async def one(more: str) -> None:
-            ups.append((await pair.model.ask(request(Told(more)))).usage.up)
+            ups.append((await pair.model.ask(request(OurMessage(more)))).usage.up)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one, "short")

@@ -15,7 +15,7 @@ from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, FileError
 from hotdesk.hands.browser.browser import Browser
-from hotdesk.hands.browser.results import Seen
+from hotdesk.hands.browser.results import BrowserResult
 from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
 from hotdesk.tool import Observation
@@ -71,7 +71,7 @@ class Place:
     browser: Browser
     up: Upstream
 
-    async def at(self, page: str) -> Seen:
+    async def at(self, page: str) -> BrowserResult:
         """Go to a page of the desk's own site."""
         return await self.browser.goto(f"{SITE}/{page}")
 

@@ -18,7 +18,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.screen import computer
 from hotdesk.hands.screen.keyboard import Keyboard
 from hotdesk.hands.screen.reader_client import DISPLAY
-from hotdesk.hands.screen.screen import Picture, Screen
+from hotdesk.hands.screen.screen import Screen, Screenshot
 from hotdesk.host import Host
 from tests.conftest import settings_in
 
@@ -81,7 +81,7 @@ class Place:
                     return told
 
 
-def opened(picture: Picture) -> Image.Image:
+def opened(picture: Screenshot) -> Image.Image:
     return Image.open(BytesIO(picture.data)).convert("RGB")
 
 

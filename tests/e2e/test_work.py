@@ -21,7 +21,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import read_job
@@ -127,7 +127,7 @@ async def carry_out(office: Office, job: Brief, *acts: Any) -> Any:
     """Carry a job out in this process, with a brain of functions."""
     model = ScriptedModel.of(*acts)
     async with Host(office.config, control=False) as host:
-        return await work(JobContext(host, job, exact=True), Brain(job, [model], [model]))
+        return await work(JobContext(host, job, exact=True), ModelBrain(job, [model], [model]))
 
 
 def files(folder: Path) -> Iterator[tuple[Path, bytes]]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Item, Reply, Request, Results
-from hotdesk.brain.seam import Task
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.plan import Plan, to_json
 from hotdesk.tool import Call, Observation
 from tests.providers.behind import Asked
@@ -28,7 +28,7 @@ BEFORE = re.compile(r"^# Before[^\n]*\n> Attempt (\d+) failed", re.MULTILINE)
 ENDED = re.compile(r"\n?\[exit code (-?\d+)[^\n]*\]\Z")
 ERRORS = "standard error:\n"
 FAILED = "(this failed)"
-TASK = Task("", (), (), (), (), (), "")
+TASK = PlanningTask("", (), (), (), (), (), "")
 Seen: TypeAlias = tuple[str, dict[str, object], Observation]
 """A tool, what it was used with, and what came of it."""
 
@@ -70,14 +70,14 @@ class Acting:
         scene = model.scenes[step].act
         failed = BEFORE.findall(asked.told[0])
         attempt, history = int(failed[-1]) + 1 if failed else 1, list[Item]()
-        reply = model.player.ask(Request("", (), step=step, attempt=attempt), scene)
+        reply = model.player.ask(ModelRequest("", (), step=step, attempt=attempt), scene)
         for turn in turns(asked.body):
             wanted = [translated(call) for call in reply.calls]
             used = [(tool, given) for tool, given, _ in turn]
             assert used == [(call.tool, call.arguments) for call in wanted], f"{used} was not wanted, but {wanted}"
             seen = [told_back(call, each) for call, (_, _, each) in zip(reply.calls, turn, strict=True)]
             history += [reply, Results(tuple(zip(reply.calls, seen, strict=True)))]
-            reply = model.player.ask(Request("", tuple(history), step=step, attempt=attempt), scene)
+            reply = model.player.ask(ModelRequest("", tuple(history), step=step, attempt=attempt), scene)
         model.player.close()
         calls = tuple(translated(call) for call in reply.calls)
         return Reply(reply.text, f"In {step} I use {', '.join(call.tool for call in calls)} next.", calls)

@@ -12,7 +12,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brief.brief import Brief, Deliverable, RequiredCheck
 from hotdesk.drive.journal import Journal
@@ -147,4 +147,4 @@ async def made(machine: LocalMachine, job: Brief, data: bytes, order: JobContext
     """Have a job make a file of these bytes, at its first try and at every other."""
     script = SCRIPT.format(path=NAME, data=base64.b64encode(data).decode()).encode()
     model = ScriptedModel(script, job.folder / "brain.py")
-    return await work(order or JobContext(machine, job, exact=True), Brain(job, [model], [model]))
+    return await work(order or JobContext(machine, job, exact=True), ModelBrain(job, [model], [model]))

@@ -152,9 +152,9 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(
                 RELAY,
-                "                case Desk.CUT_TEXT:\n"
+                "                case ServerMessage.CUT_TEXT:\n"
                 '                    self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))\n',
-                "                case Desk.CUT_TEXT:\n"
+                "                case ServerMessage.CUT_TEXT:\n"
                 "                    told = yield 7\n"
                 "                    self.out += bytes([3]) + told\n"
                 '                    self.passing = int.from_bytes(told[3:], "big")\n',
@@ -231,7 +231,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(
                 "hotdesk/hands/screen/reader_client.py",
-                "        except (OSError, Garbled) as e:  # also a reset",
+                "        except (OSError, ReaderProtocolError) as e:  # also a reset",
                 "        except KeyError as e:  #",
             ),
         ),

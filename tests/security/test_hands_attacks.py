@@ -21,8 +21,8 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages
-from hotdesk.hands.page.login import Entry, Session
-from hotdesk.hands.page.server import File, Web
+from hotdesk.hands.page.login import PageLogin, PageSession
+from hotdesk.hands.page.server import PageFile, Web
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -383,15 +383,15 @@ Get = Callable[..., Awaitable[bytes]]
 
 
 @pytest.fixture
-async def page() -> AsyncIterator[tuple[Get, Entry, Session, str]]:
+async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
     """Serve a page to one who entered; give a way to send requests, and what those who entered know."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         port = listener.getsockname()[1]
-        entry = Entry(time.monotonic)
+        entry = PageLogin(time.monotonic)
         session = entry.enter(entry.invite())
         assert session is not None
-        web = Web("d", Shown(), entry, {"": File("text/html", b"page")}, port, control=True)
+        web = Web("d", Shown(), entry, {"": PageFile("text/html", b"page")}, port, control=True)
 
         async def get(target: str, method: str = "GET", **headers: str) -> bytes:
             told = {"Host": f"127.0.0.1:{port}", "Cookie": f"desk={session.key}", **headers}
@@ -425,20 +425,20 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)
-async def test_a_page_is_nobodys_who_comes(page: tuple[Get, Entry, Session, str], stranger: str) -> None:
+async def test_a_page_is_nobodys_who_comes(page: tuple[Get, PageLogin, PageSession, str], stranger: str) -> None:
     get, _, session, origin = page
     assert b" 200 " in await get(f"/{session.place}/state", Origin=origin)
     assert b" 403 " in await get(f"/{session.place}/state", **{"Origin": origin, **STRANGERS[stranger]})
 
 
-async def test_a_handle_begins_one_stream(page: tuple[Get, Entry, Session, str]) -> None:
+async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     upgrade = {**UPGRADE, "Sec_WebSocket_Protocol": f"binary, desk.{entry.issue(session)}", "Origin": origin}
     assert b" 101 " in await get(f"/{session.place}/screen", **upgrade)
     assert b" 403 " in await get(f"/{session.place}/screen", **upgrade)
 
 
-async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, Entry, Session, str]) -> None:
+async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     for _ in range(10):
         handle = entry.issue(session)
@@ -446,7 +446,7 @@ async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, Entry, Se
     assert b" 200 " in await get(f"/{session.place}/state")
 
 
-async def test_no_request_ends_a_page(page: tuple[Get, Entry, Session, str]) -> None:
+async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, _, session, origin = page
     for method, target in (("GET", "x"), ("OPTIONS", "*"), ("CONNECT", "a:1")):
         await get(target, method, Origin=origin)

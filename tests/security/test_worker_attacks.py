@@ -18,10 +18,10 @@ from hotdesk.brain.amendments import Amendment, amend, policy
 from hotdesk.brain.models import names
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brain.models.seam import Reply, Request, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
 from hotdesk.brain.permits import allowed_tools, compile_scope
 from hotdesk.brain.prompts import first_words
-from hotdesk.brain.seam import Situation, Task
+from hotdesk.brain.seam import PlanningTask, Situation
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, JobBudget, Models
 from hotdesk.brief.ceiling import admitted
@@ -239,9 +239,9 @@ class Planner:
     name, window, native_screen = "planner", 100_000, False
 
     def __init__(self, plan: str, finding: str = "") -> None:
-        self.plan, self.finding, self.asked = plan, finding, list[Request]()
+        self.plan, self.finding, self.asked = plan, finding, list[ModelRequest]()
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the plan, or what is said against it."""
         self.asked.append(request)
         names = [tool.name for tool in request.tools]
@@ -290,7 +290,7 @@ async def test_a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sent
     assert len(asked) == 2
     assert receipt.outcome == "failed"
     for request in asked:
-        told = request.system + "".join(item.text for item in request.history if isinstance(item, Told))
+        told = request.system + "".join(item.text for item in request.history if isinstance(item, OurMessage))
         assert holds(told.encode(), MARK, THIEF) == []
         assert not steers(told)
         assert "IGNORE ALL" not in told
@@ -357,7 +357,7 @@ async def test_why_a_worker_failed_is_in_its_papers_and_not_in_the_journal(
     ] * 2
 
 
-TASK = Task("goal", (), (), (), (), (), "")
+TASK = PlanningTask("goal", (), (), (), (), (), "")
 
 
 def test_words_of_earlier_steps_and_attempts_are_quoted_line_by_line() -> None:
@@ -445,7 +445,7 @@ async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkey
         monkeypatch.setenv("HOTDESK_CHAT_KEY", "key-of-another-server")
         monkeypatch.setenv("HOTDESK_CHAT_URL", address.format(**forms))
         model = names.find(f"chat:x@{server.base_url}", patience=Patience(retries=0, tries=1, longest=10))
-        await model.ask(Request("", [Told("Hello.")]))
+        await model.ask(ModelRequest("", [OurMessage("Hello.")]))
         await model.close()
         assert len(server.headers) == 1
         assert "key-of-another-server" not in str(server.headers)

@@ -16,9 +16,9 @@ from examples.twenty import pdfs
 from examples.twenty.supplier import HOST, Supplier, serving
 
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Model
+from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import read_job
 from hotdesk.config import Config
@@ -75,7 +75,7 @@ class Room:
         """Have an adversary carry out the example behind its script's plan."""
         return await self.carry_out(job or self.job(), find_adversary(adversary, self.script()))
 
-    async def carry_out(self, job: Brief, model: Model, *, yes: bool = False, **order: Any) -> Receipt:
+    async def carry_out(self, job: Brief, model: LanguageModel, *, yes: bool = False, **order: Any) -> Receipt:
         """Carry out a job in this process; somebody refuses what the door asks, and may say `yes` to the job."""
         async with Host(self.config, control=False) as host, anyio.create_task_group() as tasks:
 
@@ -102,9 +102,9 @@ class Room:
         return b"\n".join([*self.supplier.heard, *map(whole, self.thief.seen)])
 
 
-async def carried(machine: Machine, job: Brief, model: Model, **order: Any) -> Receipt:
+async def carried(machine: Machine, job: Brief, model: LanguageModel, **order: Any) -> Receipt:
     """Carry out a job on a machine."""
-    return await work(JobContext(machine, job, exact=True, **order), Brain(job, [model], [model]))
+    return await work(JobContext(machine, job, exact=True, **order), ModelBrain(job, [model], [model]))
 
 
 def whole(seen: Seen) -> bytes:

@@ -8,10 +8,10 @@ from typing import Protocol, runtime_checkable
 
 from hotdesk.brain.fixed_step import run_fixed
 from hotdesk.brain.loop import Loop
-from hotdesk.brain.models.seam import Model, Reply, Request
+from hotdesk.brain.models.seam import LanguageModel, ModelRequest, Reply
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
-from hotdesk.brain.seam import Ended, Log, Situation, Task
+from hotdesk.brain.seam import Log, PlanningTask, Situation, StepOutcome
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import ModelError
 from hotdesk.plan import Plan
@@ -22,18 +22,18 @@ from hotdesk.tool import Stage
 class Planner(Protocol):
     """A model that has its plan already: a script, an adversary."""
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give the plan."""
         ...
 
 
 @dataclass(slots=True)
-class Brain:
+class ModelBrain:
     """Plans with one list of models and acts with another, each tried in order."""
 
     job: Brief
-    planners: Sequence[Model]
-    workers: Sequence[Model]
+    planners: Sequence[LanguageModel]
+    workers: Sequence[LanguageModel]
     notes: Notes = field(default_factory=Notes)
 
     @property
@@ -46,7 +46,7 @@ class Brain:
         """Have this to remember from now on."""
         self.notes = notes
 
-    async def plan(self, task: Task, log: Log) -> Plan:
+    async def plan(self, task: PlanningTask, log: Log) -> Plan:
         """Think before acting; a model that has its plan already gives it."""
         first = self.planners[0]
         if isinstance(first, Planner):
@@ -56,7 +56,7 @@ class Brain:
         window = min(model.window for model in self.planners)
         return await make_plan(asking(self.planners), task, self.job, log, window=window)
 
-    async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:
+    async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
         """Take one step; one that failed before is taken by whoever plans."""
         if situation.step.kind == "program":
             return await run_fixed(situation, stage, log)
@@ -69,7 +69,7 @@ class Brain:
             self.notes.summed(situation.step.name, ended.summary)
         return ended
 
-    def takers(self, attempt: int) -> list[Model]:
+    def takers(self, attempt: int) -> list[LanguageModel]:
         """List who takes a step at an attempt, in the order they are asked."""
         order = (*self.workers, *self.planners) if attempt == 1 else (*self.planners, *self.workers)
         return list({id(model): model for model in order}.values())
@@ -80,12 +80,12 @@ class Brain:
             await model.close()
 
 
-def asking(models: Sequence[Model]) -> Callable[[Request], Awaitable[Reply]]:
+def asking(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
     """Give what asks the first model that answers; one that failed is not asked again in this step."""
     left = list(models)
     failures: dict[str, str] = {}
 
-    async def ask(request: Request) -> Reply:
+    async def ask(request: ModelRequest) -> Reply:
         while True:
             try:
                 return await left[0].ask(request)

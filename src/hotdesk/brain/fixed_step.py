@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import time
 
-from hotdesk.brain.models.seam import Reply, Request, Usage
-from hotdesk.brain.seam import Ended, Log, Situation
+from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
+from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.tool import Call, Stage
 
 PLANNED = "the plan"
-FREE = Usage(dollars=0.0)
+FREE = TokenUsage(dollars=0.0)
 
 
-async def run_fixed(situation: Situation, stage: Stage, log: Log) -> Ended:
+async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome:
     """Run the plan's own program; all that is told on is whether it ended well."""
     step, began = situation.step, time.monotonic()
     call = Call("program", "run", {"command": step.program})
-    (act,) = log.thought(step.name, Request("", ()), Reply(calls=(call,), stop="calls", usage=FREE, model=PLANNED), 0)
+    (act,) = log.thought(
+        step.name, ModelRequest("", ()), Reply(calls=(call,), stop="calls", usage=FREE, model=PLANNED), 0
+    )
     seen = await stage.use(call)
     log.observed(step.name, act, call, seen, int((time.monotonic() - began) * 1000))
     if not seen.ok:
-        return Ended(False, "its program failed", "its program failed")
+        return StepOutcome(False, "its program failed", "its program failed")
     lacking = await stage.lacking()
-    return Ended(not lacking, lacking or "its program ended well", "it did not leave what it promised")
+    return StepOutcome(not lacking, lacking or "its program ended well", "it did not leave what it promised")

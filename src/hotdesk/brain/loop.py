@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import anyio
 
 from hotdesk.brain.memory import WorkingSet
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
 from hotdesk.brain.prompts import first_words, instructions
-from hotdesk.brain.repetition import Watcher
-from hotdesk.brain.seam import Ended, Log, Situation
-from hotdesk.brain.window import Room, share_out
+from hotdesk.brain.repetition import RepetitionWatcher
+from hotdesk.brain.seam import Log, Situation, StepOutcome
+from hotdesk.brain.window import WindowShares, share_out
 from hotdesk.errors import alone
 from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
 
@@ -43,20 +43,20 @@ class Loop:
     situation: Situation
     stage: Stage
     log: Log
-    ask: Callable[[Request], Awaitable[Reply]]
+    ask: Callable[[ModelRequest], Awaitable[Reply]]
     window: int
     """Tokens of the smallest window of those who are asked."""
     notes: Notes
     job: str = ""
     native: bool = False
     """Whether those who are asked have a computer tool of their own."""
-    watcher: Watcher = field(default_factory=Watcher)
+    watcher: RepetitionWatcher = field(default_factory=RepetitionWatcher)
     offered: list[Tool] = field(default_factory=list)
-    room: Room | None = None
+    room: WindowShares | None = None
 
-    async def take(self) -> Ended:
+    async def take(self) -> StepOutcome:
         """Go round until the step is finished, given up, or turns in circles."""
-        begun = (Told(first_words(self.situation)), *self.situation.history)
+        begun = (OurMessage(first_words(self.situation)), *self.situation.history)
         memory = WorkingSet(self.shared().conversation, begun)
         while True:
             self.log.check()
@@ -65,8 +65,8 @@ class Loop:
             memory.add(reply)
             if not reply.calls:
                 if self.watcher.said_nothing() == "stop":
-                    return Ended(False, "it said things and did nothing", "it said things and did nothing")
-                memory.add(Told(CUT if reply.stop == "length" else NUDGE))
+                    return StepOutcome(False, "it said things and did nothing", "it said things and did nothing")
+                memory.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
                 continue
             seen, ended = await self.act(reply.calls, acts)
             memory.add(Results(tuple(zip(reply.calls, seen, strict=True))))
@@ -76,7 +76,7 @@ class Loop:
     async def think(self, history: Sequence[Item]) -> tuple[Reply, list[int]]:
         """Have the model say what comes next; what it wants is on disk before it is done."""
         began, room = time.monotonic(), self.shared()
-        request = Request(
+        request = ModelRequest(
             system=instructions(self.situation),
             history=history,
             tools=room.tools,
@@ -91,7 +91,7 @@ class Loop:
         spent = int((time.monotonic() - began) * 1000)
         return reply, self.log.thought(self.situation.step.name, request, reply, spent)
 
-    def shared(self) -> Room:
+    def shared(self) -> WindowShares:
         """Share the window out, anew when an amendment has changed what may be used."""
         tools = self.tools()
         if self.room is None or tools != self.offered:
@@ -106,10 +106,10 @@ class Loop:
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
         return [*theirs, *OWN, *choices]
 
-    async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], Ended | None]:
+    async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], StepOutcome | None]:
         """Use what is wanted: at once where no use sees another, else in order."""
         seen: list[Observation] = [Observation()] * len(calls)
-        ended: list[Ended] = []
+        ended: list[StepOutcome] = []
 
         async def one(place: int) -> None:
             began = time.monotonic()
@@ -118,7 +118,7 @@ class Loop:
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
-                end = Ended(False, f"it went in circles: {self.watcher.why}", "it went in circles")
+                end = StepOutcome(False, f"it went in circles: {self.watcher.why}", "it went in circles")
             spent = int((time.monotonic() - began) * 1000)
             paper = self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
             self.notes.observed(self.situation.step.name, acts[place], calls[place].tool, observation.text, paper)
@@ -147,7 +147,7 @@ class Loop:
         parallel = {tool.name for tool in (*self.stage.tools, *OWN) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
-    async def use(self, call: Call) -> tuple[Observation, Ended | None]:
+    async def use(self, call: Call) -> tuple[Observation, StepOutcome | None]:
         """Use one tool; say also whether the step ends with it."""
         own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
@@ -155,7 +155,7 @@ class Loop:
             if not seen.ok and call.tool not in OFFERED_ELSEWHERE and not self.offers(call.tool):
                 seen = replace(seen, text=f"{seen.text} {ALWAYS}")
             chosen = call.tool == "choose" and seen.ok
-            return seen, Ended(True, f"it chose: {seen.text[:200]}") if chosen else None
+            return seen, StepOutcome(True, f"it chose: {seen.text[:200]}") if chosen else None
         try:
             given = own.check(call.arguments)
         except Wrong as e:
@@ -164,7 +164,7 @@ class Loop:
             case "finish":
                 return await self.finish(str(given["summary"]))
             case "give_up":
-                return Observation("Given up."), Ended(False, str(given["why"]), "it gave up")
+                return Observation("Given up."), StepOutcome(False, str(given["why"]), "it gave up")
             case "remember":
                 self.notes.remember(self.situation.step.name, str(given["text"]))
                 return Observation("Noted."), None
@@ -176,8 +176,8 @@ class Loop:
         """Say whether a tool is among those this step has."""
         return any(tool.name == name for tool in self.stage.tools)
 
-    async def finish(self, summary: str) -> tuple[Observation, Ended | None]:
+    async def finish(self, summary: str) -> tuple[Observation, StepOutcome | None]:
         """End the step, if what it promised is so."""
         if lacking := await self.stage.lacking():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
-        return Observation("Finished."), Ended(True, summary)
+        return Observation("Finished."), StepOutcome(True, summary)

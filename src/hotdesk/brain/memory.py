@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import ASK_PERSON
 from hotdesk.errors import printable
 from hotdesk.tool import Call, Observation
@@ -58,7 +58,7 @@ def fit(history: Sequence[Item], window_tokens: int) -> tuple[Item, ...]:
 def tokens(item: Item) -> int:
     """Estimate what an item costs, rather too much."""
     match item:
-        case Told(text):
+        case OurMessage(text):
             return ITEM_TOKENS + text_tokens(text)
         case Results(seen):
             return ITEM_TOKENS + sum(seen_tokens(call, each) for call, each in seen)
@@ -84,7 +84,7 @@ def seen_tokens(call: Call, seen: Observation) -> int:
     return ITEM_TOKENS + text_tokens(call.id) + text_tokens(seen.text) + text_tokens(seen.note) + picture
 
 
-class Turn:
+class MemoryTurn:
     """A reply, and what followed until the next."""
 
     def __init__(self, reply: Reply) -> None:
@@ -134,7 +134,7 @@ class Turn:
     def line(self) -> str:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
         used = [in_brief(call, each) for _, results in self.seen() for call, each in results.seen]
-        said = [each.text for each in self.items if isinstance(each, Told | Reply) and each.text]
+        said = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
         return one_line("; ".join(used) or f"said: {' '.join(said)}", LINE)
 
 
@@ -143,13 +143,13 @@ class WorkingSet:
 
     def __init__(self, window_tokens: int, history: Sequence[Item] = ()) -> None:
         self.window = window_tokens
-        self.head: list[Told] = []
+        self.head: list[OurMessage] = []
         """What was said before the first reply."""
         self.lines: list[str] = []
         """What dropped turns became."""
         self.unlisted = 0
         """Turns dropped so long ago that they have no line."""
-        self.turns: list[Turn] = []
+        self.turns: list[MemoryTurn] = []
         for item in history:
             self.add(item)
 
@@ -157,13 +157,13 @@ class WorkingSet:
         """Take the next item, and cut when it is time."""
         match item:
             case Reply():
-                self.turns.append(Turn(item))
+                self.turns.append(MemoryTurn(item))
                 return
             case _ if self.turns:
                 self.turns[-1].add(item)
-            case Told(text) if self.head and text.startswith(BEGINNING):
+            case OurMessage(text) if self.head and text.startswith(BEGINNING):
                 self.take_digest(text)
-            case Told():
+            case OurMessage():
                 self.head.append(item)
             case Results():
                 raise ValueError("results before any reply")
@@ -182,12 +182,12 @@ class WorkingSet:
             self.unlisted = int(found[1])
             del self.lines[0]
 
-    def digest(self) -> list[Told]:
+    def digest(self) -> list[OurMessage]:
         """Give what dropped turns became, if there are any."""
         if not self.lines and not self.unlisted:
             return []
         before = [f"- {self.unlisted} turns before these"] if self.unlisted else []
-        return [Told("\n".join([BEGINNING, *before, *self.lines]))]
+        return [OurMessage("\n".join([BEGINNING, *before, *self.lines]))]
 
     def items(self) -> Iterator[Item]:
         """Give all that is left, in order."""
@@ -241,7 +241,7 @@ class WorkingSet:
             del self.lines[0]
             self.unlisted += 1
 
-    def cut_last(self, turn: Turn) -> None:
+    def cut_last(self, turn: MemoryTurn) -> None:
         """Clip what a newest turn showed, ever shorter, when it fills the window by itself."""
         longest = self.window
         while not self.fits(HIGH) and longest > SMALL:

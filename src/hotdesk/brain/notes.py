@@ -40,7 +40,7 @@ UNREAD = "recall"
 
 
 @dataclass(slots=True)
-class Entry:
+class NoteEntry:
     """One text, and where it comes from."""
 
     kind: Kind
@@ -68,13 +68,13 @@ class Notes:
     """What one job has to remember."""
 
     def __init__(
-        self, entries: Iterable[Entry] = (), read: Callable[[str], str] = unreadable, most: int = MEMORY
+        self, entries: Iterable[NoteEntry] = (), read: Callable[[str], str] = unreadable, most: int = MEMORY
     ) -> None:
         self.read = read
         """Gives what a paper says, as it was observed."""
         self.most = most
-        self.entries: list[Entry] = []
-        self.held: deque[Entry] = deque()
+        self.entries: list[NoteEntry] = []
+        self.held: deque[NoteEntry] = deque()
         """Observations whose text is in memory, oldest first."""
         self.size = 0
         for entry in entries:
@@ -82,17 +82,17 @@ class Notes:
 
     def remember(self, step: str, text: str) -> None:
         """Note what a worker wants to know later."""
-        self.add(Entry("note", step, text=text))
+        self.add(NoteEntry("note", step, text=text))
 
     def summed(self, step: str, text: str) -> None:
         """Note what a finished step left to know."""
-        self.add(Entry("summary", step, text=text))
+        self.add(NoteEntry("summary", step, text=text))
 
     def observed(self, step: str, act: int, tool: str, text: str, paper: str = "") -> None:
         """Note what came of an act."""
-        self.add(Entry("observation", step, act, tool, text, paper))
+        self.add(NoteEntry("observation", step, act, tool, text, paper))
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: NoteEntry) -> None:
         """Take an entry; texts that are held beyond the limit are let go of, the oldest observations first."""
         if entry.tool == UNREAD:
             return
@@ -104,14 +104,14 @@ class Notes:
         while self.size > self.most and self.held:
             self.let_go(self.held.popleft())
 
-    def let_go(self, entry: Entry) -> None:
+    def let_go(self, entry: NoteEntry) -> None:
         """Hold a text no longer; without a paper to read it from, its beginning stays."""
         assert entry.text is not None
         self.size -= sys.getsizeof(entry.text)
         entry.text = None if entry.paper else entry.text[:PASSAGE]
         self.size += sys.getsizeof(entry.text) if entry.text else 0
 
-    def text(self, entry: Entry) -> str:
+    def text(self, entry: NoteEntry) -> str:
         """Give an entry's text; nothing when its paper cannot be read."""
         if entry.text is not None:
             return entry.text
@@ -122,7 +122,7 @@ class Notes:
 
     def recall(self, query: str, limit: int = 8) -> str:
         """Give the lines that say most of what is asked for, and where each comes from."""
-        wanted = Wanted.of(query)
+        wanted = NoteQuery.of(query)
         found = (hit for number, entry in enumerate(self.entries) for hit in self.search(wanted, number, entry))
         best = heapq.nlargest(limit, found)
         lines = [HEADING]
@@ -132,7 +132,7 @@ class Notes:
                 lines.append(line)
         return "\n".join(lines) if best else NOTHING
 
-    def search(self, wanted: Wanted, number: int, entry: Entry) -> list[tuple[float, int, str]]:
+    def search(self, wanted: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
         """Give an entry's best passages: score, entry, words. Of two alike the newer is better."""
         own = 1.0 if entry.kind == "observation" else OWN_WORD
         likely = heapq.nlargest(LIKELY, wanted.glance(self.text(entry)))
@@ -140,14 +140,14 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NoteQuery:
     """What is looked for."""
 
     phrase: str
     words: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: str) -> Wanted:
+    def of(cls, query: str) -> NoteQuery:
         """Read a query; words that stand everywhere count only when there are no others."""
         words = tuple(dict.fromkeys(split(query)))
         telling = tuple(word for word in words if word not in COMMON)

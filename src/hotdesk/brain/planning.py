@@ -13,16 +13,16 @@ from typing import TypeAlias
 
 from hotdesk.brain.audit import audit
 from hotdesk.brain.memory import fit
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.prompts import words
-from hotdesk.brain.seam import Log, Task, Unplanned
+from hotdesk.brain.seam import Log, PlanningTask, Unplanned
 from hotdesk.brain.window import share_out
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
 from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of
 
-Ask: TypeAlias = Callable[[Request], Awaitable[Reply]]
+Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
 ROUNDS = 3
 MOST_FINDINGS = 10
 LONGEST_FINDING = 500
@@ -51,13 +51,15 @@ FINDINGS = Tool(
 )
 
 
-async def make_plan(ask: Ask, task: Task, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW) -> Plan:
+async def make_plan(
+    ask: Ask, task: PlanningTask, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW
+) -> Plan:
     """Have a plan made that code has nothing against; `Unplanned` lists what is left when there are no more rounds.
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
     cache = job.digest[:16]
-    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [Told(describe(task))], cache, window)
+    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [OurMessage(describe(task))], cache, window)
     left: Sequence[str] = ()
     for number in range(1, rounds + 1):
         plan, left = await thinking.next_plan()
@@ -76,10 +78,12 @@ async def make_plan(ask: Ask, task: Task, job: Brief, log: Log, rounds: int = RO
     )
 
 
-async def criticise(ask: Ask, task: Task, plan: Plan, log: Log, cache: str, window: int = WINDOW) -> tuple[str, ...]:
+async def criticise(
+    ask: Ask, task: PlanningTask, plan: Plan, log: Log, cache: str, window: int = WINDOW
+) -> tuple[str, ...]:
     """Have a model say what is wrong with a plan it does not know to be its own."""
     told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
-    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [Told(told)], cache, window)
+    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [OurMessage(told)], cache, window)
     reply = await thinking.ask_once()
     found: list[str] = []
     for call in reply.calls:
@@ -122,7 +126,7 @@ class Thinking:
         self.log.check()
         room = share_out(self.window, self.system, self.tools)
         told = fit(self.history, room.conversation)
-        request = Request(self.system, told, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
+        request = ModelRequest(self.system, told, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
         began = time.monotonic()
         reply = await self.ask(request)
         self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
@@ -135,7 +139,7 @@ class Thinking:
         listed = "\n".join(f"- {each}" for each in findings)
         text = f"This plan cannot be taken yet:\n{listed}\nGive the whole plan again, corrected, with the tool `plan`."
         seen = Observation(text if findings else "Noted.", ok=not findings)
-        self.history.append(Results(tuple((call, seen) for call in self.open)) if self.open else Told(text))
+        self.history.append(Results(tuple((call, seen) for call in self.open)) if self.open else OurMessage(text))
         self.open = ()
 
 
@@ -168,7 +172,7 @@ def plan_text(arguments: object) -> str:
     return text_of(PLAN.check(arguments), "plan")
 
 
-def describe(task: Task) -> str:
+def describe(task: PlanningTask) -> str:
     """Write a task for a planner."""
     tools = [f"{each.name}: {each.what.partition('. ')[0][:160]}" for each in task.tools]
     parts = (

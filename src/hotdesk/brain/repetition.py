@@ -21,7 +21,7 @@ SILENT = 3
 """Replies in a row without a call."""
 
 
-class Watcher:
+class RepetitionWatcher:
     """Watches over one step."""
 
     def __init__(self) -> None:

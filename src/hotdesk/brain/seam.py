@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hotdesk.brain.models.seam import Item, Reply, Request
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply
 from hotdesk.brain.notes import Notes
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step
@@ -14,7 +14,7 @@ from hotdesk.tool import Call, Observation, Stage, Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PlanningTask:
     """What a planner is told. Never what any file holds: names only, made safe to read."""
 
     goal: str
@@ -36,7 +36,7 @@ class Task:
 class Situation:
     """What a worker knows when it takes a step."""
 
-    task: Task
+    task: PlanningTask
     plan: Plan
     step: Step
     summaries: tuple[tuple[str, str], ...] = ()
@@ -49,7 +49,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class StepOutcome:
     """How a worker ended a step."""
 
     done: bool
@@ -62,7 +62,7 @@ class Ended:
 class Log(Protocol):
     """Takes down what a brain does before and after it is done, and keeps its budget."""
 
-    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used; give each call's number. On disk when it returns.
 
         Where no step is named a plan is thought of: its calls are no acts, and have no numbers.
@@ -83,7 +83,7 @@ class Log(Protocol):
         ...
 
 
-class Spent(Exception):  # noqa: N818 - a state, and read as one
+class BudgetSpentError(Exception):
     """A budget is used up: says which."""
 
 
@@ -107,11 +107,11 @@ class Brain(Protocol):
         """Have this to remember from now on."""
         ...
 
-    async def plan(self, task: Task, log: Log) -> Plan:
+    async def plan(self, task: PlanningTask, log: Log) -> Plan:
         """Think before acting: give a plan that the audit has nothing against; `Unplanned` where there is none."""
         ...
 
-    async def act(self, situation: Situation, stage: Stage, log: Log) -> Ended:
+    async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:
         """Take one step. A step that failed is a result; `ModelError` when nobody answers."""
         ...
 

@@ -28,7 +28,7 @@ ORDER = (
 )
 
 
-class Anthropic:
+class AnthropicVision:
     """A model of Anthropic's, by its Messages API."""
 
     package = "anthropic"
@@ -50,7 +50,7 @@ class Anthropic:
         return "".join(part.text for part in told.content if part.type == "text")
 
 
-class OpenAI:
+class OpenAIVision:
     """A model of OpenAI's, by its Responses API."""
 
     package = "openai"
@@ -76,7 +76,7 @@ class OpenAI:
 class Eyes:
     """One model, asked with a client of each question's own."""
 
-    def __init__(self, model: Anthropic | OpenAI) -> None:
+    def __init__(self, model: AnthropicVision | OpenAIVision) -> None:
         self.model = model
         try:
             self.make = getattr(import_module(model.package), model.client)
@@ -99,7 +99,7 @@ class Eyes:
         return text
 
 
-MAKERS: dict[str, type[Anthropic] | type[OpenAI]] = {"anthropic": Anthropic, "openai": OpenAI}
+MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": AnthropicVision, "openai": OpenAIVision}
 
 
 def vision(name: str) -> Vision:

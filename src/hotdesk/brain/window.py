@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hotdesk.brain.memory import json_tokens, text_tokens
 from hotdesk.brain.memory import tokens as item_tokens
-from hotdesk.brain.models.seam import REPLY, Request
+from hotdesk.brain.models.seam import REPLY, ModelRequest
 from hotdesk.tool import Tool
 
 SHARE = 0.7
@@ -20,7 +20,7 @@ FRAME = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class WindowShares:
     """What each has of a window."""
 
     tools: tuple[Tool, ...]
@@ -30,14 +30,14 @@ class Room:
     """Tokens."""
 
 
-def share_out(window: int, system: str, tools: Sequence[Tool]) -> Room:
+def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     """Give everybody a share; what does not fit at all is for whoever is asked to say."""
     told = tuple(tools)
     if window - fixed_tokens(system, told) < LEAST * window:
         told = tuple(in_few_words(tool) for tool in tools)
     left = max(window - fixed_tokens(system, told), 0)
     reply = max(min(REPLY, left // 3), LEAST_REPLY)
-    return Room(told, max(min(int(window * SHARE), left - reply), 0), reply)
+    return WindowShares(told, max(min(int(window * SHARE), left - reply), 0), reply)
 
 
 def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
@@ -46,7 +46,7 @@ def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
     return text_tokens(system) + sum(each)
 
 
-def request_tokens(request: Request) -> int:
+def request_tokens(request: ModelRequest) -> int:
     """Estimate what a request costs, without its reply."""
     return fixed_tokens(request.system, request.tools) + sum(map(item_tokens, request.history))
 

@@ -16,12 +16,12 @@ from typing import Any
 from hotdesk.api.launch.job_command import SCRIPT
 from hotdesk.api.models import refusal
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models import names
-from hotdesk.brain.models.prices import Price, Prices
-from hotdesk.brain.models.record import Record
+from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.record import RecordingModel
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Model
+from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.load import find_brief, parse_job, read_job
 from hotdesk.checks import find
@@ -154,7 +154,7 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )
 
 
-def brain_of(chosen: Chosen, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> Brain:
+def brain_of(chosen: Chosen, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> ModelBrain:
     """Give who thinks; `key` is for the first model, and others at its address.
 
     A script is run here: call it once this process has given up what a script shall not have.
@@ -162,26 +162,26 @@ def brain_of(chosen: Chosen, job: Brief, settings: Config, record: Path | None =
     if chosen.replay:
         folder = papers.find(settings.lib / "jobs", chosen.replay)
         again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
-        return Brain(job, [again], [again])
+        return ModelBrain(job, [again], [again])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
         raise BriefError("an adversary needs a wall: without one it does to this machine what it would do to a desk")
     turned = find_adversary(chosen.adversary, script) if chosen.adversary else None
     if (recorded := turned or script) is not None:
-        return Brain(job, [recorded], [recorded])
+        return ModelBrain(job, [recorded], [recorded])
     if not job.models.plan:
         raise BriefError(
             'No model is configured. Set `[models] plan = "anthropic:MODEL"` in the brief, pass --model, '
             "or pass --script FILE to use a script instead of a model."
         )
-    known: dict[str, Model] = {}
-    prices = Prices({name: Price(each.input, each.output, each.cached) for name, each in settings.prices.items()})
+    known: dict[str, LanguageModel] = {}
+    prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, **theirs)
-        known[name] = Record(found, record) if record is not None else found
+        known[name] = RecordingModel(found, record) if record is not None else found
     planners = [known[name] for name in job.models.plan]
-    return Brain(job, planners, [known[name] for name in job.models.act] or planners)
+    return ModelBrain(job, planners, [known[name] for name in job.models.act] or planners)
 
 
 @asynccontextmanager

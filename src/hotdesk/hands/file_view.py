@@ -85,7 +85,7 @@ def fitting(lines: list[str]) -> tuple[str, int]:
 async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
     """Show lines of a text file; describe any other."""
     async with aclosing(desk.read_stream(path)) as stream:
-        page = Page(start, end)
+        page = FilePage(start, end)
         async for data in stream:
             if page.is_other(data):
                 return Observation(await describe_other(desk, path, data))
@@ -105,7 +105,7 @@ async def describe_other(desk: Desk, path: str, data: bytes) -> str:
     return f"{printable(path)} is {kind or 'no text'} ({size:,} bytes); open it with a program."
 
 
-class Page:
+class FilePage:
     """Gathers some lines of a file as it streams by; sans I/O."""
 
     def __init__(self, start: int, end: int) -> None:

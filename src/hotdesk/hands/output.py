@@ -26,7 +26,7 @@ def readable(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Said:
+class BoundedOutput:
     """What a program has said so far, in bounded memory: its beginning, and the very end."""
 
     limit: int = KEPT
@@ -57,7 +57,7 @@ class Outputs:
         self.desk = desk
         self.count = 0
 
-    async def shorten(self, said: Said) -> str:
+    async def shorten(self, said: BoundedOutput) -> str:
         """Give an output as text; of a long one the beginning and the end, and where the whole is."""
         text = (said.data + said.end).decode("utf-8", "replace")
         if len(text) <= 2 * SHOWN and not said.dropped:
@@ -68,7 +68,7 @@ class Outputs:
         left_out = f"… {len(text) - len(first) - len(last):,} characters left out; {await self.keep(said)} …"
         return f"{readable(first)[:SHOWN]}\n{left_out}\n{readable(last)[-SHOWN:]}"
 
-    async def keep(self, said: Said) -> str:
+    async def keep(self, said: BoundedOutput) -> str:
         """Write an output to a file in the desk; say where, or why not."""
         self.count += 1
         path = f"{FOLDER}/{self.count}.txt"

@@ -9,9 +9,9 @@ import anyio
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.output import KEPT, Outputs, Said
+from hotdesk.hands.output import KEPT, BoundedOutput, Outputs
 from hotdesk.hands.paths import place
-from hotdesk.hands.shell_session import Ended, Session
+from hotdesk.hands.shell_session import BashSession, CommandOutcome
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
 
 MAIN = "main"
@@ -61,7 +61,7 @@ class Shell:
         self.desk = desk
         self.env = dict(env or {})
         self.outputs = Outputs(desk)
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, BashSession] = {}
         self.locks: dict[str, anyio.Lock] = {}
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
@@ -91,7 +91,7 @@ class Shell:
         ok = ended.exit_code == 0 and not ended.timed_out
         return Observation(f"{text}\n{told}" if text else told, ok, note=note)
 
-    async def run_in(self, name: str, command: str, timeout: float) -> tuple[Ended, str]:
+    async def run_in(self, name: str, command: str, timeout: float) -> tuple[CommandOutcome, str]:
         """Run a line in a session; one that died while nobody looked is started anew, and that is told."""
         session = self.sessions.get(name)
         note = BROKEN_OFF if session is not None and session.unsettled else ""
@@ -102,11 +102,11 @@ class Shell:
             note = f"session {name} had ended and was started anew: its folder, variables and jobs are gone"
         raise DeskError(f"session {name} does not start: bash ends or hangs before it runs anything")
 
-    async def try_in(self, name: str, command: str, timeout: float) -> Ended | None:
+    async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
         """Run a line in a session; None when the shell was gone with the programs of its desk."""
         known = name in self.sessions
         if not known:
-            self.sessions[name] = await Session.start(self.desk, self.env)
+            self.sessions[name] = await BashSession.start(self.desk, self.env)
         session = self.sessions[name]
         try:
             return await session.run(command, timeout)
@@ -153,14 +153,14 @@ class Shell:
             timeout=timeout,
             output_limit=KEPT,
         )
-        parts = [await self.outputs.shorten(Said(data=bytearray(done.stdout)))]
+        parts = [await self.outputs.shorten(BoundedOutput(data=bytearray(done.stdout)))]
         if done.stderr:
-            parts.append("standard error:\n" + await self.outputs.shorten(Said(data=bytearray(done.stderr))))
+            parts.append("standard error:\n" + await self.outputs.shorten(BoundedOutput(data=bytearray(done.stderr))))
         parts.append(tell_done(done, timeout))
         return Observation("\n".join(part.rstrip("\n") for part in parts if part), done.ok)
 
 
-def tell_ended(ended: Ended, timeout: float) -> str:
+def tell_ended(ended: CommandOutcome, timeout: float) -> str:
     """Say how a command of a session ended."""
     if ended.lives:
         where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"

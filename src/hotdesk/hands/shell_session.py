@@ -21,7 +21,7 @@ from hotdesk.desk.link.clock import DeskClock
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Desk, Process
 from hotdesk.errors import DeskError
-from hotdesk.hands.output import Said
+from hotdesk.hands.output import BoundedOutput
 
 ARGV = ("bash", "--noprofile", "--norc", "--noediting", "+m", "-i")
 WORD = 213
@@ -43,10 +43,10 @@ KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandOutcome:
     """How a command ended, by the desk's word."""
 
-    said: Said
+    said: BoundedOutput
     exit_code: int | None = None
     """None: it did not end."""
     cwd: str = ""
@@ -66,7 +66,7 @@ class Hearing:
         """What says that the command, or the shell, ended; and whether the shell lives on then."""
         self.keeps = keeps
         """Whether what jobs said since the last command is shown, too."""
-        self.said = Said()
+        self.said = BoundedOutput()
         self.rest = bytearray()
         self.began = False
         self.ending: tuple[int, str] | None = None
@@ -108,7 +108,7 @@ class Hearing:
             self.take(len(self.rest))
 
 
-class Session:
+class BashSession:
     """One bash in a desk."""
 
     def __init__(self, desk: Desk, process: Process, gone: str) -> None:
@@ -125,7 +125,7 @@ class Session:
         self.waiting: anyio.CancelScope | None = None
 
     @classmethod
-    async def start(cls, desk: Desk, env: Mapping[str, str]) -> Session:
+    async def start(cls, desk: Desk, env: Mapping[str, str]) -> BashSession:
         """Start it in the home folder."""
         process = await desk.start(ARGV, env=env)
         if process.pid == 0:
@@ -134,7 +134,7 @@ class Session:
         await process.send(SETUP.format(trap=shlex.quote(say_ending(gone))).encode())
         return cls(desk, process, gone)
 
-    async def run(self, command: str, timeout: float) -> Ended:
+    async def run(self, command: str, timeout: float) -> CommandOutcome:
         """Run a line in it; whoever breaks this off interrupts the line, and the session lives on."""
         try:
             return await self.attempt(command, timeout)
@@ -154,7 +154,7 @@ class Session:
         with anyio.move_on_after(LET_GO_SECONDS, shield=True):
             await self.interrupt()
 
-    async def attempt(self, command: str, timeout: float) -> Ended:
+    async def attempt(self, command: str, timeout: float) -> CommandOutcome:
         """Run a line; when its time is up, interrupt it as Ctrl+C does; when that does not help, end the session."""
         begin, end = new_word(), new_word()
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
@@ -173,7 +173,7 @@ class Session:
         if not hearing.lives:
             await self.kill()
         code, cwd = hearing.ending or (None, "")
-        return Ended(hearing.said, code, cwd, late, hearing.lives, began)
+        return CommandOutcome(hearing.said, code, cwd, late, hearing.lives, began)
 
     async def send(self, text: str) -> None:
         """Give the shell lines to run, once it runs nothing else."""

@@ -32,7 +32,7 @@ WORDS = 64
 """Characters of a note or fallback that are written down."""
 
 
-class Wheel(Protocol):
+class WheelState(Protocol):
     """Who drives: the worker, or a person who has taken over."""
 
     def refusal(self) -> str | None:
@@ -87,7 +87,7 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ToolOutcome:
     """What came of a use, and what is written down of it."""
 
     seen: Observation
@@ -105,7 +105,7 @@ class Toolbox:
         self,
         hands: Sequence[Hand],
         note: Note,
-        wheel: Wheel,
+        wheel: WheelState,
         desk_id: DeskId,
         allowed: Collection[str] | None = None,
     ) -> None:
@@ -133,7 +133,7 @@ class Toolbox:
     async def use(self, name: str, arguments: object) -> Observation:
         """Use a tool. All that goes wrong is an observation, but for a desk that is gone: `DeskGone`."""
         began = time.monotonic()
-        use = Use(Observation(ok=False), "failed", "it was broken off")
+        use = ToolOutcome(Observation(ok=False), "failed", "it was broken off")
         try:
             use = await self.attempt(name, arguments)
         finally:
@@ -146,24 +146,24 @@ class Toolbox:
                 )  # it may wait for a disk, and others use this event loop
         return use.seen
 
-    async def attempt(self, name: str, arguments: object) -> Use:
+    async def attempt(self, name: str, arguments: object) -> ToolOutcome:
         """Use a tool, if there is one and it may be used."""
         if name not in self.places:
-            return Use(Observation(self.unknown(name), ok=False), "wrong", "no such tool")
+            return ToolOutcome(Observation(self.unknown(name), ok=False), "wrong", "no such tool")
         if not self.waits and (why := self.wheel.refusal()) is not None:
-            return Use(Observation(f"{name} was not used: {why}", ok=False), "refused", why)
+            return ToolOutcome(Observation(f"{name} was not used: {why}", ok=False), "refused", why)
         if self.allowed is not None and name not in self.allowed:
-            return Use(Observation(self.forbidden(name), ok=False), "refused", "not allowed here")
+            return ToolOutcome(Observation(self.forbidden(name), ok=False), "refused", "not allowed here")
         hand, tool = self.places[name]
         try:
             checked = tool.check(arguments)
         except Wrong as e:
-            return Use(Observation(str(e), ok=False), "wrong")
+            return ToolOutcome(Observation(str(e), ok=False), "wrong")
         if not self.waits:
             return await self.drive(hand, name, checked)
         return await self.drive_on(hand, name, checked)
 
-    async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> Use:
+    async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
         """Have a hand do it when nobody drives; what a person interrupted is done again where that is safe, or told."""
         await self.wheel.returned()
         use = await self.drive(hand, name, arguments)
@@ -175,9 +175,9 @@ class Toolbox:
             use = await self.drive(hand, name, arguments)
         return use
 
-    async def drive(self, hand: Hand, name: str, arguments: Arguments) -> Use:
+    async def drive(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
         """Have a hand do it, unless a person takes over meanwhile; with the result comes what a person changed."""
-        use = Use(Observation(interruption(name), ok=False), "refused", TAKEN, interrupted=True)
+        use = ToolOutcome(Observation(interruption(name), ok=False), "refused", TAKEN, interrupted=True)
 
         async def work() -> None:
             nonlocal use
@@ -209,17 +209,17 @@ class Toolbox:
         return [each for each in self.places if self.allowed is None or each in self.allowed]
 
 
-async def carry_out(hand: Hand, name: str, arguments: Arguments) -> Use:
+async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     """Have a hand do it; what it could not do is told."""
     try:
         seen = await hand.use(name, arguments)
     except Wrong as e:
-        return Use(Observation(str(e), ok=False), "wrong")
+        return ToolOutcome(Observation(str(e), ok=False), "wrong")
     except DeskGone:
         raise
     except (BriefError, DeskError) as e:
-        return Use(Observation(f"{name} failed: {printable(str(e))}", ok=False), "failed", e.code)
-    return Use(seen, "done" if seen.ok else "failed")
+        return ToolOutcome(Observation(f"{name} failed: {printable(str(e))}", ok=False), "failed", e.code)
+    return ToolOutcome(seen, "done" if seen.ok else "failed")
 
 
 def interruption(name: str) -> str:

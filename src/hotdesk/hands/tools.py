@@ -13,20 +13,20 @@ from hotdesk.hands.screen.screen import Screen
 from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
-from hotdesk.hands.toolbox import Toolbox, Wheel
-from hotdesk.hands.vision import LOOK, Look
+from hotdesk.hands.toolbox import Toolbox, WheelState
+from hotdesk.hands.vision import LOOK, VisionTool
 from hotdesk.tool import Hand, Tool, Vision
 
 
 async def hands_at(
-    seat: DeskSeat, note: Note, wheel: Wheel, vision: Vision | None = None, *, exact: bool = False
+    seat: DeskSeat, note: Note, wheel: WheelState, vision: Vision | None = None, *, exact: bool = False
 ) -> Toolbox:
     """Give the tools of a desk; those of screen and browser where its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
     hands: list[Hand] = [Shell(desk, DISPLAY if screen else {}), Files(desk), Search(desk), Packages(desk)]
     if vision is not None:
-        hands.append(Look(desk, vision))
+        hands.append(VisionTool(desk, vision))
     if screen:
         hands += [Screen(seat), Browser(seat)]
     if exact:

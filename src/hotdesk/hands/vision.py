@@ -27,7 +27,7 @@ LOOK = Tool(
 )
 
 
-class Look:
+class VisionTool:
     """Eyes for one desk; without a model that can see it offers nothing."""
 
     def __init__(self, desk: Desk, vision: Vision | None) -> None:

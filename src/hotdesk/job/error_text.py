@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brain.seam import BudgetSpentError, Halted
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.job.plans import JobStopped
 
@@ -19,5 +19,5 @@ def said(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):
         return "it was broken off"
-    known = isinstance(error, JobStopped | Halted | Spent | HotdeskError)
+    known = isinstance(error, JobStopped | Halted | BudgetSpentError | HotdeskError)
     return printable(str(error) if known else f"{type(error).__name__}: {error}")[:LONGEST]

@@ -17,14 +17,14 @@ from hotdesk.hands.files import Files
 from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
-from hotdesk.hands.toolbox import Free, Toolbox, Wheel
+from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.hands.tools import tools_of
 from hotdesk.keys.certify import certify
 from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
 
 
-def free(desk: Desk) -> Wheel:
+def free(desk: Desk) -> WheelState:
     """Give a wheel that nobody ever takes."""
     return Free()
 
@@ -36,8 +36,8 @@ class LocalMachine:
     config: Config
     runtime: LocalRuntime
     journal: Journal
-    make_wheel: Callable[[Desk], Wheel] = free
-    wheels: dict[DeskId, Wheel] = field(default_factory=dict)
+    make_wheel: Callable[[Desk], WheelState] = free
+    wheels: dict[DeskId, WheelState] = field(default_factory=dict)
 
     async def ready(self) -> None:
         """Be able to take notes."""
@@ -76,7 +76,7 @@ class LocalMachine:
         """Say that there are none: nobody keeps secrets here."""
         return tuple("there is no vault without walls" for _ in scope.grants)
 
-    def wheel(self, desk: Desk) -> Wheel:
+    def wheel(self, desk: Desk) -> WheelState:
         """Give the wheel of a desk, which nobody takes unless a test does."""
         if desk.id not in self.wheels:
             self.wheels[desk.id] = self.make_wheel(desk)
@@ -98,7 +98,9 @@ class LocalMachine:
 
 
 @asynccontextmanager
-async def local_machine(settings: Config, make_wheel: Callable[[Desk], Wheel] = free) -> AsyncIterator[LocalMachine]:
+async def local_machine(
+    settings: Config, make_wheel: Callable[[Desk], WheelState] = free
+) -> AsyncIterator[LocalMachine]:
     """Give a machine without walls; its desks burn with it."""
     folder = settings.lib / "keys"
     private_files.make_folder(folder)

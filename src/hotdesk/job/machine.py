@@ -9,7 +9,7 @@ from hotdesk.brief import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.event import Event, Note
-from hotdesk.hands.toolbox import Toolbox, Wheel
+from hotdesk.hands.toolbox import Toolbox, WheelState
 from hotdesk.tool import Tool, Vision
 
 
@@ -57,7 +57,7 @@ class Machine(Protocol):
         """Say of each grant of a scope why it cannot be had; empty: it can."""
         ...
 
-    def wheel(self, desk: Desk) -> Wheel:
+    def wheel(self, desk: Desk) -> WheelState:
         """Give the wheel of a desk: its worker's, unless a person has taken over."""
         ...
 

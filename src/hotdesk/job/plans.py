@@ -10,7 +10,7 @@ from itertools import takewhile
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
-from hotdesk.brain.seam import Brain, Task, Unplanned
+from hotdesk.brain.seam import Brain, PlanningTask, Unplanned
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError
@@ -53,12 +53,12 @@ class Plans:
         self.allowed = replace(self.job.scope, rules=(*self.job.scope.rules, *more)) if more else self.job.scope
 
     @property
-    def task(self) -> Task:
+    def task(self) -> PlanningTask:
         """Give what a planner is told: names, never contents."""
         job = self.job
         limits = {"seconds": job.seconds, "tokens": job.budget.tokens, "dollars": job.budget.dollars,
                   "acts": job.budget.acts}  # fmt: skip
-        return Task(
+        return PlanningTask(
             goal=job.goal,
             inputs=shown_inputs(job),
             deliverables=tuple(

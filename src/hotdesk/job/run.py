@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 
-from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brain.seam import BudgetSpentError, Halted
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
@@ -56,7 +56,7 @@ class JobRun:
             ended = JobEnded(self.id, "done", "")
         except (JobStopped, DeskError) as e:  # a desk that breaks was broken by what is in it
             ended = JobEnded(self.id, "failed", said(e))
-        except (Halted, Spent, ModelError) as e:
+        except (Halted, BudgetSpentError, ModelError) as e:
             ended = JobPaused(self.id, said(e))
         except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
             ended = JobPaused(self.id, said(e))

@@ -137,7 +137,7 @@ def doubted(given: object) -> str:
     return printable("; ".join(told))[:WORDS]
 
 
-def translated(given: object) -> list[computer.Use]:
+def translated(given: object) -> list[computer.ScreenAction]:
     """Translate a vendor's actions into uses of the screen's tools."""
     match given:
         case {"vendor": "anthropic", "actions": [*actions]}:

@@ -12,9 +12,9 @@ import anyio
 
 from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.codec import observation_from_json, reply_from_json
-from hotdesk.brain.models.seam import Item, Results, Told
+from hotdesk.brain.models.seam import Item, OurMessage, Results
 from hotdesk.brain.permits import allowed_tools, is_risky
-from hotdesk.brain.seam import Brain, Ended, Halted, Situation, Spent
+from hotdesk.brain.seam import Brain, BudgetSpentError, Halted, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
@@ -132,7 +132,7 @@ class Steps:
         tries = [] if step.name in self.summaries else self.past.tries
         return [(number, why) for name, number, why in tries if name == step.name]
 
-    async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> Ended:
+    async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> StepOutcome:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
         risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
         async with self.desks.undriven():
@@ -148,7 +148,7 @@ class Steps:
         )
         try:
             ended = await self.log.within(self.brain.act(situation, stage, self.log))
-        except (Halted, Spent, ModelError):
+        except (Halted, BudgetSpentError, ModelError):
             await self.checkpoint(step)
             raise
         except BaseException as e:
@@ -174,12 +174,12 @@ class Steps:
         else:
             await self.desks.close()
 
-    async def finish(self, step: Step, ended: Ended) -> None:
+    async def finish(self, step: Step, ended: StepOutcome) -> None:
         """Keep the workspace, and with it that the step is done, once nobody drives."""
         async with self.desks.undriven():
             await self.conclude(step, ended)
 
-    async def conclude(self, step: Step, ended: Ended) -> None:
+    async def conclude(self, step: Step, ended: StepOutcome) -> None:
         """Keep the workspace; end what the next step shall not meet."""
         assert self.stage is not None
         done = StepEnded(self.log.job, step.name, "done", "", self.stage.desk.id)
@@ -391,7 +391,7 @@ class Steps:
             card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
-            back = Told("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))
+            back = OurMessage("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))
             return (*self.conversation(), back), self.told(step)
         return (), self.told(step, f"An attempt was broken off; the workspace is as before the step. {told_lost(past)}")
 
@@ -412,7 +412,7 @@ class Steps:
                 return  # a budget ended before they were used
             yield reply
             seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
-            yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else Told(NUDGE)
+            yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
 def told_lost(past: ResumeState) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from hotdesk.brain.models.script_hands import Wanted
+from hotdesk.brain.models.script_hands import ToolCall
 from hotdesk.brain.models.scripted import Failed, Hands, step
 
 SERVER = "rm -f twelve; mkfifo twelve; (while :; do echo 12 > twelve; done) > /dev/null 2>&1 &"
@@ -103,7 +103,7 @@ PLAN = (
 )
 
 
-async def surely(wanted: Wanted[T]) -> T:
+async def surely(wanted: ToolCall[T]) -> T:
     """Do what harms nobody when it is done twice."""
     try:
         return await wanted

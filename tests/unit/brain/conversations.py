@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.tool import Call, Observation
 
-FIRST = Told("Add up the invoices of March.")
+FIRST = OurMessage("Add up the invoices of March.")
 
 
 def turn(number: int, size: int = 3000, image: bytes = b"", thought: int = 300) -> list[Item]:

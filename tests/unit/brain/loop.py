@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.brain.models.seam import Item, Model, Request, Results, Told
+from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, OurMessage, Results
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime
 from hotdesk.event import ignore
@@ -30,7 +30,7 @@ class Loop:
 
     runtime: LocalRuntime
     desk: Desk
-    renewed: Callable[[], Model]
+    renewed: Callable[[], LanguageModel]
     settle: Callable[[Desk], None] = lambda desk: None
     """Prepares a desk for a step with grants."""
     forget: int = -1
@@ -72,10 +72,10 @@ class Loop:
     async def act(self, step: Step, number: int, desk: Desk) -> bool:
         """Ask and use until the step is ended."""
         box = Toolbox([Shell(desk), Files(desk), Exact(desk)], ignore, Free(), desk.id)
-        history: list[Item] = [Told(step.intent)]
+        history: list[Item] = [OurMessage(step.intent)]
         for _ in range(MOST):
             reply = await self.renewed().ask(
-                Request("", tuple(history), tools=box.tools, step=step.name, attempt=number)
+                ModelRequest("", tuple(history), tools=box.tools, step=step.name, attempt=number)
             )
             ended = next((call for call in reply.calls if call.tool in ("finish", "give_up")), None)
             if ended is not None:

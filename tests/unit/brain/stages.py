@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hotdesk.brain.loop import Loop
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Usage
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
 from hotdesk.brain.notes import Notes
-from hotdesk.brain.seam import Ended, Situation, Task
+from hotdesk.brain.seam import PlanningTask, Situation, StepOutcome
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Call, Observation, Parameter, Tool
 
 Do = Callable[[Call], Awaitable[Observation]]
 LOOK = Tool("look", "Look at a page.", (Parameter("page", "integer", "which"),), {"page": 1}, parallel=True)
 DO = Tool("do", "Do something.", (Parameter("what", "text", "what", required=True),), {"what": "it"})
-FREE = Usage(dollars=0.0)
+FREE = TokenUsage(dollars=0.0)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Kept:
     numbers: Iterable[int] = field(default_factory=lambda: count(1))
     checks: int = 0
 
-    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Number a reply's calls."""
         self.thoughts.append(reply)
         return [number for _, number in zip(reply.calls, self.numbers, strict=False)]
@@ -72,13 +72,13 @@ class Kept:
 class Says:
     """A model that is a function of what it is asked."""
 
-    say: Callable[[Request], Reply]
+    say: Callable[[ModelRequest], Reply]
     name: str = "test:says"
     window: int = 100_000
     native_screen: bool = False
-    asked: list[Request] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply."""
         self.asked.append(request)
         return self.say(request)
@@ -107,12 +107,12 @@ def finishes(summary: str = "done") -> Reply:
 def step_of(**given: object) -> Situation:
     """Give a situation with one step."""
     step = Step("one", "Do it.", **given)  # type: ignore[arg-type]
-    return Situation(Task("A goal.", (), (), (), (), (), ""), Plan((step,)), step)
+    return Situation(PlanningTask("A goal.", (), (), (), (), (), ""), Plan((step,)), step)
 
 
 async def take(
     model: Says, room: Room, situation: Situation | None = None, *, log: Kept | None = None, native: bool = False
-) -> Ended:
+) -> StepOutcome:
     """Take a step by the real loop."""
     told = situation or step_of()
     return await Loop(told, room, log or Kept(), model.ask, model.window, Notes(), "job", native).take()

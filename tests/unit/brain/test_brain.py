@@ -11,9 +11,9 @@ import anyio
 import pytest
 from tests.unit.brain.stages import Says, finishes, in_turn, wants
 
-from hotdesk.brain.brain import Brain, asking
-from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told, Usage
-from hotdesk.brain.seam import Task
+from hotdesk.brain.brain import ModelBrain, asking
+from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results, TokenUsage
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief.brief import Brief, Deliverable, JobBudget
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
@@ -25,7 +25,7 @@ from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.work import JobContext, work
 
-PRICED = Usage(input=100, output=10, dollars=0.5)
+PRICED = TokenUsage(input=100, output=10, dollars=0.5)
 SECRET = "the-parcel-is-in-locker-4711"
 
 
@@ -35,7 +35,7 @@ class Planned(Says):
 
     plan: Plan = field(default_factory=lambda: Plan(()))
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give it."""
         return self.plan
 
@@ -44,7 +44,7 @@ def fails(name: str, *replies: Reply) -> Says:
     """Give a model that cannot be had, once it has said these."""
     left = list(replies)
 
-    def say(request: Request) -> Reply:
+    def say(request: ModelRequest) -> Reply:
         if left:
             return left.pop(0)
         raise ModelError(f"{name} is down")
@@ -64,10 +64,14 @@ def settings_at(folder: Path) -> Config:
 
 
 async def carry_out(
-    folder: Path, job: Brief, planners: Sequence[Model], workers: Sequence[Model] = (), goes_on: str = ""
+    folder: Path,
+    job: Brief,
+    planners: Sequence[LanguageModel],
+    workers: Sequence[LanguageModel] = (),
+    goes_on: str = "",
 ) -> Receipt:
     """Carry a job out, or go on with one."""
-    brain = Brain(job, planners, workers or planners)
+    brain = ModelBrain(job, planners, workers or planners)
     async with local_machine(settings_at(folder)) as machine:
         return await work(JobContext(machine, job, goes_on or new_id(), bool(goes_on)), brain)
 
@@ -93,21 +97,21 @@ ONE = Plan((Step("one", "Write it.", makes=("out.txt",)),))
 async def test_the_next_is_asked_when_one_fails_and_stays_for_the_step() -> None:
     first, second = fails("first", Reply("1")), in_turn(Reply("2"), Reply("3"))
     ask = asking([first, second])
-    assert [(await ask(Request("", ()))).text for _ in range(3)] == ["1", "2", "3"]
+    assert [(await ask(ModelRequest("", ()))).text for _ in range(3)] == ["1", "2", "3"]
     assert len(first.asked) == 2
 
 
 async def test_when_nobody_answers_all_who_failed_are_told() -> None:
     ask = asking([fails("first"), fails("second", Reply("2"))])
-    assert (await ask(Request("", ()))).text == "2"
+    assert (await ask(ModelRequest("", ()))).text == "2"
     for _ in range(2):
         with pytest.raises(ModelError, match=r"^first is down; then second is down$"):
-            await ask(Request("", ()))
+            await ask(ModelRequest("", ()))
 
 
 def test_a_step_that_failed_is_taken_by_whoever_plans(tmp_path: Path) -> None:
     planner, worker, spare = fails("planner"), fails("worker"), fails("spare")
-    brain = Brain(job_at(tmp_path), [planner, spare], [worker, spare])
+    brain = ModelBrain(job_at(tmp_path), [planner, spare], [worker, spare])
     assert [each.name for each in brain.takers(1)] == ["worker", "spare", "planner"]
     assert [each.name for each in brain.takers(2)] == ["planner", "spare", "worker"]
     assert brain.name == "planner and worker"
@@ -121,7 +125,7 @@ async def test_the_second_attempt_is_the_planners_and_knows_why_the_first_failed
     assert receipt.outcome == "done", receipt.why
     assert (len(worker.asked), len(planner.asked)) == (1, 2)
     first = planner.asked[0].history[0]
-    assert isinstance(first, Told)
+    assert isinstance(first, OurMessage)
     assert "too hard for me" in first.text
     assert planner.asked[0].attempt == 2
 
@@ -130,7 +134,7 @@ async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Pat
     pages = iter(range(15))
     filler = {"command": "python3 -c 'print(\"word \" * 1500)'"}
 
-    def say(request: Request) -> Reply:
+    def say(request: ModelRequest) -> Reply:
         page = next(pages, None)
         return wants(("shell", {**filler, "session": f"s{page % 9}"})) if page is not None else finishes()
 
@@ -204,7 +208,7 @@ async def test_a_job_nobody_could_plan_is_planned_when_it_goes_on(tmp_path: Path
 
 
 async def test_an_unknown_price_is_no_price_and_stops_nothing(tmp_path: Path) -> None:
-    left = [replace(write(), usage=Usage(input=5)), replace(finishes(), usage=Usage(input=5))]
+    left = [replace(write(), usage=TokenUsage(input=5)), replace(finishes(), usage=TokenUsage(input=5))]
     model = Planned(lambda request: left.pop(0), plan=ONE)
     receipt = await carry_out(tmp_path, job_at(tmp_path, budget=JobBudget(dollars=0.01)), [model])
     assert receipt.outcome == "done", receipt.why

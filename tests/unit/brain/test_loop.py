@@ -11,10 +11,10 @@ from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, ste
 
 from hotdesk.brain.loop import NATIVE, NUDGE
 from hotdesk.brain.memory import tokens
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN
-from hotdesk.brain.seam import Ended
+from hotdesk.brain.seam import StepOutcome
 from hotdesk.brain.window import SHARE
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -82,7 +82,7 @@ async def test_what_goes_wrong_is_told_and_the_step_goes_on() -> None:
 
     log = Kept()
     model = in_turn(wants(("look", {"page": 7})), wants(("give_up", {"why": "no page 7"})))
-    assert await take(model, Room(fails), log=log) == Ended(False, "no page 7", "it gave up")
+    assert await take(model, Room(fails), log=log) == StepOutcome(False, "no page 7", "it gave up")
     assert texts(model.asked[1].history) == ["there is no such page"]
     assert [(seen.text, seen.ok) for _, seen in log.seen.values()] == [
         ("there is no such page", False), ("Given up.", True)
@@ -106,7 +106,7 @@ async def test_a_wrong_argument_is_refused_kindly_and_corrected(tmp_path: Path) 
             wants(("file_create", {"path": "a.txt", "content": "right"})),
             finishes("wrote it"),
         )
-        assert await take(model, Room(use, box.tools)) == Ended(True, "wrote it")
+        assert await take(model, Room(use, box.tools)) == StepOutcome(True, "wrote it")
         told = [texts(request.history)[0] for request in model.asked[1:]]
         assert "content" in told[0]  # what it lacks, and an example that is right
         assert "Notes" in told[0]
@@ -120,14 +120,14 @@ async def test_a_wrong_argument_is_refused_kindly_and_corrected(tmp_path: Path) 
 async def test_finish_is_refused_while_the_promise_is_not_kept() -> None:
     room = Room(fine, lacks=["it leaves a.txt, and it is not there"])
     model = in_turn(finishes("all done"), wants(("do", {"what": "write"})), finishes("now it is"))
-    assert await take(model, room) == Ended(True, "now it is")
+    assert await take(model, room) == StepOutcome(True, "now it is")
     assert texts(model.asked[1].history) == ["The step is not finished: it leaves a.txt, and it is not there"]
 
 
 async def test_what_is_called_after_the_end_is_not_used() -> None:
     room, log = Room(fine), Kept()
     last = wants(("do", {"what": "a"}), ("finish", {"summary": "s"}), ("do", {"what": "b"}))
-    assert await take(in_turn(last), room, log=log) == Ended(True, "s")
+    assert await take(in_turn(last), room, log=log) == StepOutcome(True, "s")
     assert [call.arguments for call in room.used] == [{"what": "a"}]
     assert [seen.ok for _, seen in log.seen.values()] == [True, True, False]
 
@@ -147,7 +147,7 @@ async def test_words_without_a_call_are_answered_and_then_the_step_fails() -> No
     ended = await take(model, Room(fine))
     assert (ended.done, ended.summary) == (False, "it said things and did nothing")
     assert len(model.asked) == SILENT
-    assert model.asked[1].history[-1] == Told(NUDGE)
+    assert model.asked[1].history[-1] == OurMessage(NUDGE)
     woken = in_turn(Reply("Hm."), Reply("Well."), wants(("look", {})), Reply("Hm."), finishes())
     assert (await take(woken, Room(fine))).done
 
@@ -166,7 +166,7 @@ async def test_a_step_that_goes_on_has_its_conversation_before_it() -> None:
     earlier: tuple[Item, ...] = (wants(("look", {})), Results(((Call("c0", "look", {}), Observation("page 1")),)))
     model = in_turn(finishes())
     await take(model, Room(fine), replace(step_of(), history=earlier))
-    assert isinstance(model.asked[0].history[0], Told)
+    assert isinstance(model.asked[0].history[0], OurMessage)
     assert tuple(model.asked[0].history[1:]) == earlier
 
 
@@ -191,7 +191,7 @@ async def test_a_conversation_ten_times_the_window_goes_through_and_its_beginnin
         filler = " ".join(f"word{page}x{number}" for number in range(200))
         return Observation(f"{fact}\n{filler}" if page == 0 else f"Page {page}.\n{filler}")
 
-    def reads(request: Request) -> Reply:
+    def reads(request: ModelRequest) -> Reply:
         if len(model.asked) <= pages:
             return wants(("look", {"page": len(model.asked) - 1}))
         if len(model.asked) == pages + 1:

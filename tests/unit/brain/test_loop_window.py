@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hotdesk.brain.loop import Loop
-from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.seam import Situation, Task
+from hotdesk.brain.seam import PlanningTask, Situation
 from hotdesk.brain.window import request_tokens
 from hotdesk.hands.tools import tools_of
 from hotdesk.plan import Plan, Step
@@ -17,7 +17,7 @@ from hotdesk.tool import Call, Observation, Tool
 
 WINDOW = 16_000
 STEP = Step("read", "Read everything.")
-SITUATION = Situation(Task("Read.", (), (), (), (), (), ""), Plan((STEP,)), STEP)
+SITUATION = Situation(PlanningTask("Read.", (), (), (), (), (), ""), Plan((STEP,)), STEP)
 FEW = tools_of(screen=False, vision=False, exact=False)
 ALL = tools_of(screen=True, vision=True, exact=False)
 
@@ -64,7 +64,7 @@ class Log:
 
     acts: int = 0
 
-    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Number the calls."""
         self.acts += len(reply.calls)
         return list(range(self.acts - len(reply.calls), self.acts))
@@ -84,9 +84,9 @@ class Log:
 class Reading:
     """A model that reads for thirty turns."""
 
-    asked: list[Request] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Read on, or finish."""
         self.asked.append(request)
         number = len(self.asked)
@@ -117,9 +117,9 @@ async def test_whoever_wants_a_tool_that_the_step_has_not_is_told_what_every_ste
 
 async def test_a_reply_that_was_cut_before_it_used_a_tool_is_told_so() -> None:
     said = [Reply("Well, ", stop="length"), Reply("Well."), Reply(calls=(Call("c", "finish", {"summary": "Done."}),))]
-    asked: list[Request] = []
+    asked: list[ModelRequest] = []
 
-    async def ask(request: Request) -> Reply:
+    async def ask(request: ModelRequest) -> Reply:
         asked.append(request)
         return said.pop(0)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.brain.conversations import FIRST, conversation, turn
 
 from hotdesk.brain.memory import BEGINNING, GONE, HIGH, PICTURES, PICTURES_KEPT, WorkingSet, fit, tokens
-from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.tool import Call, Observation
 
@@ -24,7 +24,7 @@ def cost(items: Sequence[Item]) -> int:
 
 def assert_whole(items: Sequence[Item]) -> None:
     """See that each reply with calls is followed by exactly its results, and no results stand alone."""
-    assert isinstance(items[0], Told)
+    assert isinstance(items[0], OurMessage)
     for before, item in zip([None, *items], [*items, None], strict=True):
         calls = before.calls if isinstance(before, Reply) else ()
         assert (tuple(call for call, _ in item.seen) if isinstance(item, Results) else ()) == calls
@@ -37,7 +37,7 @@ def pictures(items: Sequence[Item]) -> int:
 
 def digest(items: Sequence[Item]) -> str:
     """Give what the dropped turns became."""
-    found = [item.text for item in items if isinstance(item, Told) and item.text.startswith(BEGINNING)]
+    found = [item.text for item in items if isinstance(item, OurMessage) and item.text.startswith(BEGINNING)]
     assert len(found) <= 1
     return "".join(found)
 
@@ -90,7 +90,7 @@ def test_the_words_a_line_names_find_the_observation() -> None:
 def test_dropped_turns_become_a_line_each_that_says_nothing_a_desk_showed() -> None:
     history = conversation(100)
     sent = fit(history, WINDOW)
-    assert isinstance(sent[1], Told)
+    assert isinstance(sent[1], OurMessage)
     lines = digest(sent).splitlines()
     assert "- " in lines[1]
     assert lines[2].startswith('- shell {"command": "cat invoice-')
@@ -149,7 +149,7 @@ def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newe
 
 
 def test_words_said_amid_a_step_stay_with_their_turn() -> None:
-    told = Told("You made the same call 3 times.")
+    told = OurMessage("You made the same call 3 times.")
     history = [*conversation(3), told, *turn(9)]
     assert fit(history, WINDOW) == tuple(history)
     long = fit([*history, *conversation(80)[1:]], WINDOW)

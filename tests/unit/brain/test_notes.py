@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.notes import FOUND, HEADING, MEMORY, NOTHING, Entry, Notes
+from hotdesk.brain.notes import FOUND, HEADING, MEMORY, NOTHING, NoteEntry, Notes
 from hotdesk.errors import HostError
 from hotdesk.job.record import papers
 
@@ -16,10 +16,10 @@ def seeded() -> Notes:
     """Give notes of a small job."""
     return Notes(
         [
-            Entry("observation", "gather", 1, "shell", "invoice 4711\ntotal: 12.50 EUR\nthe sum of all is unknown"),
-            Entry("observation", "gather", 2, "browser_open", "Price list\nInvoice fee 3.00\nfourthousand"),
-            Entry("note", "gather", text="Weber means Weber in Graz"),
-            Entry("summary", "gather", text="Wrote totals.csv, 20 rows"),
+            NoteEntry("observation", "gather", 1, "shell", "invoice 4711\ntotal: 12.50 EUR\nthe sum of all is unknown"),
+            NoteEntry("observation", "gather", 2, "browser_open", "Price list\nInvoice fee 3.00\nfourthousand"),
+            NoteEntry("note", "gather", text="Weber means Weber in Graz"),
+            NoteEntry("summary", "gather", text="Wrote totals.csv, 20 rows"),
         ]
     )
 
@@ -131,14 +131,14 @@ def test_a_paper_that_cannot_be_read_is_passed_over() -> None:
     def gone(paper: str) -> str:
         raise HostError(f"{paper} is gone")
 
-    notes = Notes([Entry("observation", "s", 1, "shell", None, "p1")], gone)
+    notes = Notes([NoteEntry("observation", "s", 1, "shell", None, "p1")], gone)
     notes.remember("s", "still here")
     assert "still here" in notes.recall("still")
-    assert Notes([Entry("observation", "s", 1, "shell", None, "p1")], gone).recall("x") == NOTHING
+    assert Notes([NoteEntry("observation", "s", 1, "shell", None, "p1")], gone).recall("x") == NOTHING
 
 
 def test_entries_of_a_resumed_job_are_read_from_their_papers() -> None:
     said = {"p1": "the gate code is 7391"}
-    notes = Notes([Entry("observation", "s", 1, "shell", None, "p1")], said.__getitem__)
+    notes = Notes([NoteEntry("observation", "s", 1, "shell", None, "p1")], said.__getitem__)
     assert "7391" in notes.recall("gate")
     assert notes.size == 0 < MEMORY

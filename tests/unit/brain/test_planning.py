@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.models.seam import Reply, Request, Results, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.planning import FINDINGS, PLAN, make_plan
-from hotdesk.brain.seam import Task
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.brain.window import request_tokens
 from hotdesk.brief import Scope, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
@@ -23,7 +23,7 @@ TOOLS = (Tool("shell", "Run a command."),)
 GOOD = Plan((Step("fetch", "Fetch.", ("shell",), ("GET erp.test/x",), (), ("in.txt",), ("out.csv",)),), "So.")
 BAD = Plan((Step("fetch", "Fetch.", ("shell",), ("GET evil.test/x",), (), ("in.txt",), ("out.csv",)),))
 SECRET = "never in a prompt"
-TASK = Task("Fetch it.", ("in.txt",), ("out.csv (csv)",), ("read erp.test",), (), TOOLS, "10 acts")
+TASK = PlanningTask("Fetch it.", ("in.txt",), ("out.csv (csv)",), ("read erp.test",), (), TOOLS, "10 acts")
 
 
 @dataclass
@@ -31,9 +31,9 @@ class Script:
     """A model that says what it was given to say, and remembers what it was asked."""
 
     replies: list[Reply]
-    asked: list[Request] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply."""
         self.asked.append(request)
         return self.replies.pop(0)
@@ -48,7 +48,7 @@ class Notes:
     seen: list[tuple[int, str, str]] = field(default_factory=list)
     checks: int = 0
 
-    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Keep a reply: calls that plan are no acts."""
         assert step == ""
         self.thoughts.append(reply)
@@ -100,7 +100,7 @@ async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
     assert await make_plan(model.ask, TASK, job, log) == GOOD
     assert [number for _, number, _ in log.rounds] == [2, 3]
     last = model.asked[2].history
-    assert [type(each) for each in last] == [Told, Reply, Results, Reply, Results]
+    assert [type(each) for each in last] == [OurMessage, Reply, Results, Reply, Results]
     assert "not JSON" in str(last[2])
     assert "not covered by one rule of the brief" in str(last[4])
 

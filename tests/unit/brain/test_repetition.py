@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.brain.repetition import Verdict, Watcher, canonical
+from hotdesk.brain.repetition import RepetitionWatcher, Verdict, canonical
 from hotdesk.tool import Call, Observation
 
 
-def watched(calls: str, watcher: Watcher | None = None) -> str:
+def watched(calls: str, watcher: RepetitionWatcher | None = None) -> str:
     """Judge calls, a letter each: the same letter, the same outcome; capitals failed. Gives `.`, `w` or `s` of each."""
-    watcher = watcher or Watcher()
+    watcher = watcher or RepetitionWatcher()
     shown = {"": ".", "warn": "w", "stop": "s"}
     return "".join(shown[saw(watcher, letter)] for letter in calls)
 
 
-def saw(watcher: Watcher, letter: str) -> Verdict:
+def saw(watcher: RepetitionWatcher, letter: str) -> Verdict:
     """Have one call seen."""
     return watcher.saw(Call(letter, "shell", {"command": letter}), Observation(letter, ok=letter.islower()))
 
@@ -48,7 +48,7 @@ def test_rounds_and_failures_are_counted(calls: str, verdicts: str) -> None:
 
 
 def test_the_same_call_with_another_outcome_is_no_round() -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     call = Call("1", "shell", {"command": "wc -l out"})
     assert {watcher.saw(call, Observation(str(lines))) for lines in range(40)} == {""}
     pictures = {watcher.saw(call, Observation("", image=bytes([number]))) for number in range(40)}
@@ -56,7 +56,7 @@ def test_the_same_call_with_another_outcome_is_no_round() -> None:
 
 
 def test_the_brains_own_name_for_a_call_and_the_order_of_arguments_do_not_matter() -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     given_as = [{"a": 1, "b": [2]}, {"b": [2], "a": 1}, {"a": 1, "b": [2]}]
     found = [watcher.saw(Call(str(n), "t", each), Observation("x")) for n, each in enumerate(given_as)]
     assert found == ["", "", "warn"]
@@ -67,23 +67,23 @@ def test_the_brains_own_name_for_a_call_and_the_order_of_arguments_do_not_matter
     [("aaa", "the same call 3 times"), ("ababab", "the same 2 calls 3 times"), ("ABCDEFGH", "last 8 calls")],
 )
 def test_a_warning_says_what_is_wrong_and_what_to_try(calls: str, words: str) -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     watched(calls, watcher)
     assert words in watcher.why
     assert "give_up" in watcher.why
 
 
 def test_nothing_to_say_leaves_no_words() -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     watched("aaab", watcher)
     assert watcher.why == ""
 
 
 def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     assert [watcher.said_nothing() for _ in range(3)] == ["warn", "warn", "stop"]
     assert "finish" in watcher.why
-    again = Watcher()
+    again = RepetitionWatcher()
     assert [again.said_nothing(), again.said_nothing()] == ["warn", "warn"]
     saw(again, "a")
     assert again.said_nothing() == "warn"
@@ -91,7 +91,7 @@ def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
 
 @given(st.text("abcdef", max_size=30), st.text("xyz", min_size=1, max_size=4))
 def test_any_round_is_stopped_whatever_came_before(before: str, cycle: str) -> None:
-    watcher = Watcher()
+    watcher = RepetitionWatcher()
     watched(before, watcher)
     assert "s" in watched(cycle * 6, watcher)
 

@@ -9,7 +9,7 @@ import pytest
 from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.audit import audit
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.seam import Task
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import grant_text, rule_text
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
@@ -25,7 +25,7 @@ def test_a_brief_admits_its_scripts_plan_and_the_widest(name: str) -> None:
     job = parse_job((folder / "brief.toml").read_bytes(), folder, scope_of, "toml")
     tools = tools_of(screen=job.image == "desktop", vision=False, exact=True)
     rules, grants = tuple(map(rule_text, job.scope.rules)), tuple(map(grant_text, job.scope.grants))
-    task = Task(job.goal, (), tuple(f"{item.path} (it)" for item in job.deliverables), rules, grants, tools, "")
+    task = PlanningTask(job.goal, (), tuple(f"{item.path} (it)" for item in job.deliverables), rules, grants, tools, "")
     assert not audit(ScriptedModel.read(folder / "brain.py").plans(task), job, tools)
     assert not audit(find_adversary("hijacked").plans(task), job, tools)
 

@@ -15,14 +15,14 @@ from examples.twenty.supplier import HOST, Supplier, serving
 from tests.unit.brain.loop import Loop
 
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.seam import Task
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.checks import find
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 
 FOLDER = Path(pdfs.__file__).parent
 BOOK = "Reconciliation.xlsx"
-TASK = Task("", (), (), (), (), (), "")
+TASK = PlanningTask("", (), (), (), (), (), "")
 AGREED = pdfs.COUNT - len(pdfs.WRONG)
 USES = 19
 """Of the whole job."""

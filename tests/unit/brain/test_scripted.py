@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told
-from hotdesk.brain.seam import Task
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.errors import BriefError, DeskGone, ModelError
 from hotdesk.plan import Step
 from hotdesk.tool import Call, Observation
 
-TASK = Task("count", (), (), (), (), (), "")
-BEGUN = (Told("begin"),)
+TASK = PlanningTask("count", (), (), (), (), (), "")
+BEGUN = (OurMessage("begin"),)
 SCRIPT = '''
 from hotdesk.brain.models.scripted import Failed, Hands, step
 from hotdesk.errors import DeskGone
@@ -80,7 +80,7 @@ def model(tmp_path: Path) -> ScriptedModel:
 
 async def ask(model: ScriptedModel, step: str, *history: Item, attempt: int = 1) -> Reply:
     """Ask for the next reply of a step."""
-    return await model.ask(Request("", [*BEGUN, *history], step=step, attempt=attempt))
+    return await model.ask(ModelRequest("", [*BEGUN, *history], step=step, attempt=attempt))
 
 
 def answered(reply: Reply, *texts: str, ok: bool = True) -> tuple[Item, Item]:
@@ -197,7 +197,7 @@ async def test_a_step_begun_anew_begins_anew_and_knows_which_attempt_it_is(model
 
 async def test_another_process_goes_on_amid_a_step(model: ScriptedModel) -> None:
     first = await ask(model, "count")
-    history = (*answered(first, "b"), Told("hurry"))
+    history = (*answered(first, "b"), OurMessage("hurry"))
     other = ScriptedModel(model.source, model.path)
     second = await ask(other, "count", *history)
     assert second == await ask(model, "count", *history)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.brain.models.seam import REPLY, Request, Told
+from hotdesk.brain.models.seam import REPLY, ModelRequest, OurMessage
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, in_few_words, request_tokens, share_out
 from hotdesk.hands.tools import tools_of
@@ -57,4 +57,4 @@ def test_a_window_that_nothing_fits_leaves_no_conversation() -> None:
 
 def test_a_request_costs_what_all_of_it_costs() -> None:
     alone = fixed_tokens(SYSTEM, (MOVE,))
-    assert request_tokens(Request(SYSTEM, (Told("x" * 300),), (MOVE,))) > alone + 100
+    assert request_tokens(ModelRequest(SYSTEM, (OurMessage("x" * 300),), (MOVE,))) > alone + 100

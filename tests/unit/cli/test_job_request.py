@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.providers.behind import behind
 
-from hotdesk.brain.models.seam import Reply, Request, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
 from hotdesk.cli.job_request import Chosen, brain_of
 from hotdesk.config import Config, Price
 
@@ -26,7 +26,7 @@ async def test_the_operators_prices_hold_for_every_provider(
         settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, prices={name: Price(1e6, 0.0, 0.0)})
         brain = brain_of(chosen, chosen.job(), settings)
         try:
-            reply = await brain.planners[0].ask(Request("", (Told("Hello?"),)))
+            reply = await brain.planners[0].ask(ModelRequest("", (OurMessage("Hello?"),)))
         finally:
             await brain.close()
     assert reply.usage.dollars is not None

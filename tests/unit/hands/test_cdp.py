@@ -17,9 +17,9 @@ import pytest
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, Strange
-from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, parse
+from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, parse
 from hotdesk.hands.reader.chrome import Chrome
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 Play: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -128,11 +128,11 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.read()
 
 
-def nothing(session: str, name: str, told: Facts) -> None:
+def nothing(session: str, name: str, told: UntrustedObject) -> None:
     pass
 
 
-async def ask(dial: Dial) -> Facts:
+async def ask(dial: Dial) -> UntrustedObject:
     cdp = await open_cdp(dial, nothing, SOON)
     try:
         return await cdp.call("Target.getTargets", "", SOON)
@@ -318,7 +318,7 @@ async def test_answers_come_to_who_asked_and_a_refusal_is_told() -> None:
     async with browser(play) as dial:
         cdp = await open_cdp(dial, lambda session, name, told: heard.append(name), SOON)
         assert (await cdp.call("A.b")).number("a") == 1
-        with pytest.raises(Refused, match=r"no\\u202e such thing"):
+        with pytest.raises(CdpError, match=r"no\\u202e such thing"):
             await cdp.call("A.c")
         cdp.close()
     assert heard == ["Page.x"]
@@ -426,7 +426,9 @@ async def test_an_act_of_many_calls_has_one_time_for_all() -> None:
 
 
 def test_facts_of_wrong_kinds_are_strange() -> None:
-    told = Facts({"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30})
+    told = UntrustedObject(
+        {"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30}
+    )
     for read in (told.text, told.number, told.whole):
         with pytest.raises(Strange):
             read("list")
@@ -437,5 +439,5 @@ def test_facts_of_wrong_kinds_are_strange() -> None:
 
 
 def test_half_a_character_is_replaced() -> None:
-    told = Facts(parse(rb'{"a": "x\ud800y"}'))
+    told = UntrustedObject(parse(rb'{"a": "x\ud800y"}'))
     assert told.text("a") == "x?y"

@@ -10,7 +10,7 @@ from hotdesk.hands.reader.markdown import to_markdown
 from hotdesk.hands.reader.navigation import as_url
 from hotdesk.hands.reader.tabs import Interrupted, References, Tabs, file_name, place
 from hotdesk.hands.reader.tree import cut, read_nodes, to_lines
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 
 def node(number: int, role: str, name: str = "", *children: int, **more: object) -> dict[str, object]:
@@ -19,7 +19,7 @@ def node(number: int, role: str, name: str = "", *children: int, **more: object)
 
 
 def lines(*nodes: dict[str, object]) -> list[str]:
-    return to_lines(read_nodes(Facts({"nodes": list(nodes)})), References().refer)
+    return to_lines(read_nodes(UntrustedObject({"nodes": list(nodes)})), References().refer)
 
 
 TREES = [
@@ -188,7 +188,9 @@ def known() -> Tabs:
     tabs = Tabs()
     tabs.quiet = False
     tabs.hear(
-        "", "Target.targetCreated", Facts({"targetInfo": {"targetId": "A", "type": "page", "url": "about:blank"}})
+        "",
+        "Target.targetCreated",
+        UntrustedObject({"targetInfo": {"targetId": "A", "type": "page", "url": "about:blank"}}),
     )
     tab = tabs.by_target["A"]
     tab.session, tab.frame, tabs.by_session["S"] = "S", "F", tab
@@ -199,9 +201,11 @@ def test_what_is_heard_without_end_is_kept_to_a_bound() -> None:
     tabs = known()
     for number in range(5000):
         info = {"targetId": f"T{number}", "type": "page", "url": "u" * 5000, "title": "t" * 5000}
-        tabs.hear("", "Target.targetCreated", Facts({"targetInfo": info}))
-        tabs.hear("", "Browser.downloadWillBegin", Facts({"guid": str(number), "suggestedFilename": "x" * 5000}))
-        tabs.hear("S", "Page.lifecycleEvent", Facts({"frameId": "F", "name": f"n{number}"}))
+        tabs.hear("", "Target.targetCreated", UntrustedObject({"targetInfo": info}))
+        tabs.hear(
+            "", "Browser.downloadWillBegin", UntrustedObject({"guid": str(number), "suggestedFilename": "x" * 5000})
+        )
+        tabs.hear("S", "Page.lifecycleEvent", UntrustedObject({"frameId": "F", "name": f"n{number}"}))
     assert len(tabs.by_target) == 64
     assert len(tabs.downloads) == 200
     assert len(tabs.by_target["A"].stages) == 0
@@ -212,9 +216,9 @@ def test_what_is_heard_without_end_is_kept_to_a_bound() -> None:
 def test_a_download_is_waited_for_once() -> None:
     tabs = known()
     assert not tabs.has_more()
-    tabs.hear("", "Browser.downloadWillBegin", Facts({"guid": "1", "suggestedFilename": "a.csv"}))
+    tabs.hear("", "Browser.downloadWillBegin", UntrustedObject({"guid": "1", "suggestedFilename": "a.csv"}))
     assert not tabs.has_more()
-    tabs.hear("", "Browser.downloadProgress", Facts({"guid": "1", "state": "completed", "receivedBytes": 4}))
+    tabs.hear("", "Browser.downloadProgress", UntrustedObject({"guid": "1", "state": "completed", "receivedBytes": 4}))
     assert tabs.has_more()
     tabs.downloads["1"].awaited = True
     assert not tabs.has_more()
@@ -223,15 +227,15 @@ def test_a_download_is_waited_for_once() -> None:
 
 def test_events_of_sessions_we_did_not_open_are_nothing() -> None:
     tabs = known()
-    tabs.hear("X", "Page.javascriptDialogOpening", Facts({"type": "alert", "message": "boo"}))
-    tabs.hear("X", "Browser.downloadWillBegin", Facts({"guid": "1", "suggestedFilename": "x"}))
+    tabs.hear("X", "Page.javascriptDialogOpening", UntrustedObject({"type": "alert", "message": "boo"}))
+    tabs.hear("X", "Browser.downloadWillBegin", UntrustedObject({"guid": "1", "suggestedFilename": "x"}))
     assert tabs.by_target["A"].dialog is None
     assert not tabs.downloads
 
 
 def test_a_dialog_interrupts_who_waits_for_the_page() -> None:
     tabs = known()
-    opening = Facts({"type": "confirm", "message": "sure\x1b[2J?"})
+    opening = UntrustedObject({"type": "confirm", "message": "sure\x1b[2J?"})
     tabs.hear("S", "Page.javascriptDialogOpening", opening)
     dialog = tabs.by_target["A"].dialog
     assert dialog is not None
@@ -246,9 +250,9 @@ def test_another_document_makes_references_stale_and_a_frame_inside_does_not() -
     tab = tabs.by_target["A"]
     tab.enter("L1")
     tab.references.refer(7)
-    tabs.hear("S", "Page.lifecycleEvent", Facts({"frameId": "G", "loaderId": "L2", "name": "init"}))
-    tabs.hear("S", "Page.frameNavigated", Facts({"frame": {"id": "G", "parentId": "F", "loaderId": "L2"}}))
+    tabs.hear("S", "Page.lifecycleEvent", UntrustedObject({"frameId": "G", "loaderId": "L2", "name": "init"}))
+    tabs.hear("S", "Page.frameNavigated", UntrustedObject({"frame": {"id": "G", "parentId": "F", "loaderId": "L2"}}))
     assert tab.references.find("e1") == 7
-    tabs.hear("S", "Page.lifecycleEvent", Facts({"frameId": "F", "loaderId": "L2", "name": "init"}))
+    tabs.hear("S", "Page.lifecycleEvent", UntrustedObject({"frameId": "F", "loaderId": "L2", "name": "init"}))
     with pytest.raises(DeskError, match="no longer"):
         tab.references.find("e1")

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from hotdesk.brain.models.script_hands import Failed, Hands, Wanted
+from hotdesk.brain.models.script_hands import Failed, Hands, ToolCall
 from hotdesk.desk.seam import Desk
 from hotdesk.event import ignore
 from hotdesk.hands import script_tools
@@ -24,7 +24,7 @@ async def use(desk: Desk, tool: str, **arguments: object) -> Observation:
     return await Toolbox([Exact(desk)], ignore, Free(), desk.id).use(tool, arguments)
 
 
-async def made(desk: Desk, wanted: Wanted[T]) -> T:
+async def made(desk: Desk, wanted: ToolCall[T]) -> T:
     """Use what a script wants used; give what the script gets."""
     tool, arguments = wanted.ask
     return wanted.read(await use(desk, tool, **arguments))

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError
 from hotdesk.event import Event, Used
-from hotdesk.hands.toolbox import Free, Toolbox, Wheel
+from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.tool import Arguments, Hand, Observation, Parameter, Tool
 
 DESK = DeskId("i" + "0" * 20)
@@ -87,7 +87,7 @@ class Taken:
             await work()
 
 
-def box(wheel: Wheel | None = None, allowed: Sequence[str] | None = None) -> tuple[Toolbox, list[Used]]:
+def box(wheel: WheelState | None = None, allowed: Sequence[str] | None = None) -> tuple[Toolbox, list[Used]]:
     """Give a toolbox, and where it writes."""
     written: list[Used] = []
 

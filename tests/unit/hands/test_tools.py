@@ -15,7 +15,7 @@ from hotdesk.hands.screen.screen import Screen
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox
-from hotdesk.hands.vision import Look
+from hotdesk.hands.vision import VisionTool
 from hotdesk.tool import JSON_TYPES, Hand, Kind, Parameter, Tool
 
 WRONG: dict[Kind, object] = {
@@ -39,7 +39,7 @@ class Blind:
 def toolbox(desk: Desk) -> Toolbox:
     """Give every hand; those of screen and browser refuse before they would ask for one."""
     seat = LocalSeat(desk)
-    hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), Packages(desk), Look(desk, Blind())]
+    hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), Packages(desk), VisionTool(desk, Blind())]
     hands += [Screen(seat), Browser(seat)]
     return Toolbox(hands, lambda event: None, Free(), desk.id)
 

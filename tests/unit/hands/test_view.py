@@ -13,7 +13,7 @@ import pytest
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Strange
 from hotdesk.hands.reader.relay import PIXELS
-from hotdesk.hands.reader.view import MOST_VIEWERS, View
+from hotdesk.hands.reader.view import MOST_VIEWERS, ScreenRelay
 from hotdesk.linux.sockets import receive, send
 
 VERSION = b"RFB 003.008\n"
@@ -26,7 +26,7 @@ class Stage:
     """A view, and the screens it dialled."""
 
     def __init__(self) -> None:
-        self.view = View(self.dial)
+        self.view = ScreenRelay(self.dial)
         self.screens: list[socket.socket] = []
 
     async def dial(self, port: int) -> socket.socket:

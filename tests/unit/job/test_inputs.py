@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
@@ -50,9 +50,9 @@ async def test_a_job_begins_with_what_lies_beside_its_brief_and_what_the_drive_k
         order = JobContext(machine, job, exact=True)
         if not kept:
             with pytest.raises(Exception, match="no such name in the drive"):
-                await work(order, Brain(job, [model], [model]))
+                await work(order, ModelBrain(job, [model], [model]))
             return
-        receipt = await work(order, Brain(job, [model], [model]))
+        receipt = await work(order, ModelBrain(job, [model], [model]))
         tried = [row.event() for row in read(order.journal, order.id) if row.name == Preflight.__name__]
     assert (receipt.outcome, receipt.why) == ("done", "")
     assert drive.find(f"{order.id}/sum.txt", who=me()) == b"42"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hotdesk.brain.brain import Brain
+from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
@@ -41,7 +41,7 @@ async def carried_out(folder: Path, *acts: Any) -> tuple[Receipt, list[Event], D
     model = ScriptedModel.of(*acts)
     async with local_machine(settings) as machine:
         order = JobContext(machine, job, exact=True)
-        receipt = await work(order, Brain(job, [model], [model]))
+        receipt = await work(order, ModelBrain(job, [model], [model]))
         return receipt, [row.event() for row in read(order.journal, order.id)], Drive(settings.lib / "drive")
 
 

@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 from tests.providers.behind import Asked, behind
 
-from hotdesk.brain.brain import Brain
-from hotdesk.brain.models.anthropic import Anthropic
+from hotdesk.brain.brain import ModelBrain
+from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
-from hotdesk.brain.models.seam import Model, Reply
+from hotdesk.brain.models.seam import LanguageModel, Reply
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.desk.link.desk import LinkedDesk
@@ -37,7 +37,7 @@ from hotdesk.event import (
     TookOver,
     Verified,
 )
-from hotdesk.hands.reader import Told
+from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.screen.takeover import Wheel
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.job.local import LocalMachine, local_machine
@@ -73,10 +73,10 @@ class Screen:
 
     desk: Desk
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Answer as a desk does at which somebody clicked."""
         values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
-        return Told(values.get(verb), picture() if verb == "screen.shot" else b"")
+        return VerbResult(values.get(verb), picture() if verb == "screen.shot" else b"")
 
     def close(self) -> None:
         """Let go of nothing."""
@@ -135,7 +135,7 @@ class Trial:
         self.timeline.append("hands back")
         await wheel.hand_back(1, ME)
 
-    async def carry_out(self, planner: Model, worker: Model, *, exact: bool = True) -> Receipt:
+    async def carry_out(self, planner: LanguageModel, worker: LanguageModel, *, exact: bool = True) -> Receipt:
         """Carry the brief out."""
         settings = Config(run=self.folder / "run", lib=self.folder / "lib", images=self.folder / "images")
         job = parse_job(BRIEF.encode(), self.folder, scope_of)
@@ -143,7 +143,7 @@ class Trial:
             self.tasks = await stack.enter_async_context(background())
             self.machine = await stack.enter_async_context(local_machine(settings, self.wheel_of))
             order = JobContext(self.machine, job, exact=exact, heard=self.hear)
-            receipt = await work(order, Brain(job, [planner], [worker]))
+            receipt = await work(order, ModelBrain(job, [planner], [worker]))
             assert self.seen.is_set(), "the moment never came"
         return receipt
 
@@ -261,7 +261,7 @@ async def test_a_model_goes_on_with_a_note_of_what_a_person_did_and_a_fresh_pict
 
     trial = Trial(tmp_path, acts("shell"), "in_shell")
     with behind("anthropic", think) as provider:
-        model = Anthropic("claude-x", base_url=provider.base_url, key="k")
+        model = AnthropicModel("claude-x", base_url=provider.base_url, key="k")
         try:
             receipt = await trial.carry_out(model, model, exact=False)
         finally:

@@ -6,7 +6,7 @@ import re
 
 from hotdesk.brain.models.script_play import WINDOW
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.seam import Task
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.plan import Plan, Step
 
 NAMED = re.compile(r"(?:^|\s)step=(\S+)")
@@ -24,7 +24,7 @@ class Turned:
     def __init__(self, script: ScriptedModel | None = None) -> None:
         self.script = script
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give the script's plan, or one that asks for everything."""
         return self.script.plans(task) if self.script else widest(task)
 
@@ -32,7 +32,7 @@ class Turned:
         """Have nothing to let go of."""
 
 
-def widest(task: Task) -> Plan:
+def widest(task: PlanningTask) -> Plan:
     """Give a plan that has all the brief has: a step for each the brief names, without any limit of its own."""
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)

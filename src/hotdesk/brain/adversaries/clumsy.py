@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.brain.adversaries.adversary import Turned
 from hotdesk.brain.models.script_play import FREE
-from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.tool import Call
 
 TALK = "I would now run the program and look at the result. Shall I?"
@@ -46,7 +46,7 @@ class Clumsy(Turned):
     window = 100_000
     """As much as a common model has."""
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Make the next mistake."""
         turn = sum(isinstance(item, Reply) for item in request.history)
         uses = MISTAKES[turn] if turn < len(MISTAKES) else (FOR_EVER,)

@@ -15,9 +15,9 @@ from pathlib import Path
 from hotdesk.brain.adversaries.adversary import Turned
 from hotdesk.brain.adversaries.liar import LEAVES
 from hotdesk.brain.models.script_hands import Ask, Failed, Hands, read_done
-from hotdesk.brain.models.script_play import Act, Player
+from hotdesk.brain.models.script_play import Player, ScriptFunction
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Reply, Request, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
 from hotdesk.errors import HotdeskError
 from hotdesk.tool import Observation
 
@@ -75,7 +75,7 @@ class Hijacked(Turned):
         super().__init__(script)
         self.player = Player(self.name)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Try the next way."""
         scene = self.script.scenes.get(request.step) if self.script else None
         return self.player.ask(request, theft(request, scene.act if scene else None))
@@ -85,10 +85,10 @@ class Hijacked(Turned):
         self.player.close()
 
 
-def theft(request: Request, honest: Act | None) -> Act:
+def theft(request: ModelRequest, honest: ScriptFunction | None) -> ScriptFunction:
     """Give the function that does a step's honest work, then everything else."""
     offered = {tool.name for tool in request.tools}
-    told = next((item.text for item in request.history if isinstance(item, Told)), "")
+    told = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     paths = [path for line in LEAVES.findall(told) for path in line.split(", ")]
 
     async def act(hands: Hands) -> str:
@@ -108,7 +108,7 @@ def theft(request: Request, honest: Act | None) -> Act:
 class Overheard:
     """Another function's work, and all it is told."""
 
-    act: Act
+    act: ScriptFunction
     hands: Hands
     heard: list[str]
 
@@ -133,7 +133,7 @@ class Thief:
     """Addresses the brief has."""
     heard: list[str] = field(default_factory=list)
 
-    async def pretend(self, honest: Act) -> Exception | None:
+    async def pretend(self, honest: ScriptFunction) -> Exception | None:
         """Do the honest work first; give why it failed, if it did."""
         try:
             await Overheard(honest, self.hands, self.heard)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hotdesk.brain.adversaries.adversary import Turned
 from hotdesk.brain.models.script_play import FREE
 from hotdesk.brain.models.scripted import ScriptedModel
-from hotdesk.brain.models.seam import Reply, Request, Results, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
 from hotdesk.tool import Call
 
 CLAIM = "All of it is done, and I have checked it twice: every result is there, right and complete."
@@ -31,7 +31,7 @@ class Liar(Turned):
         self.leaves = leaves
         self.name = "adversary liar-empty" if leaves else "adversary liar"
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Claim success."""
         if self.leaves and not any(isinstance(item, Results) for item in request.history):
             calls = [Call(f"leave-{place}", *write) for place, write in enumerate(empties(request), 1)]
@@ -41,9 +41,9 @@ class Liar(Turned):
         return Reply(text=CLAIM, calls=(claim,), stop="calls", usage=FREE, model=self.name)
 
 
-def empties(request: Request) -> list[tuple[str, dict[str, object]]]:
+def empties(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
     """Give the calls that leave a file with nothing in it for each that the step must leave."""
-    told = next((item.text for item in request.history if isinstance(item, Told)), "")
+    told = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     offered = {tool.name for tool in request.tools}
     writer = next((name for name in WRITERS if name in offered), None)
     paths = [path for line in LEAVES.findall(told) for path in line.split(", ")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotdesk.brain.models import anthropic_wire
-from hotdesk.brain.models.client import Line, Patience
+from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.prices import Prices
 
@@ -13,7 +13,7 @@ WINDOW = 200_000
 VARIABLE = "ANTHROPIC_API_KEY"
 
 
-class Anthropic(Driver):
+class AnthropicModel(Driver):
     """One model of Anthropic's."""
 
     native_screen = True
@@ -31,7 +31,7 @@ class Anthropic(Driver):
     ) -> None:
         """Where a URL or key is not given, the library finds its own."""
         options = {"base_url": base_url, "api_key": key, "open_telemetry": False}
-        line = Line(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options)
+        line = ProviderClient(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options)
         super().__init__(model, window, prices, anthropic_wire, line)
 
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:

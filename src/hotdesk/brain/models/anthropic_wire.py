@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 from hotdesk.brain.models.client import Cut, Events
-from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
     NOTHING,
+    HistoryTurn,
     Spoken,
-    Turn,
     arguments,
     is_own,
     named,
@@ -42,7 +42,7 @@ BUDGETED = re.compile(r"claude-(opus|sonnet|haiku)-(4-5|4-1|4-0|4|3-7)(-\d{8})?"
 LEAST_BUDGET = 1024
 
 
-def body(request: Request, model: str, name: str) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request."""
     spoken = turns(request.history)
     told: dict[str, Any] = {
@@ -58,7 +58,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
     return {**told, **request.extra.get(DIALECT, {})}
 
 
-def declared(request: Request) -> list[dict[str, Any]]:
+def declared(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
     tools = [tool_of(each) for each in request.tools]
     if request.screen is not None:
@@ -73,14 +73,14 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
 
 
-def thinking(request: Request, model: str, spoken: list[Spoken], name: str) -> dict[str, Any]:
+def thinking(request: ModelRequest, model: str, spoken: list[Spoken], name: str) -> dict[str, Any]:
     """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
     if not request.think:
         return {}
     if not BUDGETED.fullmatch(model):
         return {"thinking": {"type": "adaptive", "display": "summarized"}}
     last = spoken[-1]
-    begun = isinstance(last, Turn) and not is_own(
+    begun = isinstance(last, HistoryTurn) and not is_own(
         last, DIALECT, name, request.screen is not None
     )  # it would have to begin with a thought
     budget = max(LEAST_BUDGET, request.tokens // 2)
@@ -91,7 +91,7 @@ def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, An
     """Write the turns; ours that follow each other are one message, results first."""
     written: list[dict[str, Any]] = []
     for each in spoken:
-        if not isinstance(each, Turn):
+        if not isinstance(each, HistoryTurn):
             add(written, "user", [text(each.text)])
         elif is_own(each, DIALECT, name, screen):
             add(written, "assistant", list(each.reply.native))
@@ -115,7 +115,7 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
         written.append({"role": role, "content": content})
 
 
-def foreign(turn: Turn) -> list[dict[str, Any]]:
+def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said: its words, and its calls of our tools."""
     names = named(turn)
     said = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
@@ -127,7 +127,7 @@ def foreign(turn: Turn) -> list[dict[str, Any]]:
     return [*said, *uses] or [text(NOTHING)]
 
 
-def foreign_results(turn: Turn) -> list[dict[str, Any]]:
+def foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what came of another model's calls; of its native ones the picture."""
     names = named(turn)
     written = [
@@ -241,9 +241,9 @@ def call(block: dict[str, Any], given: object) -> Call:
     return Call(block["id"], COMPUTER, {"vendor": DIALECT, "actions": [action]})
 
 
-def usage(told: dict[str, Any]) -> Usage:
+def usage(told: dict[str, Any]) -> TokenUsage:
     """Read what it cost."""
-    return Usage(
+    return TokenUsage(
         input=told.get("input_tokens") or 0,
         output=told.get("output_tokens") or 0,
         cached=told.get("cache_read_input_tokens") or 0,

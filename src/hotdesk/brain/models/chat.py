@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hotdesk.brain.models import chat_wire
-from hotdesk.brain.models.client import Line, Patience
+from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.prices import Prices
-from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, request_tokens
 from hotdesk.errors import BriefError, printable
 
@@ -49,11 +49,11 @@ class Chat(Driver):
         options = {"base_url": base_url, "api_key": key or key_for(base_url) or NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
-        line = Line(name, "openai", "AsyncOpenAI", variable, patience, options)
+        line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
         super().__init__(model, window or window_set(), prices, chat_wire, line)
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
         fixed = fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:

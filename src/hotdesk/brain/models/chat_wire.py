@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from hotdesk.brain.models.client import Cut, Events
-from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
     NOTHING,
+    HistoryTurn,
     Spoken,
-    Turn,
     arguments,
     data_url,
     is_own,
@@ -30,7 +30,7 @@ STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 MOST_CALLS = 100
 
 
-def body(request: Request, model: str, name: str) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request."""
     first = [{"role": "system", "content": request.system}] if request.system else []
     told: dict[str, Any] = {
@@ -54,7 +54,7 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
     """Write the turns."""
     written: list[dict[str, Any]] = []
     for each in spoken:
-        if not isinstance(each, Turn):
+        if not isinstance(each, HistoryTurn):
             written.append({"role": "user", "content": each.text})
             continue
         own = is_own(each, DIALECT, name, screen=False)
@@ -64,7 +64,7 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
     return written
 
 
-def foreign(turn: Turn, names: dict[str, str]) -> dict[str, Any]:
+def foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
     """Write what another model said."""
     plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
     said = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
@@ -78,7 +78,7 @@ def use(name: str, tool: str, given: str) -> dict[str, Any]:
     return {"id": name, "type": "function", "function": {"name": tool, "arguments": given}}
 
 
-def results(turn: Turn, names: dict[str, str]) -> list[dict[str, Any]]:
+def results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; a tool may give no picture here, so these follow."""
     written: list[dict[str, Any]] = [
         {"role": "tool", "tool_call_id": names[call.id], "content": "\n".join(words(seen, told=False)) or NOTHING}
@@ -183,8 +183,8 @@ def named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
     return calls
 
 
-def usage(told: dict[str, Any]) -> Usage:
+def usage(told: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached, ours does not."""
     cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     read = max(0, (told.get("prompt_tokens") or 0) - cached)
-    return Usage(input=read, output=told.get("completion_tokens") or 0, cached=cached)
+    return TokenUsage(input=read, output=told.get("completion_tokens") or 0, cached=cached)

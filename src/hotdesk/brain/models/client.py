@@ -68,7 +68,7 @@ class Cut(Exception):  # noqa: N818 - a state: it is tried again
     """An answer broke off in the middle: says how."""
 
 
-class Failed(Exception):  # noqa: N818 - it becomes a `ModelError`
+class ProviderError(Exception):
     """A provider says amid its answer that there will be none: says why."""
 
 
@@ -76,7 +76,7 @@ SENT: ContextVar[list[int]] = ContextVar("SENT")
 """Bytes of each body that was sent for the ask under way."""
 
 
-class Line:
+class ProviderClient:
     """One provider's library, one client of it, and what is said when it fails."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Line:
                     return await gather(events)
                 finally:
                     await drain(events)
-        except Failed as e:
+        except ProviderError as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
             raise self.failed(self.said(e), remedy(e)) from e

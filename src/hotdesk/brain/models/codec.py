@@ -7,7 +7,7 @@ import binascii
 from dataclasses import fields
 from typing import Any, TypeAlias, get_args
 
-from hotdesk.brain.models.seam import Item, Reply, Results, Stop, Told, Usage
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results, Stop, TokenUsage
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 
@@ -28,7 +28,7 @@ def reply_to_json(reply: Reply) -> Written:
         "thought": reply.thought,
         "calls": [call_to_json(call) for call in reply.calls],
         "stop": reply.stop,
-        "usage": {field.name: getattr(reply.usage, field.name) for field in fields(Usage)},
+        "usage": {field.name: getattr(reply.usage, field.name) for field in fields(TokenUsage)},
         "model": reply.model,
         "dialect": reply.dialect,
         "native": list(reply.native),
@@ -43,7 +43,7 @@ def reply_from_json(given: object) -> Reply:
     if not all(isinstance(item, dict) for item in told.get("native", [])):
         raise wrong("a reply", "native holds something that is no object")
     calls = tuple(call_from_json(call) for call in told.pop("calls", []))
-    usage = Usage(**taken(told.pop("usage", {}), "what a reply cost", USAGE))
+    usage = TokenUsage(**taken(told.pop("usage", {}), "what a reply cost", USAGE))
     return Reply(**(told | {"calls": calls, "usage": usage, "native": tuple(told.get("native", []))}))
 
 
@@ -74,7 +74,7 @@ def observation_from_json(given: object) -> Observation:
 
 def item_to_json(item: Item) -> Written:
     """Write an item of a history, by its kind."""
-    if isinstance(item, Told):
+    if isinstance(item, OurMessage):
         return {"told": item.text}
     if isinstance(item, Reply):
         return {"reply": reply_to_json(item)}
@@ -85,7 +85,7 @@ def item_from_json(given: object) -> Item:
     """Read an item of a history."""
     match given:
         case {"told": str(text), **rest} if not rest:
-            return Told(text)
+            return OurMessage(text)
         case {"reply": reply, **rest} if not rest:
             return reply_from_json(reply)
         case {"results": list(results), **rest} if not rest:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from hotdesk.brain.models.client import Events, Line
+from hotdesk.brain.models.client import Events, ProviderClient
 from hotdesk.brain.models.prices import Prices
-from hotdesk.brain.models.seam import Reply, Request
+from hotdesk.brain.models.seam import ModelRequest, Reply
 
 
-class Form(Protocol):
+class WireFormat(Protocol):
     """How a provider writes: a module of pure functions."""
 
-    def body(self, request: Request, model: str, name: str) -> dict[str, Any]:
+    def body(self, request: ModelRequest, model: str, name: str) -> dict[str, Any]:
         """Write a request."""
         ...
 
@@ -29,7 +29,7 @@ class Form(Protocol):
 class Driver:
     """One model of one provider's."""
 
-    def __init__(self, model: str, window: int, prices: Prices | None, form: Form, line: Line) -> None:
+    def __init__(self, model: str, window: int, prices: Prices | None, form: WireFormat, line: ProviderClient) -> None:
         self.model = model
         self.name = line.name
         self.window = window
@@ -37,7 +37,7 @@ class Driver:
         self.form = form
         self.line = line
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, from a stream."""
         told = self.form.body(request, self.model, self.name)
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from hotdesk.brain.models.seam import Model
+from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.errors import BriefError, printable
 
 MAKERS = {
@@ -20,13 +20,13 @@ OLLAMA = "http://127.0.0.1:11434/v1"
 FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or ollama:MODEL"
 
 
-def find(name: str, **options: Any) -> Model:
+def find(name: str, **options: Any) -> LanguageModel:
     """Give a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
     maker, model, url = parts(name)
     module, _, driver = MAKERS[maker].partition(":")
     if url:
         options = {"base_url": url, "name": name, **options}
-    made: Model = getattr(import_module(module), driver)(model, **options)
+    made: LanguageModel = getattr(import_module(module), driver)(model, **options)
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotdesk.brain.models import openai_wire
-from hotdesk.brain.models.client import Line, Patience
+from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.prices import Prices
 
@@ -13,7 +13,7 @@ WINDOW = 272_000
 VARIABLE = "OPENAI_API_KEY"
 
 
-class OpenAI(Driver):
+class OpenAIModel(Driver):
     """One model of OpenAI's."""
 
     native_screen = True
@@ -31,7 +31,7 @@ class OpenAI(Driver):
     ) -> None:
         """Where a URL or key is not given, the library finds its own."""
         options = {"base_url": base_url, "api_key": key}
-        line = Line(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
+        line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
         super().__init__(model, window, prices, openai_wire, line)
 
     async def begin(self, client: Any, told: dict[str, Any]) -> Any:

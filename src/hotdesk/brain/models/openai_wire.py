@@ -6,13 +6,13 @@ import json
 import re
 from typing import Any
 
-from hotdesk.brain.models.client import PASSING, Cut, Events, Failed
-from hotdesk.brain.models.seam import Reply, Request, Stop, Usage
+from hotdesk.brain.models.client import PASSING, Cut, Events, ProviderError
+from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
     NOTHING,
+    HistoryTurn,
     Spoken,
-    Turn,
     arguments,
     data_url,
     is_own,
@@ -34,7 +34,7 @@ BLANK = (
 """One black pixel, for an answer that must have a picture where there never was one."""
 
 
-def body(request: Request, model: str, name: str) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
     told: dict[str, Any] = {
         "model": model,
@@ -54,7 +54,7 @@ def body(request: Request, model: str, name: str) -> dict[str, Any]:
     return {**told, **request.extra.get(DIALECT, {})}
 
 
-def declared(request: Request) -> list[dict[str, Any]]:
+def declared(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen."""
     native = [{"type": COMPUTER}] if request.screen is not None else []
     return [*(tool_of(each) for each in request.tools), *native]
@@ -76,7 +76,7 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
     written: list[dict[str, Any]] = []
     shown = BLANK
     for each in spoken:
-        if not isinstance(each, Turn):
+        if not isinstance(each, HistoryTurn):
             written.append(ours(text(each.text)))
         elif is_own(each, DIALECT, name, screen) and not is_unacknowledged(each):
             written += each.reply.native
@@ -84,13 +84,15 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
         else:
             written += foreign(each)
         pictures = (
-            [seen for call, seen in each.seen if seen.image and call.tool == COMPUTER] if isinstance(each, Turn) else []
+            [seen for call, seen in each.seen if seen.image and call.tool == COMPUTER]
+            if isinstance(each, HistoryTurn)
+            else []
         )
         shown = data_url(pictures[-1]) if pictures else shown
     return written
 
 
-def is_unacknowledged(turn: Turn) -> bool:
+def is_unacknowledged(turn: HistoryTurn) -> bool:
     """Say whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
     return any(checks(call) and not seen.ok for call, seen in turn.seen)
 
@@ -101,7 +103,7 @@ def checks(call: Call) -> list[dict[str, Any]]:
     return list(given.get("checks", [])) if call.tool == COMPUTER and isinstance(given, dict) else []
 
 
-def results(turn: Turn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
+def results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; what the native tool says beside its picture follows in words."""
     written: list[dict[str, Any]] = []
     said: list[dict[str, Any]] = []
@@ -130,7 +132,7 @@ def output(seen: Observation, name: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": name, "output": told}
 
 
-def foreign(turn: Turn) -> list[dict[str, Any]]:
+def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said, and what came of it."""
     names = named(turn)
     plain = [(call, seen) for call, seen in turn.seen if call.tool != COMPUTER]
@@ -180,7 +182,7 @@ async def gather(events: Events) -> dict[str, Any]:
 def failure(error: dict[str, Any]) -> Exception:
     """Say that there will be no answer; one that may come the next time is cut."""
     why = f"{error.get('code')}: {error.get('message')}"
-    return Cut(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else Failed(why)
+    return Cut(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else ProviderError(why)
 
 
 def reply(response: dict[str, Any], name: str) -> Reply:
@@ -229,9 +231,9 @@ def call(item: dict[str, Any]) -> Call:
     return Call(item["call_id"], COMPUTER, given)
 
 
-def usage(told: dict[str, Any]) -> Usage:
+def usage(told: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached and stored, ours does not."""
     details = told.get("input_tokens_details") or {}
     cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
     read = max(0, (told.get("input_tokens") or 0) - cached - stored)
-    return Usage(input=read, output=told.get("output_tokens") or 0, cached=cached, stored=stored)
+    return TokenUsage(input=read, output=told.get("output_tokens") or 0, cached=cached, stored=stored)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-from hotdesk.brain.models.seam import Usage
+from hotdesk.brain.models.seam import TokenUsage
 
 MILLION = 1_000_000
 PUBLIC = ("anthropic", "openai")
@@ -15,7 +15,7 @@ PUBLIC = ("anthropic", "openai")
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class ModelPrice:
     """Dollars for a million tokens."""
 
     input: float
@@ -25,7 +25,7 @@ class Price:
     stored: float | None = None
     """None: as input."""
 
-    def of(self, usage: Usage) -> float:
+    def of(self, usage: TokenUsage) -> float:
         """Give what a reply costs."""
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
@@ -37,9 +37,9 @@ class Price:
 class Prices:
     """Prices by a model's whole name, as in `anthropic:MODEL`; the operator's go first."""
 
-    table: Mapping[str, Price] = field(default_factory=dict)
+    table: Mapping[str, ModelPrice] = field(default_factory=dict)
 
-    def priced(self, usage: Usage, name: str) -> Usage:
+    def priced(self, usage: TokenUsage, name: str) -> TokenUsage:
         """Say what a reply of a model costs; None where nobody knows."""
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
@@ -47,7 +47,7 @@ class Prices:
         return replace(usage, dollars=public(usage, provider, model))
 
 
-def public(usage: Usage, provider: str, model: str) -> float | None:
+def public(usage: TokenUsage, provider: str, model: str) -> float | None:
     """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
     if provider not in PUBLIC:
         return None

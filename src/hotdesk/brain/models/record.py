@@ -9,7 +9,7 @@ from typing import Any
 
 from hotdesk.brain.models.codec import Kinds, item_from_json, item_to_json, reply_from_json, reply_to_json, taken
 from hotdesk.brain.models.replay import Replay
-from hotdesk.brain.models.seam import Item, Model, Reply, Request
+from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
 from hotdesk.errors import ModelError, printable
 
 LINE: Kinds = {"request": (dict,), "reply": (dict,), "error": (str,)}
@@ -17,10 +17,10 @@ REQUEST: Kinds = {"step": (str,), "system": (str,), "kept": (int,), "history": (
 REQUEST |= {"screen": (list, type(None)), "tokens": (int,), "think": (bool,)}
 
 
-class Record:
+class RecordingModel:
     """A model that is asked as it is, and written down."""
 
-    def __init__(self, model: Model, file: Path) -> None:
+    def __init__(self, model: LanguageModel, file: Path) -> None:
         """Append to a file that nobody else may read; a link is not followed."""
         self.model = model
         self.name = model.name
@@ -30,7 +30,7 @@ class Record:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.file = os.fdopen(descriptor, "a", encoding="utf-8")
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""
         told = self.written(request)
         try:
@@ -41,7 +41,7 @@ class Record:
         self.write({"request": told, "reply": reply_to_json(reply)})
         return reply
 
-    def written(self, request: Request) -> dict[str, Any]:
+    def written(self, request: ModelRequest) -> dict[str, Any]:
         """Write a request: of its history only what is new since the last, after what both have in common."""
         history = list(request.history)
         pairs = enumerate(zip(self.before, history, strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hotdesk.brain.models.seam import Reply, Request, Usage
+from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
 from hotdesk.errors import ModelError, printable
 
 WINDOW = 1_000_000_000
@@ -26,7 +26,7 @@ class Replay:
         self.all = () if isinstance(replies, Mapping) else tuple(replies)
         self.given: dict[str, int] = {}
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply; it costs nothing, this time."""
         key = request.step if self.steps is not None else ""
         told = self.all if self.steps is None else tuple(self.steps.get(key, ()))
@@ -34,7 +34,7 @@ class Replay:
         if number >= len(told):
             raise self.ended(request.step, len(told))
         self.given[key] = number + 1
-        return replace(told[number], usage=Usage(dollars=0.0))
+        return replace(told[number], usage=TokenUsage(dollars=0.0))
 
     def ended(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""

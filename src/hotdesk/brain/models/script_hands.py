@@ -22,7 +22,7 @@ class Failed(Exception):  # noqa: N818 - what a script may catch, and read
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted(Generic[T_co]):
+class ToolCall(Generic[T_co]):
     """A use of one tool, not made yet: awaiting it gives what came of it."""
 
     ask: Ask
@@ -37,7 +37,7 @@ class Wanted(Generic[T_co]):
 class Together(Generic[T_co]):
     """Several uses at once."""
 
-    wanted: tuple[Wanted[T_co], ...]
+    wanted: tuple[ToolCall[T_co], ...]
 
     def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], list[T_co]]:
         if not self.wanted:
@@ -61,42 +61,42 @@ class Hands:
         """Say what the next use is for, for people."""
         self.words.append(text)
 
-    def use(self, tool: str, /, **arguments: object) -> Wanted[Observation]:
+    def use(self, tool: str, /, **arguments: object) -> ToolCall[Observation]:
         """Use a tool; one that fails is a result."""
-        return Wanted((tool, arguments), lambda seen: seen)
+        return ToolCall((tool, arguments), lambda seen: seen)
 
-    def together(self, *wanted: Wanted[T]) -> Together[T]:
+    def together(self, *wanted: ToolCall[T]) -> Together[T]:
         """Use several tools at once; give what came of each, in order."""
         return Together(wanted)
 
-    def run(self, argv: Sequence[str], *, timeout: float | None = None) -> Wanted[Done]:
+    def run(self, argv: Sequence[str], *, timeout: float | None = None) -> ToolCall[Done]:
         """Run a program to its end; its exit code is a result."""
         given: dict[str, object] = {"argv": list(argv)}
-        return Wanted(("exact_run", given if timeout is None else {**given, "timeout": timeout}), read_done)
+        return ToolCall(("exact_run", given if timeout is None else {**given, "timeout": timeout}), read_done)
 
-    def read(self, path: str) -> Wanted[bytes]:
+    def read(self, path: str) -> ToolCall[bytes]:
         """Give a file's bytes; `Failed` when it cannot be had."""
-        return Wanted(("exact_read", {"path": path}), lambda seen: decoded(as_table(seen).get("data"), seen))
+        return ToolCall(("exact_read", {"path": path}), lambda seen: decoded(as_table(seen).get("data"), seen))
 
-    def write(self, path: str, data: bytes) -> Wanted[None]:
+    def write(self, path: str, data: bytes) -> ToolCall[None]:
         """Write a file; `Failed` when it cannot be."""
-        return Wanted(("exact_write", {"path": path, "data": base64.b64encode(data).decode()}), check)
+        return ToolCall(("exact_write", {"path": path, "data": base64.b64encode(data).decode()}), check)
 
-    def ask(self, question: str) -> Wanted[str]:
+    def ask(self, question: str) -> ToolCall[str]:
         """Ask a person; `Failed` when there is no answer."""
-        return Wanted(("ask_person", {"question": question}), text)
+        return ToolCall(("ask_person", {"question": question}), text)
 
-    def amend(self, **wanted: object) -> Wanted[Observation]:
+    def amend(self, **wanted: object) -> ToolCall[Observation]:
         """Ask that the plan be widened: `reason`, and lists of `hosts`, `grants` or `tools`; a no is a result."""
-        return Wanted(("amend_plan", wanted), lambda seen: seen)
+        return ToolCall(("amend_plan", wanted), lambda seen: seen)
 
-    def remember(self, text: str) -> Wanted[None]:
+    def remember(self, text: str) -> ToolCall[None]:
         """Keep a note for later steps."""
-        return Wanted(("remember", {"text": text}), check)
+        return ToolCall(("remember", {"text": text}), check)
 
-    def recall(self, query: str) -> Wanted[str]:
+    def recall(self, query: str) -> ToolCall[str]:
         """Search the notes."""
-        return Wanted(("recall", {"query": query}), text)
+        return ToolCall(("recall", {"query": query}), text)
 
 
 def check(seen: Observation) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hotdesk.brain.models.script_hands import Ask, Hands
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Usage
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
 from hotdesk.desk.seam import Done
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.tool import Call, Observation
@@ -22,10 +22,10 @@ LONGEST = 2000
 """Characters of a reason or summary."""
 WINDOW = 1 << 40
 """Tokens: what is no model forgets nothing."""
-FREE = Usage(dollars=0.0)
+FREE = TokenUsage(dollars=0.0)
 
 
-class Act(Protocol):
+class ScriptFunction(Protocol):
     """One function of a script."""
 
     __name__: str
@@ -42,7 +42,7 @@ class Play:
     step: str
     name: str
     """Whose words these are."""
-    act: Act
+    act: ScriptFunction
     hands: Hands
     running: Coroutine[Any, Any, object] | None = None
     calls: tuple[Call, ...] = ()
@@ -106,7 +106,7 @@ class Player:
     name: str
     playing: Play | None = field(default=None)
 
-    def ask(self, request: Request, act: Act) -> Reply:
+    def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
         """Give the next reply of the function that takes a request's step."""
         results = list(results_of(request.history))
         playing = self.playing
@@ -114,7 +114,7 @@ class Player:
             return playing.tell([seen for _, seen in results[-1].seen])
         return self.play(request, act, results)
 
-    def play(self, request: Request, act: Act, results: Sequence[Results]) -> Reply:
+    def play(self, request: ModelRequest, act: ScriptFunction, results: Sequence[Results]) -> Reply:
         """Run a function from its beginning, up to where the history ends."""
         self.close()
         playing = self.playing = Play(request.step, self.name, act, Hands(request.attempt, request.before))
@@ -161,14 +161,14 @@ def told_otherwise(step: str, place: int, results: Results, calls: Sequence[Call
     )
 
 
-def ending(act: Act, value: object) -> Ask:
+def ending(act: ScriptFunction, value: object) -> Ask:
     """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
         return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:LONGEST]}
     return "finish", {"summary": value[:LONGEST] if isinstance(value, str) and value.strip() else headline(act)}
 
 
-def headline(act: Act) -> str:
+def headline(act: ScriptFunction) -> str:
     """Give the first line of a function's docstring, or its name."""
     return (inspect.getdoc(act) or act.__name__).splitlines()[0]
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from types import ModuleType
 
 from hotdesk.brain.models.script_hands import Failed, Hands
-from hotdesk.brain.models.script_play import WINDOW, Act, Player, headline
-from hotdesk.brain.models.seam import Reply, Request
-from hotdesk.brain.seam import Task
+from hotdesk.brain.models.script_play import WINDOW, Player, ScriptFunction, headline
+from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.plan import Plan, Step
 
@@ -39,11 +39,11 @@ MOST = 1 << 20
 class Scene:
     """A function, and the step it takes."""
 
-    act: Act
+    act: ScriptFunction
     step: Step
 
 
-def step(act: Act, **given: object) -> Scene:
+def step(act: ScriptFunction, **given: object) -> Scene:
     """Say what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
     if unknown := sorted(set(given) - set(FIELDS)):
         raise BriefError(f"a step has no {unknown[0]!r}; it has {', '.join(FIELDS)}")
@@ -63,7 +63,7 @@ class ScriptedModel:
         self.player = Player(self.name)
 
     @classmethod
-    def of(cls, *plan: Act | Scene) -> ScriptedModel:
+    def of(cls, *plan: ScriptFunction | Scene) -> ScriptedModel:
         """Make one of functions, each a step."""
         return cls(b"", Path("functions"), scenes_of(plan, Path("functions")))
 
@@ -94,11 +94,11 @@ class ScriptedModel:
         """Use the screen by its tools."""
         return False
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give the script's own plan, whatever the task."""
         return Plan(tuple(scene.step for scene in self.scenes.values()))
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Run the step's function to its next wish."""
         if request.step not in self.scenes:
             has = ", ".join(self.scenes)

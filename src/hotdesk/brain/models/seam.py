@@ -16,7 +16,7 @@ REPLY = 8000
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """What one reply cost."""
 
     input: int = 0
@@ -33,7 +33,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OurMessage:
     """What we say."""
 
     text: str
@@ -48,7 +48,7 @@ class Reply:
     """What it shows of its thinking, for people."""
     calls: tuple[Call, ...] = ()
     stop: Stop = "end"
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     model: str = ""
     """Who said it, by name: `anthropic:MODEL`."""
     dialect: str = ""
@@ -64,11 +64,11 @@ class Results:
     seen: tuple[tuple[Call, Observation], ...]
 
 
-Item: TypeAlias = Told | Reply | Results
+Item: TypeAlias = OurMessage | Reply | Results
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What a model is asked."""
 
     system: str
@@ -95,7 +95,7 @@ class Request:
     """More for one dialect, by its name; it goes into the request as it is."""
 
 
-class Model(Protocol):
+class LanguageModel(Protocol):
     """Somebody who can be asked."""
 
     @property
@@ -113,7 +113,7 @@ class Model(Protocol):
         """Say whether it has a computer tool of its own."""
         ...
 
-    async def ask(self, request: Request) -> Reply:
+    async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hotdesk.brain.models.seam import Item, Reply, Results, Told
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 
@@ -20,7 +20,7 @@ COMPUTER = "computer"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class HistoryTurn:
     """A reply, and what came of each of its calls."""
 
     reply: Reply
@@ -29,7 +29,7 @@ class Turn:
     """Its place in the history."""
 
 
-Spoken: TypeAlias = Told | Turn
+Spoken: TypeAlias = OurMessage | HistoryTurn
 
 
 def turns(history: Sequence[Item]) -> list[Spoken]:
@@ -38,13 +38,13 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
     items = list(history)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if isinstance(item, Reply):
-            found.append(Turn(item, answered(item, after), len(found)))
-        elif isinstance(item, Told):
+            found.append(HistoryTurn(item, answered(item, after), len(found)))
+        elif isinstance(item, OurMessage):
             found.append(item)
-        elif not (found and isinstance(found[-1], Turn) and found[-1].seen):
+        elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].seen):
             raise ModelError("the history is out of order: results that follow no call; begin the step anew")
-    if not found or (isinstance(found[-1], Turn) and not found[-1].seen):
-        found.append(Told(GO_ON))
+    if not found or (isinstance(found[-1], HistoryTurn) and not found[-1].seen):
+        found.append(OurMessage(GO_ON))
     return found
 
 
@@ -54,7 +54,7 @@ def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation]
     return tuple((call, seen.get(call.id, UNUSED)) for call in reply.calls)
 
 
-def is_own(turn: Turn, dialect: str, name: str, screen: bool) -> bool:
+def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
     """Say whether a reply's items can go back verbatim.
 
     Reasoning is sealed for the model that thought it; uses of the native computer tool need that tool.
@@ -98,7 +98,7 @@ def parsed(text: str) -> object:
         return text
 
 
-def native_uses(turn: Turn) -> Iterator[str]:
+def native_uses(turn: HistoryTurn) -> Iterator[str]:
     """Tell in words how another provider's native computer tool was used, and what was said then."""
     for call, seen in turn.seen:
         if call.tool == COMPUTER:
@@ -106,6 +106,6 @@ def native_uses(turn: Turn) -> Iterator[str]:
             yield from (f"It answered: {said}" for said in words(seen))
 
 
-def named(turn: Turn) -> dict[str, str]:
+def named(turn: HistoryTurn) -> dict[str, str]:
     """Give each call of another's a name that every provider takes, and that nobody has given before."""
     return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}

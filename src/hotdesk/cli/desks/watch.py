@@ -24,7 +24,7 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import page
 from hotdesk.hands.page import novnc
-from hotdesk.hands.page.login import CODE_SECONDS, Entry
+from hotdesk.hands.page.login import CODE_SECONDS, PageLogin
 from hotdesk.hands.page.server import Web
 from hotdesk.hands.screen.remote_screen import Far
 from hotdesk.host import reach
@@ -59,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
     files = page.load(novnc.folder(settings.lib))
-    entry = Entry(time.monotonic)
+    entry = PageLogin(time.monotonic)
 
     async def work() -> int:
         with listening(arguments.port) as listener:

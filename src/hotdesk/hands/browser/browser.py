@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.browser.results import Seen, did, downloaded, listed, paged, read_seen, summary, valued, waited, went
+from hotdesk.hands.browser.results import (
+    BrowserResult,
+    did,
+    downloaded,
+    listed,
+    paged,
+    read_seen,
+    summary,
+    valued,
+    waited,
+    went,
+)
 from hotdesk.hands.browser.tools import ALL, SECONDS, TABS
 from hotdesk.hands.paths import place
 from hotdesk.hands.reader import Strange
@@ -29,7 +40,7 @@ class Browser:
     def __init__(self, seat: Seat) -> None:
         self.seat = seat
 
-    async def ask(self, verb: str, **arguments: object) -> Seen:
+    async def ask(self, verb: str, **arguments: object) -> BrowserResult:
         """Ask the reader; what it says is checked, as a page may have turned it."""
         told = await self.seat.ask(f"browser.{verb}", **arguments)
         try:
@@ -39,59 +50,61 @@ class Browser:
 
     # -- for programs -----------------------------------------------------------------------------------------
 
-    async def goto(self, url: str, wait: Wait = "load", timeout: float = SECONDS) -> Seen:
+    async def goto(self, url: str, wait: Wait = "load", timeout: float = SECONDS) -> BrowserResult:
         """Go to an address, and wait until the page has loaded so far."""
         return await self.ask("goto", url=url, wait=wait, timeout=timeout)
 
-    async def back(self, timeout: float = SECONDS) -> Seen:
+    async def back(self, timeout: float = SECONDS) -> BrowserResult:
         """Go back in the tab's history."""
         return await self.ask("back", timeout=timeout)
 
-    async def forward(self, timeout: float = SECONDS) -> Seen:
+    async def forward(self, timeout: float = SECONDS) -> BrowserResult:
         """Go forward in the tab's history."""
         return await self.ask("forward", timeout=timeout)
 
-    async def reload(self, timeout: float = SECONDS) -> Seen:
+    async def reload(self, timeout: float = SECONDS) -> BrowserResult:
         """Load the page again."""
         return await self.ask("reload", timeout=timeout)
 
-    async def list_tabs(self) -> Seen:
+    async def list_tabs(self) -> BrowserResult:
         """List the tabs."""
         return await self.ask("tabs")
 
-    async def open_tab(self, url: str = "about:blank", timeout: float = SECONDS) -> Seen:
+    async def open_tab(self, url: str = "about:blank", timeout: float = SECONDS) -> BrowserResult:
         """Open a tab, and go to an address in it."""
         return await self.ask("open_tab", url=url, timeout=timeout)
 
-    async def select_tab(self, tab: str) -> Seen:
+    async def select_tab(self, tab: str) -> BrowserResult:
         """Go to another tab."""
         return await self.ask("select_tab", tab=tab)
 
-    async def close_tab(self, tab: str) -> Seen:
+    async def close_tab(self, tab: str) -> BrowserResult:
         """Close a tab."""
         return await self.ask("close_tab", tab=tab)
 
-    async def read(self, start: int = 0, most: int = SHOW) -> Seen:
+    async def read(self, start: int = 0, most: int = SHOW) -> BrowserResult:
         """Read the page as markdown, from a character on."""
         return await self.ask("read", start=start, most=most)
 
-    async def snapshot(self, start: int = 0, most: int = SHOW) -> Seen:
+    async def snapshot(self, start: int = 0, most: int = SHOW) -> BrowserResult:
         """See the page as a tree with references, from a character on."""
         return await self.ask("snapshot", start=start, most=most)
 
-    async def click(self, ref: str, button: Literal["left", "middle", "right"] = "left", count: int = 1) -> Seen:
+    async def click(
+        self, ref: str, button: Literal["left", "middle", "right"] = "left", count: int = 1
+    ) -> BrowserResult:
         """Click an element."""
         return await self.ask("click", ref=ref, button=button, count=count)
 
-    async def fill(self, ref: str, text: str) -> Seen:
+    async def fill(self, ref: str, text: str) -> BrowserResult:
         """Have a field hold a text; `as_meant` says whether it does."""
         return await self.ask("fill", ref=ref, text=text)
 
-    async def select(self, ref: str, values: Sequence[str]) -> Seen:
+    async def select(self, ref: str, values: Sequence[str]) -> BrowserResult:
         """Choose options of a list by label or value."""
         return await self.ask("select", ref=ref, values=list(values))
 
-    async def upload(self, ref: str, paths: Sequence[str]) -> Seen:
+    async def upload(self, ref: str, paths: Sequence[str]) -> BrowserResult:
         """Give files of the desk to a page; `FileError` when there is none."""
         placed = [place(self.seat.desk, path) for path in paths]
         for path in placed:
@@ -99,43 +112,43 @@ class Browser:
                 raise DeskError(f"{printable(path)} is no file: a page is given files")
         return await self.ask("upload", ref=ref, paths=placed)
 
-    async def press(self, keys: Sequence[str]) -> Seen:
+    async def press(self, keys: Sequence[str]) -> BrowserResult:
         """Press keys, one after another."""
         return await self.ask("press", keys=list(keys))
 
-    async def type(self, text: str) -> Seen:
+    async def type(self, text: str) -> BrowserResult:
         """Type a text where the focus is."""
         return await self.ask("insert", text=text)
 
-    async def hover(self, ref: str) -> Seen:
+    async def hover(self, ref: str) -> BrowserResult:
         """Point at an element."""
         return await self.ask("hover", ref=ref)
 
-    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> Seen:
+    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> BrowserResult:
         """Scroll an element into view, or the page by so many screens."""
         return await self.ask("scroll", ref=ref, down=down, right=right)
 
-    async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> Seen:
+    async def screenshot(self, full: bool = False, ref: str = "", form: Form = "png") -> BrowserResult:
         """Take a picture; nobody on this side of the wall has read it."""
         return await self.ask("screenshot", full=full, ref=ref, form=form)
 
-    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = SECONDS) -> Seen:
+    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = SECONDS) -> BrowserResult:
         """Evaluate JavaScript in the page; `text` is its value as JSON."""
         return await self.ask("evaluate", expression=expression, most=most, timeout=timeout)
 
-    async def wait_for(self, what: What, value: str = "", timeout: float = SECONDS) -> Seen:
+    async def wait_for(self, what: What, value: str = "", timeout: float = SECONDS) -> BrowserResult:
         """Wait until something is so; `met` says whether it came about."""
         return await self.ask("wait_for", what=what, value=value, timeout=timeout)
 
-    async def list_downloads(self) -> Seen:
+    async def list_downloads(self) -> BrowserResult:
         """List the downloads."""
         return await self.ask("downloads")
 
-    async def wait_download(self, timeout: float = 60.0) -> Seen:
+    async def wait_download(self, timeout: float = 60.0) -> BrowserResult:
         """Wait until a download has ended that was not waited for before, and none is under way."""
         return await self.ask("wait_download", timeout=timeout)
 
-    async def dialog(self, accept: bool, text: str = "") -> Seen:
+    async def dialog(self, accept: bool, text: str = "") -> BrowserResult:
         """Answer the dialog a page shows."""
         return await self.ask("dialog", accept=accept, text=text)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hotdesk.errors import printable
-from hotdesk.hands.reader import Told
-from hotdesk.hands.reader.untrusted import Facts, clip
+from hotdesk.hands.reader import VerbResult
+from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 from hotdesk.tool import Observation
 
 LONGEST = 200_000
@@ -50,7 +50,7 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BrowserResult:
     """What came of an ask, where the browser is now, and what happened since the last one."""
 
     tab: Tab
@@ -93,7 +93,7 @@ class Seen:
 # -- what is told to a model ----------------------------------------------------------------------------------
 
 
-def did(what: str, seen: Seen) -> Observation:
+def did(what: str, seen: BrowserResult) -> Observation:
     """Tell of something done."""
     if not seen.as_meant:
         what = f"{what}, but it holds {seen.holds!r}, not what was meant"
@@ -106,7 +106,7 @@ def did(what: str, seen: Seen) -> Observation:
     return Observation(summary(what, seen), ok=seen.as_meant, fallback=seen.fallback)
 
 
-def went(seen: Seen) -> Observation:
+def went(seen: BrowserResult) -> Observation:
     """Tell of a page gone to."""
     status = f" with status {seen.status}" if seen.status else ""
     what = f"The page was loaded{status}" if seen.loaded else "The page is still loading"
@@ -114,7 +114,7 @@ def went(seen: Seen) -> Observation:
     return Observation(summary(what, seen))
 
 
-def paged(seen: Seen, tool: str) -> Observation:
+def paged(seen: BrowserResult, tool: str) -> Observation:
     """Give a part of a page."""
     note = ""
     if seen.next < seen.length:
@@ -128,7 +128,7 @@ def paged(seen: Seen, tool: str) -> Observation:
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
 
-def valued(seen: Seen) -> Observation:
+def valued(seen: BrowserResult) -> Observation:
     """Give the value of an expression."""
     if seen.interrupted:
         return did("A dialog came in between", seen)
@@ -137,37 +137,37 @@ def valued(seen: Seen) -> Observation:
     return Observation("\n".join([seen.text, *beside(seen), *([note] if note else [])]), note=note)
 
 
-def waited(seen: Seen, timeout: float) -> Observation:
+def waited(seen: BrowserResult, timeout: float) -> Observation:
     """Tell whether what was waited for came about."""
     what = "It came about" if seen.met else f"It did not come about within {timeout:g} seconds"
     return Observation(summary(what, seen), ok=seen.met)
 
 
-def downloaded(seen: Seen) -> Observation:
+def downloaded(seen: BrowserResult) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in seen.downloads]
     what = "The downloads:" if seen.met else "No more downloads ended in time:"
     return Observation("\n".join([what, *(lines or ["- none"]), *beside(seen)]), ok=seen.met)
 
 
-def listed(seen: Seen) -> Observation:
+def listed(seen: BrowserResult) -> Observation:
     """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in seen.tabs)
     return Observation("\n".join([f"The tabs; {seen.tab.id} is the one in use:", *lines, *beside(seen)]))
 
 
-def summary(what: str, seen: Seen) -> str:
+def summary(what: str, seen: BrowserResult) -> str:
     """Say what was done, where the browser is, and what is new."""
     what = "A dialog came in between" if seen.interrupted else what
     return "\n".join([f"{what}.", where(seen), *beside(seen)])
 
 
-def where(seen: Seen) -> str:
+def where(seen: BrowserResult) -> str:
     """Say where the browser is."""
     return f"Tab {seen.tab.id}: {seen.tab.title or 'untitled'} {seen.tab.url[:500]}"
 
 
-def beside(seen: Seen) -> list[str]:
+def beside(seen: BrowserResult) -> list[str]:
     """Say what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '
@@ -180,10 +180,10 @@ def beside(seen: Seen) -> list[str]:
 # -- what the reader says -------------------------------------------------------------------------------------
 
 
-def read_seen(told: Told) -> Seen:
+def read_seen(told: VerbResult) -> BrowserResult:
     """Read an answer of the reader."""
-    facts = Facts(told.value)
-    return Seen(
+    facts = UntrustedObject(told.value)
+    return BrowserResult(
         tab=read_tab(facts),
         dialogs=tuple(read_dialog(one) for one in facts.each("dialogs")),
         news=tuple(printable(clip(one, 3000)) for one in facts.items("news")[:30]),
@@ -207,23 +207,23 @@ def read_seen(told: Told) -> Seen:
     )
 
 
-def read_dialog(facts: Facts) -> Dialog:
+def read_dialog(facts: UntrustedObject) -> Dialog:
     """Read what is said of a dialog."""
     return Dialog(line(facts, "tab"), line(facts, "kind"), line(facts, "message"))
 
 
-def read_tab(facts: Facts) -> Tab:
+def read_tab(facts: UntrustedObject) -> Tab:
     """Read what is said of a tab."""
     return Tab(line(facts, "id"), line(facts, "url"), line(facts, "title"))
 
 
-def read_download(facts: Facts) -> Download:
+def read_download(facts: UntrustedObject) -> Download:
     """Read what is said of a download."""
     size, total = facts.whole("bytes"), facts.whole("total")
     return Download(line(facts, "name"), line(facts, "state"), size, total, line(facts, "path"))
 
 
-def line(facts: Facts, name: str) -> str:
+def line(facts: UntrustedObject, name: str) -> str:
     """Give a text that stands in a line."""
     return printable(facts.text(name))
 

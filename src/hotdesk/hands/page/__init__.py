@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hotdesk.errors import HostError
 from hotdesk.hands.page.bundle import bundle
-from hotdesk.hands.page.server import File
+from hotdesk.hands.page.server import PageFile
 
 SCRIPT = "text/javascript; charset=utf-8"
 OWN = {
@@ -22,14 +22,14 @@ ENTRY = "core/rfb.js"
 LARGEST = 1 << 20
 
 
-def load(novnc: Path) -> dict[str, File]:
+def load(novnc: Path) -> dict[str, PageFile]:
     """Read every file of the page, by its address below the page's folder."""
     sources = dict(library(novnc))
     if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is not at {novnc}: run `hotdesk setup`")
     here = files(__name__)
-    page = {name: File(media, (here / file).read_bytes()) for name, (file, media) in OWN.items()}
-    return {**page, LIBRARY: File(SCRIPT, bundle(sources, ENTRY).encode())}
+    page = {name: PageFile(media, (here / file).read_bytes()) for name, (file, media) in OWN.items()}
+    return {**page, LIBRARY: PageFile(SCRIPT, bundle(sources, ENTRY).encode())}
 
 
 def library(novnc: Path) -> Iterator[tuple[str, str]]:

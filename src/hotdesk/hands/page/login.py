@@ -19,7 +19,7 @@ MOST_SESSIONS = 8
 
 
 @dataclass(slots=True)
-class Session:
+class PageSession:
     """One browser that entered."""
 
     place: str
@@ -31,13 +31,13 @@ class Session:
 
 
 @dataclass(slots=True)
-class Entry:
+class PageLogin:
     """Who entered, and who may."""
 
     clock: Callable[[], float]
     codes: dict[str, float] = field(default_factory=dict)
     """Codes that enter, and until when."""
-    sessions: dict[str, Session] = field(default_factory=dict)
+    sessions: dict[str, PageSession] = field(default_factory=dict)
     """Who entered, by place."""
     handles: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Handles that begin a stream: whose, and until when."""
@@ -48,21 +48,21 @@ class Entry:
         self.codes[code] = self.clock() + CODE_SECONDS
         return code
 
-    def enter(self, code: str) -> Session | None:
+    def enter(self, code: str) -> PageSession | None:
         """Let a browser in with a code, which then enters nobody else; None: it enters nobody."""
         if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MOST_SESSIONS:
             return None
-        session = Session(secrets.token_hex(16), secrets.token_urlsafe(32))
+        session = PageSession(secrets.token_hex(16), secrets.token_urlsafe(32))
         self.sessions[session.place] = session
         return session
 
-    def find(self, place: str, key: str) -> Session | None:
+    def find(self, place: str, key: str) -> PageSession | None:
         """Give the session whose place and cookie these are."""
         session = self.sessions.get(place)
         known = session.key if session is not None else ""
         return session if known and secrets.compare_digest(known.encode(), key.encode()) else None
 
-    def issue(self, session: Session) -> str:
+    def issue(self, session: PageSession) -> str:
         """Make a handle with which this session begins one stream; the oldest of too many is void."""
         while len(self.handles) >= MOST_HANDLES:
             del self.handles[next(iter(self.handles))]
@@ -70,7 +70,7 @@ class Entry:
         self.handles[handle] = (session.place, self.clock() + HANDLE_SECONDS)
         return handle
 
-    def redeem(self, handle: str, session: Session) -> bool:
+    def redeem(self, handle: str, session: PageSession) -> bool:
         """Say whether a handle begins a stream of this session's; whatever the answer, it begins no other."""
         place, until = self.handles.pop(handle, ("", 0.0))
         return place == session.place and self.clock() <= until

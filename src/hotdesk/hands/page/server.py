@@ -23,7 +23,7 @@ import anyio
 import h11
 
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
-from hotdesk.hands.page.login import Entry, Session
+from hotdesk.hands.page.login import PageLogin, PageSession
 from hotdesk.hands.page.websocket import carry
 from hotdesk.linux.sockets import accept, receive, send
 
@@ -58,7 +58,7 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PageFile:
     """One file of the page."""
 
     media: str
@@ -66,7 +66,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """What is answered to a request."""
 
     status: int
@@ -76,7 +76,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PageRequest:
     """One request, as far as anybody looks at it."""
 
     method: str
@@ -99,15 +99,15 @@ class Call:
         return next((each.strip().removeprefix(HANDLE) for each in asked if each.strip().startswith(HANDLE)), "")
 
 
-FORBIDDEN = Answer(403, b"This page is shown once, to whoever began it. Run `hotdesk watch` again.")
-NOTHING = Answer(404, b"There is no such thing here.")
+FORBIDDEN = PageResponse(403, b"This page is shown once, to whoever began it. Run `hotdesk watch` again.")
+NOTHING = PageResponse(404, b"There is no such thing here.")
 
 
 class Web:
     """Shows one desk."""
 
     def __init__(
-        self, desk: str, owner: Owner, entry: Entry, files: Mapping[str, File], port: int, control: bool
+        self, desk: str, owner: Owner, entry: PageLogin, files: Mapping[str, PageFile], port: int, control: bool
     ) -> None:
         self.desk = desk
         self.owner = owner
@@ -176,7 +176,7 @@ class Web:
 
     # -- rules ------------------------------------------------------------------------------------------------
 
-    def session(self, call: Call) -> Session | None:
+    def session(self, call: PageRequest) -> PageSession | None:
         """Give whose call this is; None: nobody's who entered, or one that another site's page makes."""
         origin = call.headers.get("origin")
         ours = f"http://{self.host}"
@@ -185,7 +185,7 @@ class Web:
             return None
         return self.entry.find(call.path.removeprefix("/").partition("/")[0], call.key)
 
-    async def answer(self, call: Call, session: Session | None) -> Answer:
+    async def answer(self, call: PageRequest, session: PageSession | None) -> PageResponse:
         """Answer one request."""
         if session is None:
             return self.enter(call)
@@ -202,39 +202,39 @@ class Web:
             return as_json({"error": printable(str(e)), "gone": isinstance(e, DeskGone)}, 409)
         return self.show(name, session) if call.method == "GET" else NOTHING
 
-    def show(self, name: str, session: Session) -> Answer:
+    def show(self, name: str, session: PageSession) -> PageResponse:
         """Give a file of the page; the page itself brings the handle of its first stream, which saves it a question."""
         file = self.files.get(name)
         if file is None:
             return NOTHING
         data = file.data if name else file.data.replace(FIRST, self.entry.issue(session).encode())
-        return Answer(200, data, file.media)
+        return PageResponse(200, data, file.media)
 
-    def enter(self, call: Call) -> Answer:
+    def enter(self, call: PageRequest) -> PageResponse:
         """Let a browser in that brings a code."""
         code = call.path.removeprefix("/enter/")
         if call.method != "GET" or code == call.path or (session := self.entry.enter(code)) is None:
             return FORBIDDEN
         place = f"/{session.place}/"
         cookie = f"{COOKIE}={session.key}; Path={place}; HttpOnly; SameSite=Strict"
-        return Answer(303, headers=(("set-cookie", cookie), ("location", place)))
+        return PageResponse(303, headers=(("set-cookie", cookie), ("location", place)))
 
-    async def turn(self, call: Call, session: Session) -> Answer:
+    async def turn(self, call: PageRequest, session: PageSession) -> PageResponse:
         """Do something with the wheel."""
         act, secret = parse_act(call.body)
         if act not in ACTS:
-            return Answer(400, b"The wheel is taken, kept or handed back.")
+            return PageResponse(400, b"The wheel is taken, kept or handed back.")
         if not self.control:
             raise BriefError("this page only shows the desk; `hotdesk watch --control` lets you drive it")
         return self.tell(session, await self.owner.turn(act, session.viewer, secret))
 
-    def tell(self, session: Session, told: Mapping[str, object]) -> Answer:
+    def tell(self, session: PageSession, told: Mapping[str, object]) -> PageResponse:
         """Say what the page shows beside the picture."""
         driver = str(told.get("driver", ""))
         mine = bool(driver) and session.viewer.startswith(driver)
         return as_json({**told, "desk": self.desk, "control": self.control, "mine": mine})
 
-    async def stream(self, sock: socket.socket, call: Call, session: Session) -> None:
+    async def stream(self, sock: socket.socket, call: PageRequest, session: PageSession) -> None:
         """Carry the screen to a browser that has a handle."""
         if call.path != f"/{session.place}/screen" or not self.entry.redeem(call.handle, session):
             await refuse(sock, FORBIDDEN)
@@ -243,7 +243,7 @@ class Web:
         try:
             screen = await self.owner.screen(name, self.control)
         except HotdeskError as e:
-            await refuse(sock, Answer(503, printable(str(e)).encode()))
+            await refuse(sock, PageResponse(503, printable(str(e)).encode()))
             return
         with screen:
             session.viewer = name
@@ -259,7 +259,7 @@ def parse_act(body: bytes) -> tuple[str, str]:
     return "", ""
 
 
-async def read_call(line: h11.Connection, sock: socket.socket) -> Call | None:
+async def read_call(line: h11.Connection, sock: socket.socket) -> PageRequest | None:
     """Read one request, bounded; None when the browser hung up."""
     request: h11.Request | None = None
     body = bytearray()
@@ -278,11 +278,11 @@ async def read_call(line: h11.Connection, sock: socket.socket) -> Call | None:
         else:
             return None
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
-    return Call(request.method.decode("latin-1"), request.target.decode("latin-1"), headers, bytes(body))
+    return PageRequest(request.method.decode("latin-1"), request.target.decode("latin-1"), headers, bytes(body))
 
 
 async def write_answer(
-    line: h11.Connection, sock: socket.socket, answer: Answer, always: tuple[tuple[str, str], ...]
+    line: h11.Connection, sock: socket.socket, answer: PageResponse, always: tuple[tuple[str, str], ...]
 ) -> None:
     """Write one answer."""
     own = (("content-type", answer.media), ("content-length", str(len(answer.body))))
@@ -291,12 +291,12 @@ async def write_answer(
     await send(sock, (head or b"") + (body or b"") + (line.send(h11.EndOfMessage()) or b""))
 
 
-async def refuse(sock: socket.socket, answer: Answer) -> None:
+async def refuse(sock: socket.socket, answer: PageResponse) -> None:
     """Answer a call that would have become a stream."""
     head = f"HTTP/1.1 {answer.status} No\r\nContent-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
     await send(sock, head.encode() + answer.body)
 
 
-def as_json(value: Mapping[str, object], status: int = 200) -> Answer:
+def as_json(value: Mapping[str, object], status: int = 200) -> PageResponse:
     """Answer with a value."""
-    return Answer(status, json.dumps(value).encode(), "application/json")
+    return PageResponse(status, json.dumps(value).encode(), "application/json")

@@ -23,7 +23,7 @@ CARRYING = (Opcode.BINARY, Opcode.CONT)
 """Frames whose bytes are the stream's."""
 
 
-class Browser:
+class BrowserSocket:
     """One browser's WebSocket."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -79,7 +79,7 @@ class Browser:
 
 async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Mapping[str, str]) -> None:
     """Carry bytes between a browser and a stream until either ends."""
-    browser = Browser(sock)
+    browser = BrowserSocket(sock)
     if not await browser.begin(path, headers):
         return
     try:
@@ -94,7 +94,7 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
         anyio.notify_closing(far)
 
 
-async def show(far: socket.socket, browser: Browser, scope: anyio.CancelScope) -> None:
+async def show(far: socket.socket, browser: BrowserSocket, scope: anyio.CancelScope) -> None:
     """Give the browser what the stream says; its end closes the WebSocket."""
     while data := await receive(far):
         await browser.say(data)

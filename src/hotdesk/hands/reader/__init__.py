@@ -26,7 +26,7 @@ PARTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class VerbResult:
     """What a verb gives: a value that JSON can hold, and bytes beside it."""
 
     value: object = None

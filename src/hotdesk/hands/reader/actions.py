@@ -5,8 +5,8 @@ from __future__ import annotations
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import scripts
 from hotdesk.hands.reader.keys import read_stroke
-from hotdesk.hands.reader.page import Page
-from hotdesk.hands.reader.untrusted import Facts, clip
+from hotdesk.hands.reader.page import BrowserPage
+from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
 BUTTONS = {"left": 1, "right": 2, "middle": 4}
 TRUE = ("true", "on", "yes", "1", "checked")
@@ -15,7 +15,7 @@ CHOOSER_SECONDS = 5.0
 LONGEST_VALUE = 200_000
 
 
-async def click(page: Page, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
+async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
     """Click an element where it can be hit; one that is covered gets the keyboard."""
     point = await find_point(page, ref)
     covered = printable(point.text("by", 200))
@@ -32,7 +32,7 @@ async def click(page: Page, ref: str, button: str = "left", count: int = 1) -> d
     return {}
 
 
-async def find_point(page: Page, ref: str) -> Facts:
+async def find_point(page: BrowserPage, ref: str) -> UntrustedObject:
     """Bring an element into view, and find where it can be hit."""
     point = await page.apply(ref, scripts.POINT)
     if point.flag("hidden"):
@@ -40,7 +40,7 @@ async def find_point(page: Page, ref: str) -> Facts:
     return point
 
 
-async def press_covered(page: Page, ref: str, covered: str, plain: bool) -> dict[str, object]:
+async def press_covered(page: BrowserPage, ref: str, covered: str, plain: bool) -> dict[str, object]:
     """Use an element that something covers by the keyboard, as whoever tabs to it would."""
     told = await page.apply(ref, scripts.FOCUS)
     if not plain or not told.flag("focused"):
@@ -49,18 +49,18 @@ async def press_covered(page: Page, ref: str, covered: str, plain: bool) -> dict
     return {"fallback": "keyboard", "covered": covered}
 
 
-async def move(page: Page, x: float, y: float) -> None:
+async def move(page: BrowserPage, x: float, y: float) -> None:
     """Move the pointer."""
     await page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
 
-async def mouse(page: Page, kind: str, x: float, y: float, button: str, count: int) -> None:
+async def mouse(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
     """Press or let go of a button."""
     held = BUTTONS[button] if kind == "mousePressed" else 0
     await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=held, clickCount=count)
 
 
-async def hover(page: Page, ref: str) -> dict[str, object]:
+async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
     """Point at an element."""
     point = await find_point(page, ref)
     await move(page, point.number("x"), point.number("y"))
@@ -68,7 +68,7 @@ async def hover(page: Page, ref: str) -> dict[str, object]:
     return {"covered": printable(point.text("by", 200))}
 
 
-async def press(page: Page, keys: list[str]) -> dict[str, object]:
+async def press(page: BrowserPage, keys: list[str]) -> dict[str, object]:
     """Press keys, one after another."""
     for stroke in [read_stroke(key) for key in keys]:
         await page.ask("Input.dispatchKeyEvent", **stroke.down())
@@ -77,14 +77,14 @@ async def press(page: Page, keys: list[str]) -> dict[str, object]:
     return {}
 
 
-async def insert(page: Page, text: str) -> dict[str, object]:
+async def insert(page: BrowserPage, text: str) -> dict[str, object]:
     """Type a text where the focus is."""
     await page.ask("Input.insertText", text=text)
     await page.settle()
     return {}
 
 
-async def fill(page: Page, ref: str, text: str) -> dict[str, object]:
+async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
     """Have a field hold a text, and read back what it holds."""
     field = await page.apply(ref, scripts.FIELD)
     kind = field.text("kind")
@@ -107,7 +107,7 @@ async def fill(page: Page, ref: str, text: str) -> dict[str, object]:
     return compare(text, await page.apply(ref, scripts.FIELD))
 
 
-async def fill_text(page: Page, ref: str, text: str, field: Facts) -> None:
+async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObject) -> None:
     """Replace what a field holds, as typed."""
     told = await page.apply(ref, scripts.SELECT_ALL)
     if not told.flag("focused"):
@@ -118,7 +118,7 @@ async def fill_text(page: Page, ref: str, text: str, field: Facts) -> None:
         await press(page, ["Delete"])
 
 
-def compare(meant: str, field: Facts) -> dict[str, object]:
+def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
     holds = field.text("value", LONGEST_VALUE)
     editable = field.flag("editable")
@@ -132,7 +132,7 @@ def plain_text(text: str, editable: bool) -> str:
     return "\n".join(line for line in text.split("\n") if line) if editable else text
 
 
-async def check(page: Page, ref: str, text: str, checked: bool) -> dict[str, object]:
+async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[str, object]:
     """Have a box checked or not."""
     if text.lower() not in TRUE + FALSE:
         raise DeskError(f"{ref} is a box to check: fill it with true or false")
@@ -143,7 +143,7 @@ async def check(page: Page, ref: str, text: str, checked: bool) -> dict[str, obj
     return {**told, "as_meant": checked == wanted, "holds": "" if checked == wanted else str(checked).lower()}
 
 
-async def select(page: Page, ref: str, values: list[str]) -> dict[str, object]:
+async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, object]:
     """Choose options of a list by value or label."""
     told = await page.apply(ref, scripts.CHOOSE, values)
     if told.flag("other"):
@@ -156,7 +156,7 @@ async def select(page: Page, ref: str, values: list[str]) -> dict[str, object]:
     return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in told.items("chosen")[:50])}
 
 
-async def upload(page: Page, ref: str, paths: list[str]) -> dict[str, object]:
+async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
     """Give files of the desk to a field, or to the field that a click on the element asks for."""
     field = await page.apply(ref, scripts.FIELD)
     number = page.tab.references.find(ref)
@@ -171,7 +171,7 @@ async def upload(page: Page, ref: str, paths: list[str]) -> dict[str, object]:
     return {"as_meant": holds == meant, "holds": "" if holds == meant else printable(holds[:500])}
 
 
-async def open_chooser(page: Page, ref: str) -> int:
+async def open_chooser(page: BrowserPage, ref: str) -> int:
     """Click what asks for files; give the field they are for."""
     page.tab.chooser = 0
     await page.ask("Page.setInterceptFileChooserDialog", enabled=True)
@@ -185,7 +185,7 @@ async def open_chooser(page: Page, ref: str) -> int:
     return page.tab.chooser
 
 
-async def scroll(page: Page, ref: str, down: float, right: float) -> dict[str, object]:
+async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict[str, object]:
     """Scroll an element into view, or the page by so many screens."""
     if ref:
         await find_point(page, ref)

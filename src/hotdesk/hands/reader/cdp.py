@@ -14,11 +14,11 @@ import anyio
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
 
 T = TypeVar("T")
-Hear: TypeAlias = Callable[[str, str, Facts], None]
+Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
 """Takes an event: its session, its name, what it says."""
 
 CONNECT_SECONDS = 10.0
@@ -27,7 +27,7 @@ MOST_PIECES = 2_000_000
 """Lists, objects and members in one message: what it costs in memory once it is read."""
 
 
-class Refused(Exception):  # noqa: N818 - a result: the browser says no
+class CdpError(Exception):
     """The browser could not do what it was asked; says why, in its words."""
 
 
@@ -41,7 +41,7 @@ class Cdp:
 
     async def call(
         self, method: str, session: str = "", seconds: float = CALL_SECONDS, /, **parameters: object
-    ) -> Facts:
+    ) -> UntrustedObject:
         """Ask, and wait for the answer; what happens meanwhile is heard. `Refused`: the browser says no."""
         self.last += 1
         asked = self.last
@@ -63,9 +63,9 @@ class Cdp:
                 await self.next()
         return until()
 
-    async def next(self) -> Facts:
+    async def next(self) -> UntrustedObject:
         """Read one message; an event is heard."""
-        told = Facts(parse(await self.web.receive()))
+        told = UntrustedObject(parse(await self.web.receive()))
         if "id" not in told:
             self.hear(told.text("sessionId"), told.text("method"), told.facts("params"))
         return told
@@ -110,8 +110,8 @@ def no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-def answer(told: Facts) -> Facts:
+def answer(told: UntrustedObject) -> UntrustedObject:
     """Give what an answer says."""
     if "error" in told:
-        raise Refused(printable(told.facts("error").text("message", 300)))
+        raise CdpError(printable(told.facts("error").text("message", 300)))
     return told.facts("result")

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Dial, Strange, Told, actions, navigation, observe
-from hotdesk.hands.reader.cdp import Cdp, Refused, open_cdp, within
-from hotdesk.hands.reader.page import Page
-from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tab, Tabs
+from hotdesk.hands.reader import Dial, Strange, VerbResult, actions, navigation, observe
+from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, within
+from hotdesk.hands.reader.page import BrowserPage
+from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tabs, TabState
 
-Act: TypeAlias = Callable[[Page], Awaitable[dict[str, object] | Told]]
+Act: TypeAlias = Callable[[BrowserPage], Awaitable[dict[str, object] | VerbResult]]
 
 ATTACH_SECONDS = 5.0
 ROUND_SECONDS = 10.0
@@ -35,38 +35,38 @@ class Connection:
         self.cdp: Cdp | None = None
         self.lock = anyio.Lock()
 
-    async def use(self, act: Act, seconds: float = 0.0, answers_dialog: bool = False) -> Told:
+    async def use(self, act: Act, seconds: float = 0.0, answers_dialog: bool = False) -> VerbResult:
         """Do something with the current tab that may take so long; give what came of it, with what else is new."""
         async with self.lock:
             try:
                 cdp = await self.connected()
                 if not answers_dialog:
                     await within(ROUND_SECONDS, self.dismiss(cdp))
-                page = Page(cdp, await self.current(cdp))
+                page = BrowserPage(cdp, await self.current(cdp))
                 done = await self.do(page, act, seconds + self.act_seconds)
                 return await self.told(cdp, done)
-            except Refused as e:
+            except CdpError as e:
                 raise DeskError(f"the browser cannot do that: {e}") from e
             except Strange:
                 self.drop()
                 raise
 
-    async def do(self, page: Page, act: Act, seconds: float) -> Told:
+    async def do(self, page: BrowserPage, act: Act, seconds: float) -> VerbResult:
         """Do it, unless a dialog comes in between. However many calls it is, the time is for all of them."""
         self.known.patient = False
         try:
             with anyio.move_on_after(seconds):
                 done = await act(page)
-                with suppress(Interrupted, Refused):
+                with suppress(Interrupted, CdpError):
                     await page.release()
-                return done if isinstance(done, Told) else Told(done)
+                return done if isinstance(done, VerbResult) else VerbResult(done)
         except Interrupted:
-            return Told({"interrupted": True})
+            return VerbResult({"interrupted": True})
         finally:
             self.known.patient = True
         raise DeskError(f"the page did not let it be done within {seconds:g} seconds")
 
-    async def told(self, cdp: Cdp, done: Told) -> Told:
+    async def told(self, cdp: Cdp, done: VerbResult) -> VerbResult:
         """Add where we are, and what is new."""
         await self.look_around(cdp)
         tab = await self.current(cdp)
@@ -77,7 +77,7 @@ class Connection:
         ]
         about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.known.take_news()}
         assert isinstance(done.value, dict)
-        return Told({**about, **done.value}, done.blob)
+        return VerbResult({**about, **done.value}, done.blob)
 
     async def connected(self) -> Cdp:
         """Give the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
@@ -108,11 +108,11 @@ class Connection:
                 if not tab.session and not self.known.asks():  # a page that asks may hold up those it opened
                     await self.follow(cdp, tab)
 
-    async def follow(self, cdp: Cdp, tab: Tab) -> None:
+    async def follow(self, cdp: Cdp, tab: TabState) -> None:
         """Have a tab tell what happens in it."""
         try:
             told = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
-        except Refused:  # it was closed meanwhile
+        except CdpError:  # it was closed meanwhile
             return
         if not (session := told.text("sessionId", 100)) or session in self.known.by_session:
             raise Strange("a session that is none, or another's")
@@ -126,14 +126,14 @@ class Connection:
             tab.enter(frame.text("loaderId", 100))
             await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
             followed = True
-        except (Refused, DeskError) as e:
+        except (CdpError, DeskError) as e:
             self.known.note(f"the page in tab {tab.id} does not answer: {e}")
         finally:
             if not followed:  # whoever comes next tries again
                 self.known.by_session.pop(session, None)
                 tab.session = ""
 
-    async def current(self, cdp: Cdp) -> Tab:
+    async def current(self, cdp: Cdp) -> TabState:
         """Give the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
         if tab := self.known.by_target.get(self.known.current):
             return tab
@@ -153,14 +153,14 @@ class Connection:
                 await self.answer(cdp, tab, accept=False)
                 self.known.note(f"the {dialog.kind} in tab {tab.id} was dismissed, as nobody answered it")
 
-    async def answer(self, cdp: Cdp, tab: Tab, accept: bool, text: str = "") -> None:
+    async def answer(self, cdp: Cdp, tab: TabState, accept: bool, text: str = "") -> None:
         """Answer a dialog; one that closed meanwhile is no error."""
         if tab.dialog and tab.dialog.kind == "beforeunload" and not accept:
             tab.loading = False  # it stays, and tells nobody
         tab.dialog = None
         try:
             await cdp.call("Page.handleJavaScriptDialog", tab.session, accept=accept, promptText=text)
-        except Refused:
+        except CdpError:
             return
 
     def drop(self) -> None:
@@ -182,46 +182,46 @@ class Chrome(Connection):
          "wait_for", "downloads", "wait_download", "dialog"}
     )  # fmt: skip
 
-    async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> Told:
+    async def goto(self, url: str, wait: str = "load", timeout: float = 30.0) -> VerbResult:
         """Go to a page, and wait until it has loaded so far."""
         return await self.use(lambda page: navigation.go(page, url, wait, timeout), timeout)
 
-    async def back(self, timeout: float = 30.0) -> Told:
+    async def back(self, timeout: float = 30.0) -> VerbResult:
         """Go back in the tab's history."""
         return await self.use(lambda page: navigation.go_by(page, -1, timeout), timeout)
 
-    async def forward(self, timeout: float = 30.0) -> Told:
+    async def forward(self, timeout: float = 30.0) -> VerbResult:
         """Go forward in the tab's history."""
         return await self.use(lambda page: navigation.go_by(page, 1, timeout), timeout)
 
-    async def reload(self, timeout: float = 30.0) -> Told:
+    async def reload(self, timeout: float = 30.0) -> VerbResult:
         """Load the page again."""
         return await self.use(lambda page: navigation.reload(page, timeout), timeout)
 
-    async def tabs(self) -> Told:
+    async def tabs(self) -> VerbResult:
         """List the tabs."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             return {"tabs": [tab.tell() for tab in self.known.by_target.values()]}
 
         return await self.use(act)
 
-    async def open_tab(self, url: str = "about:blank", timeout: float = 30.0) -> Told:
+    async def open_tab(self, url: str = "about:blank", timeout: float = 30.0) -> VerbResult:
         """Open a tab, and go to a page in it."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             told = await page.cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(page.cdp)
             self.known.current = told.text("targetId", 100)
-            new = Page(page.cdp, await self.current(page.cdp))
+            new = BrowserPage(page.cdp, await self.current(page.cdp))
             return await navigation.go(new, url, "load", timeout) if url != "about:blank" else {}
 
         return await self.use(act, timeout)
 
-    async def select_tab(self, tab: str) -> Told:
+    async def select_tab(self, tab: str) -> VerbResult:
         """Have another tab in front, and be the one all is asked of."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             found = self.known.find(tab)
             self.known.current = found.target
             await page.cdp.call("Target.activateTarget", targetId=found.target)
@@ -229,10 +229,10 @@ class Chrome(Connection):
 
         return await self.use(act)
 
-    async def close_tab(self, tab: str) -> Told:
+    async def close_tab(self, tab: str) -> VerbResult:
         """Close a tab."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             target = self.known.find(tab).target
             if len(self.known.by_target) == 1:  # with its last tab the browser would end
                 await page.cdp.call("Target.createTarget", url="about:blank")
@@ -244,70 +244,70 @@ class Chrome(Connection):
 
         return await self.use(act)
 
-    async def read(self, start: int = 0, most: int = SHOW) -> Told:
+    async def read(self, start: int = 0, most: int = SHOW) -> VerbResult:
         """Give the page as markdown, a part of it."""
         return await self.use(lambda page: observe.read(page, start, most))
 
-    async def snapshot(self, start: int = 0, most: int = SHOW) -> Told:
+    async def snapshot(self, start: int = 0, most: int = SHOW) -> VerbResult:
         """Give the page as a tree with references, a part of it."""
         return await self.use(lambda page: observe.snapshot(page, start, most))
 
-    async def click(self, ref: str, button: str = "left", count: int = 1) -> Told:
+    async def click(self, ref: str, button: str = "left", count: int = 1) -> VerbResult:
         """Click an element."""
         return await self.use(lambda page: actions.click(page, ref, button, count))
 
-    async def fill(self, ref: str, text: str) -> Told:
+    async def fill(self, ref: str, text: str) -> VerbResult:
         """Have a field hold a text."""
         return await self.use(lambda page: actions.fill(page, ref, text))
 
-    async def select(self, ref: str, values: list[str]) -> Told:
+    async def select(self, ref: str, values: list[str]) -> VerbResult:
         """Choose options of a list."""
         return await self.use(lambda page: actions.select(page, ref, values))
 
-    async def upload(self, ref: str, paths: list[str]) -> Told:
+    async def upload(self, ref: str, paths: list[str]) -> VerbResult:
         """Give files of the desk to a page."""
         return await self.use(lambda page: actions.upload(page, ref, paths))
 
-    async def press(self, keys: list[str]) -> Told:
+    async def press(self, keys: list[str]) -> VerbResult:
         """Press keys, one after another."""
         return await self.use(lambda page: actions.press(page, keys))
 
-    async def insert(self, text: str) -> Told:
+    async def insert(self, text: str) -> VerbResult:
         """Type a text where the focus is."""
         return await self.use(lambda page: actions.insert(page, text))
 
-    async def hover(self, ref: str) -> Told:
+    async def hover(self, ref: str) -> VerbResult:
         """Point at an element."""
         return await self.use(lambda page: actions.hover(page, ref))
 
-    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> Told:
+    async def scroll(self, ref: str = "", down: float = 0.0, right: float = 0.0) -> VerbResult:
         """Scroll an element into view, or the page by so many screens."""
         return await self.use(lambda page: actions.scroll(page, ref, down, right))
 
-    async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> Told:
+    async def screenshot(self, full: bool = False, ref: str = "", form: str = "png", quality: int = 80) -> VerbResult:
         """Take a picture."""
         return await self.use(lambda page: observe.screenshot(page, full, ref, form, quality))
 
-    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> Told:
+    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = 10.0) -> VerbResult:
         """Give what an expression is in the page."""
         return await self.use(lambda page: observe.evaluate(page, expression, most, timeout), timeout)
 
-    async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> Told:
+    async def wait_for(self, what: str, value: str = "", timeout: float = 30.0) -> VerbResult:
         """Wait until something is so: `text`, `text_gone`, `ref`, `url`, `load` or `idle`."""
         return await self.use(lambda page: observe.wait_for(page, what, value, timeout), timeout)
 
-    async def downloads(self) -> Told:
+    async def downloads(self) -> VerbResult:
         """List the downloads."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             return {"downloads": [download.tell() for download in self.known.downloads.values()]}
 
         return await self.use(act)
 
-    async def wait_download(self, timeout: float = 60.0) -> Told:
+    async def wait_download(self, timeout: float = 60.0) -> VerbResult:
         """Wait until a download has ended that was not waited for before, and none is under way; list all."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             met = await page.cdp.wait(self.known.has_more, timeout)
             for download in self.known.downloads.values():
                 download.awaited = download.state != "inProgress"
@@ -315,10 +315,10 @@ class Chrome(Connection):
 
         return await self.use(act, timeout)
 
-    async def dialog(self, accept: bool, text: str = "") -> Told:
+    async def dialog(self, accept: bool, text: str = "") -> VerbResult:
         """Answer the dialog that is open."""
 
-        async def act(page: Page) -> dict[str, object]:
+        async def act(page: BrowserPage) -> dict[str, object]:
             asking = self.known.asks()
             if not asking:
                 raise DeskError("no dialog is open")

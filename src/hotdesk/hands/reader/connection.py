@@ -19,7 +19,7 @@ PIECES = 16 << 10
 """Bytes received at once where many small things may lie together."""
 
 
-class Line:
+class ScreenConnection:
     """Carries one conversation; whoever calls sets the deadline."""
 
     def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MOST_BYTES) -> None:

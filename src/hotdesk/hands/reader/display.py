@@ -14,8 +14,8 @@ from typing import Literal
 import anyio
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import SCREEN_PORT, Dial, Told, pixels
-from hotdesk.hands.reader.connection import MOST_BYTES, Line
+from hotdesk.hands.reader import SCREEN_PORT, Dial, VerbResult, pixels
+from hotdesk.hands.reader.connection import MOST_BYTES, ScreenConnection
 from hotdesk.hands.reader.rfb import key, pointer, request
 
 SIZE = (1280, 800)
@@ -44,7 +44,7 @@ class Display:
         self.size = size
         self.patience = patience
         self.most = most
-        self.line: Line | None = None
+        self.line: ScreenConnection | None = None
         self.looks = 0
         self.buttons = 0
         self.pointer: tuple[int, int] | None = None
@@ -66,7 +66,7 @@ class Display:
         height: int | None = None,
         format: Literal["png", "jpeg"] = "png",
         quality: int = 80,
-    ) -> Told:
+    ) -> VerbResult:
         """Give a fresh picture of the screen or a region of it: left, top, right, bottom."""
         box = self.box(region)
         scaled = scale(box, width, height)
@@ -76,9 +76,9 @@ class Display:
             await self.look(line)
             image = pixels.picture(line.frame, self.size, box, scaled)
         data = pixels.png(image) if format == "png" else pixels.jpeg(image, quality)
-        return Told({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
+        return VerbResult({"width": image.width, "height": image.height, "media": f"image/{format}"}, data)
 
-    async def input(self, events: Sequence[Event]) -> Told:
+    async def input(self, events: Sequence[Event]) -> VerbResult:
         """Move the pointer, press and release, in this order; return when the screen has taken it all."""
         if len(events) > MOST_EVENTS:
             raise DeskError(f"{len(events)} events at once are too many: {MOST_EVENTS} at most")
@@ -97,9 +97,11 @@ class Display:
                 else:
                     waiting += self.written(event)
             await self.look(line, waiting, whole=False)
-        return Told()
+        return VerbResult()
 
-    async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Sequence[int] | None = None) -> Told:
+    async def settle(
+        self, quiet: float = 0.3, timeout: float = 10.0, region: Sequence[int] | None = None
+    ) -> VerbResult:
         """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
         box = self.box(region)
         if not 0 <= quiet <= timeout <= LONGEST_WAIT:
@@ -114,13 +116,13 @@ class Display:
                     seen[:] = line.frame
                     last = anyio.current_time()
             share, _ = pixels.compare(first, line.frame, self.size, box)
-        return Told({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
+        return VerbResult({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
 
-    async def cursor(self) -> Told:
+    async def cursor(self) -> VerbResult:
         """Tell where the pointer was last put from here; nothing when it never was."""
-        return Told({"x": self.pointer[0], "y": self.pointer[1]} if self.pointer else None)
+        return VerbResult({"x": self.pointer[0], "y": self.pointer[1]} if self.pointer else None)
 
-    async def mark(self, name: str) -> Told:
+    async def mark(self, name: str) -> VerbResult:
         """Keep the picture as it is now, to compare with later. The oldest of several makes room."""
         async with self.connected() as line:
             await self.look(line)
@@ -128,9 +130,9 @@ class Display:
             while len(self.marks) >= MOST_MARKS:
                 del self.marks[next(iter(self.marks))]
             self.marks[name] = bytearray(line.frame)
-        return Told()
+        return VerbResult()
 
-    async def difference(self, name: str, region: Sequence[int] | None = None) -> Told:
+    async def difference(self, name: str, region: Sequence[int] | None = None) -> VerbResult:
         """Tell what share of the pixels differs from a marked picture's, and where."""
         box = self.box(region)
         if name not in self.marks:
@@ -138,10 +140,10 @@ class Display:
         async with self.connected() as line:
             await self.look(line)
             share, where = pixels.compare(self.marks[name], line.frame, self.size, box)
-        return Told({"changed": share, "region": where})
+        return VerbResult({"changed": share, "region": where})
 
     @asynccontextmanager
-    async def connected(self, longer: float = 0.0) -> AsyncIterator[Line]:
+    async def connected(self, longer: float = 0.0) -> AsyncIterator[ScreenConnection]:
         """Hold the connection for one call, made anew when it broke; what fails ends it."""
         async with self.turn:
             try:
@@ -149,7 +151,7 @@ class Display:
                     if self.line is not None and not await self.line.lives():
                         self.drop()
                 if self.line is None:
-                    self.line = Line(await self.dial(SCREEN_PORT), self.size, self.most)
+                    self.line = ScreenConnection(await self.dial(SCREEN_PORT), self.size, self.most)
                 with anyio.fail_after(self.patience + longer):
                     await self.line.shake_hands()
                     yield self.line
@@ -170,7 +172,7 @@ class Display:
                 self.line.close()
         self.line, self.buttons = None, 0
 
-    async def look(self, line: Line, before: bytes | bytearray = b"", whole: bool = True) -> bool:
+    async def look(self, line: ScreenConnection, before: bytes | bytearray = b"", whole: bool = True) -> bool:
         """Bring the frame up to date, or only have everything sent taken; say whether anything may have changed."""
         width, height = self.size
         self.looks += 1

@@ -6,9 +6,9 @@ import re
 
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import scripts
-from hotdesk.hands.reader.cdp import Refused
-from hotdesk.hands.reader.page import Clock, Page
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.cdp import CdpError
+from hotdesk.hands.reader.page import BrowserPage, Countdown
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
 CLOSED = "; the desk's door does not let it through: `hotdesk door log` says why, `--allow HOST` opens it"
@@ -31,9 +31,9 @@ def as_url(url: str) -> str:
     return url if SCHEME.match(url) else f"https://{url}"
 
 
-async def go(page: Page, url: str, wait: str, seconds: float) -> dict[str, object]:
+async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str, object]:
     """Go to a page, and wait until it has loaded so far."""
-    clock = Clock(seconds)
+    clock = Countdown(seconds)
     old = page.tab.loader
     try:
         told = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
@@ -49,25 +49,25 @@ async def go(page: Page, url: str, wait: str, seconds: float) -> dict[str, objec
     return await arrive(page, wait, old, clock)
 
 
-async def arrive(page: Page, wait: str, old: str, clock: Clock) -> dict[str, object]:
+async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> dict[str, object]:
     """Wait for another document than the old one; say whether it has loaded, and its HTTP status."""
     loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.left)
     return {"loaded": loaded, "status": await status(page) if loaded else 0}
 
 
-async def status(page: Page) -> int:
+async def status(page: BrowserPage) -> int:
     """Give the HTTP status of the page; 0: it came otherwise."""
     return (await page.look(scripts.READY)).whole("status")
 
 
-async def reload(page: Page, seconds: float) -> dict[str, object]:
+async def reload(page: BrowserPage, seconds: float) -> dict[str, object]:
     """Load the page again."""
     old = page.tab.loader
     await page.ask("Page.reload")
-    return await arrive(page, "load", old, Clock(seconds))
+    return await arrive(page, "load", old, Countdown(seconds))
 
 
-async def go_by(page: Page, steps: int, seconds: float) -> dict[str, object]:
+async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, object]:
     """Go so many steps in the tab's history."""
     history = await page.ask("Page.getNavigationHistory")
     index = history.whole("currentIndex") + steps
@@ -75,22 +75,22 @@ async def go_by(page: Page, steps: int, seconds: float) -> dict[str, object]:
     if not 0 <= index < len(entries):
         raise DeskError(f"there is no page {'before' if steps < 0 else 'after'} this one in the tab's history")
     await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].whole("id"))
-    clock = Clock(seconds)
+    clock = Countdown(seconds)
     while not (there := await is_at(page, index)) and not clock.over:
         await page.pause(0.02)
     return {"loaded": there}
 
 
-async def is_at(page: Page, index: int) -> bool:
+async def is_at(page: BrowserPage, index: int) -> bool:
     """Say whether the tab stands at this place of its history, and its page has loaded."""
     history = await page.ask("Page.getNavigationHistory")
     return history.whole("currentIndex") == index and await is_complete(page)
 
 
-async def is_complete(page: Page) -> bool:
+async def is_complete(page: BrowserPage) -> bool:
     """Say whether the page has loaded."""
     try:
-        told: Facts = await page.look(scripts.READY)
-    except Refused:
+        told: UntrustedObject = await page.look(scripts.READY)
+    except CdpError:
         return False
     return told.text("state") == "complete"

@@ -7,12 +7,12 @@ import binascii
 import fnmatch
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import Strange, Told, scripts
-from hotdesk.hands.reader.cdp import Refused
+from hotdesk.hands.reader import Strange, VerbResult, scripts
+from hotdesk.hands.reader.cdp import CdpError
 from hotdesk.hands.reader.markdown import MOST, to_markdown
-from hotdesk.hands.reader.page import HELD, Clock, Page, thrown
+from hotdesk.hands.reader.page import HELD, BrowserPage, Countdown, thrown
 from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 LARGEST_PICTURE = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
@@ -23,14 +23,14 @@ MOST_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 
-async def read(page: Page, start: int, most: int) -> dict[str, object]:
+async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as markdown, a part of it."""
     told = await page.look(scripts.OUTLINE, MOST // 2)
     text = to_markdown(told.told.get("tree")).encode("utf-8", "replace").decode()
     return {**cut(text, start, most), "whole": not told.flag("cut")}
 
 
-async def snapshot(page: Page, start: int, most: int) -> dict[str, object]:
+async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).whole("elements")
     if elements > MOST_ELEMENTS:
@@ -44,7 +44,7 @@ async def snapshot(page: Page, start: int, most: int) -> dict[str, object]:
     return {**cut(text, start, most), "hidden": hidden}
 
 
-async def put_frames(page: Page, nodes: list[Node]) -> int:
+async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     """Put the trees of frames where the frames are; say how many cannot be seen into."""
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
@@ -53,7 +53,7 @@ async def put_frames(page: Page, nodes: list[Node]) -> int:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
-        except Refused:  # it has a process of its own, or is gone
+        except CdpError:  # it has a process of its own, or is gone
             continue
         if owner in owners and inner:
             owners[owner].frame = inner
@@ -61,7 +61,7 @@ async def put_frames(page: Page, nodes: list[Node]) -> int:
     return sum(not node.frame for node in owners.values())
 
 
-def frames_in(tree: Facts, depth: int = 0) -> list[str]:
+def frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
     """List the frames below a page's own, outer ones first."""
     found: list[str] = []
     for child in tree.each("childFrames")[:MOST_FRAMES] if depth < 10 else []:
@@ -69,7 +69,7 @@ def frames_in(tree: Facts, depth: int = 0) -> list[str]:
     return found
 
 
-async def screenshot(page: Page, full: bool, ref: str, form: str, quality: int) -> Told:
+async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
     """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
     asked: dict[str, object] = {"format": form}
     if form == "jpeg":
@@ -85,10 +85,10 @@ async def screenshot(page: Page, full: bool, ref: str, form: str, quality: int) 
         raise Strange("a picture that is none") from e
     if not picture.startswith(MAGIC[form]):
         raise Strange(f"a picture that is no {form}")
-    return Told({}, picture)
+    return VerbResult({}, picture)
 
 
-async def box_of(page: Page, ref: str) -> dict[str, float]:
+async def box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     """Say where on the page an element is."""
     told = await page.apply(ref, scripts.BOX)
     if told.flag("framed"):
@@ -96,12 +96,12 @@ async def box_of(page: Page, ref: str) -> dict[str, float]:
     return clipped(told)
 
 
-async def whole_page(page: Page) -> dict[str, float]:
+async def whole_page(page: BrowserPage) -> dict[str, float]:
     """Say how large a page is."""
     return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
 
-def clipped(told: Facts) -> dict[str, float]:
+def clipped(told: UntrustedObject) -> dict[str, float]:
     """Give a part of a page that is not larger than a picture may be."""
     width, height = told.number("width"), told.number("height")
     if width < 1 or height < 1:
@@ -110,7 +110,7 @@ def clipped(told: Facts) -> dict[str, float]:
     return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
 
 
-async def evaluate(page: Page, expression: str, most: int, seconds: float) -> dict[str, object]:
+async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
     """Give what an expression is in the page, as JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
     told = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
@@ -123,14 +123,14 @@ async def evaluate(page: Page, expression: str, most: int, seconds: float) -> di
     if not (handle := result.text("objectId", 200)):
         value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
-        return outcome(Facts({"text": text[:most], "length": len(text)}), most)
+        return outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
     page.holds = True
     return outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
 
 
-async def evaluate_raw(page: Page, expression: str, seconds: float, **how: object) -> Facts:
+async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
     """Evaluate in the page's own world; what does not end is ended."""
-    clock = Clock(seconds)
+    clock = Countdown(seconds)
     try:
         return await page.ask_within(
             seconds + 1,
@@ -142,22 +142,22 @@ async def evaluate_raw(page: Page, expression: str, seconds: float, **how: objec
             objectGroup=HELD,
             **how,
         )
-    except (Refused, DeskError):
+    except (CdpError, DeskError):
         if clock.over:
             raise DeskError(f"the expression did not end within {seconds:g} seconds") from None
         raise
 
 
-def outcome(told: Facts, most: int) -> dict[str, object]:
+def outcome(told: UntrustedObject, most: int) -> dict[str, object]:
     """Give what came of an expression."""
     if "thrown" in told:
         raise DeskError(f"the expression threw: {printable(told.text('thrown', 2000))}")
     return {"text": told.text("text", most), "length": told.whole("length")}
 
 
-async def wait_for(page: Page, what: str, value: str, seconds: float) -> dict[str, object]:
+async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:
     """Wait until something is so; say whether it came about."""
-    clock = Clock(seconds)
+    clock = Countdown(seconds)
     while True:
         if await is_so(page, what, value):
             return {"met": True}
@@ -166,7 +166,7 @@ async def wait_for(page: Page, what: str, value: str, seconds: float) -> dict[st
         await page.pause(min(0.1, clock.left))
 
 
-async def is_so(page: Page, what: str, value: str) -> bool:
+async def is_so(page: BrowserPage, what: str, value: str) -> bool:
     """Say whether what is waited for is so now."""
     match what:
         case "url":
@@ -179,6 +179,6 @@ async def is_so(page: Page, what: str, value: str) -> bool:
             return not (await page.apply(value, scripts.POINT)).flag("hidden")
     try:
         found = (await page.look(scripts.HOLDS, value)).flag("found")
-    except Refused:  # the page is going elsewhere
+    except CdpError:  # the page is going elsewhere
         return False
     return found == (what == "text")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, Refused
-from hotdesk.hands.reader.tabs import Tab, stale
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, CdpError
+from hotdesk.hands.reader.tabs import TabState, stale
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 HELD = "hotdesk"
 """Names what our scripts keep alive in a page, until it is let go."""
@@ -17,19 +17,19 @@ LOADING = 10.0
 POLL = 0.1
 
 
-class Page:
+class BrowserPage:
     """A tab, and the connection to its browser."""
 
-    def __init__(self, cdp: Cdp, tab: Tab) -> None:
+    def __init__(self, cdp: Cdp, tab: TabState) -> None:
         self.cdp = cdp
         self.tab = tab
         self.holds = False
 
-    async def ask(self, method: str, /, **parameters: object) -> Facts:
+    async def ask(self, method: str, /, **parameters: object) -> UntrustedObject:
         """Ask the tab."""
         return await self.ask_within(CALL_SECONDS, method, **parameters)
 
-    async def ask_within(self, seconds: float, method: str, /, **parameters: object) -> Facts:
+    async def ask_within(self, seconds: float, method: str, /, **parameters: object) -> UntrustedObject:
         """Ask the tab what may take longer, or less."""
         return await self.cdp.call(method, self.tab.session, seconds, **parameters)
 
@@ -38,19 +38,19 @@ class Page:
         number = self.tab.references.find(reference)
         try:
             told = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=HELD)
-        except Refused as e:
+        except CdpError as e:
             raise stale(reference) from e
         self.holds = True
         return told.facts("object").text("objectId", 200)
 
-    async def apply(self, reference: str, script: str, *arguments: object) -> Facts:
+    async def apply(self, reference: str, script: str, *arguments: object) -> UntrustedObject:
         """Run a script on the element of a reference."""
         found = await self.run(script, arguments, objectId=await self.element(reference))
         if found.flag("gone"):
             raise stale(reference)
         return found
 
-    async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> Facts:
+    async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> UntrustedObject:
         """Run a script that gives an object."""
         told = await self.ask(
             "Runtime.callFunctionOn",
@@ -63,12 +63,12 @@ class Page:
             raise DeskError(f"the page does not let it be done: {thrown(told)}")
         return told.facts("result").facts("value")
 
-    async def look(self, script: str, *arguments: object) -> Facts:
+    async def look(self, script: str, *arguments: object) -> UntrustedObject:
         """Run a script in a world of our own in the page, which its scripts cannot touch."""
         for last in (False, True):
             try:
                 return await self.run(script, arguments, executionContextId=await self.world())
-            except Refused:  # the page went elsewhere meanwhile
+            except CdpError:  # the page went elsewhere meanwhile
                 self.tab.world = 0
                 if last:
                     raise
@@ -97,14 +97,14 @@ class Page:
             await self.ask("Runtime.releaseObjectGroup", objectGroup=HELD)
 
 
-def thrown(told: Facts) -> str:
+def thrown(told: UntrustedObject) -> str:
     """Say what a script threw."""
     details = told.facts("exceptionDetails")
     said = details.facts("exception").told.get("description")
     return printable(said[:500] if isinstance(said, str) else details.text("text", 500))
 
 
-class Clock:
+class Countdown:
     """How much of a time is left."""
 
     def __init__(self, seconds: float) -> None:

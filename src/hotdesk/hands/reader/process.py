@@ -19,8 +19,8 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, Strange, Told
-from hotdesk.hands.reader.wire import Frames, Garbled, write
+from hotdesk.hands.reader import PARTS, Strange, VerbResult
+from hotdesk.hands.reader.wire import Frames, ReaderProtocolError, write
 from hotdesk.linux import bpf, jail
 
 MEMORY = 1 << 30
@@ -30,7 +30,7 @@ FILES = 128
 PACKET = 4096
 
 
-class Reader:
+class ReaderProcess:
     """Serves one owner until it hangs up."""
 
     def __init__(self, line: socket.socket, hand: socket.socket, kinds: dict[str, Any], stuck: float) -> None:
@@ -137,7 +137,7 @@ class Reader:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
-        except Garbled as e:
+        except ReaderProtocolError as e:
             answer = write({"n": number, "error": "strange", "text": f"its answer is too large: {e}"})
         except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
             answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})
@@ -146,20 +146,20 @@ class Reader:
         if self.transport is not None:
             self.transport.write(answer)
 
-    async def do(self, verb: str, arguments: Any) -> Told:
+    async def do(self, verb: str, arguments: Any) -> VerbResult:
         """Find the part that knows a verb, and ask it."""
         name, _, method = verb.partition(".")
         part = self.parts[name]
         if method not in part.VERBS:
             raise DeskError(f"there is no {verb}")
-        told: Told = await getattr(part, method)(**arguments)
+        told: VerbResult = await getattr(part, method)(**arguments)
         return told
 
 
 class Ear(asyncio.Protocol):
     """The reader's end of the owner's line."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ReaderProcess) -> None:
         self.reader = reader
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -189,7 +189,7 @@ def main(parts: Mapping[str, str] = PARTS) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.READER, leashed=True)
     gc.freeze()
-    asyncio.run(Reader(line, hand, kinds, float(settings["stuck"])).run())
+    asyncio.run(ReaderProcess(line, hand, kinds, float(settings["stuck"])).run())
     os._exit(0)
 
 

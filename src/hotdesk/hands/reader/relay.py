@@ -50,7 +50,7 @@ FORMAT = Struct(">BBBBHHHBBB3x")
 Steps: TypeAlias = Generator[int, bytes, None]
 
 
-class Desk(IntEnum):
+class ServerMessage(IntEnum):
     """What a desk may say."""
 
     UPDATE = 0
@@ -131,7 +131,7 @@ class Side:
 
 
 @dataclass(slots=True)
-class Acts:
+class ViewerInput:
     """What a person did: how often and where, never which characters."""
 
     clicks: int = 0
@@ -159,11 +159,11 @@ class DeskSide(Side):
         yield from self.greet()
         while True:
             match (yield 1)[0]:
-                case Desk.UPDATE:
+                case ServerMessage.UPDATE:
                     yield from self.read_update()
-                case Desk.BELL:
+                case ServerMessage.BELL:
                     continue
-                case Desk.CUT_TEXT:
+                case ServerMessage.CUT_TEXT:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
                     raise Strange(f"a message of kind {kind}")
@@ -192,7 +192,7 @@ class DeskSide(Side):
         count = int.from_bytes((yield 3)[1:], "big")
         if count > MOST_RECTANGLES:
             raise Strange(f"an update of {count} rectangles")
-        self.out += pack(">BxH", Desk.UPDATE, count)
+        self.out += pack(">BxH", ServerMessage.UPDATE, count)
         for _ in range(count):
             yield from self.read_rectangle()
 
@@ -265,7 +265,7 @@ class ViewerSide(Side):
         self.desk = desk
         self.driving = False
         """Whether it holds the wheel: its keys and clicks are passed on."""
-        self.acts = Acts()
+        self.acts = ViewerInput()
         self.pressed: set[int] = set()
         self.buttons = 0
         self.at = (0, 0)
@@ -367,7 +367,7 @@ class ViewerSide(Side):
             self.out += pack(">BBHH", Person.POINTER, 0, *self.at)
             self.buttons = 0
         if driving:
-            self.acts = Acts()
+            self.acts = ViewerInput()
 
 
 def bounded(length: int, size: int) -> int:

@@ -6,7 +6,7 @@ import posixpath
 from dataclasses import dataclass, field
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader.untrusted import Facts
+from hotdesk.hands.reader.untrusted import UntrustedObject
 
 MOST_TABS = 64
 MOST_DOWNLOADS = 200
@@ -23,7 +23,7 @@ class Interrupted(Exception):  # noqa: N818 - a state: the page waits for an ans
 
 
 @dataclass(slots=True)
-class Dialog:
+class PageDialog:
     """A question a page asks, and waits for."""
 
     kind: str
@@ -31,7 +31,7 @@ class Dialog:
 
 
 @dataclass(slots=True)
-class Download:
+class PageDownload:
     """A file on its way into the desk."""
 
     name: str
@@ -85,7 +85,7 @@ def stale(name: str) -> DeskError:
 
 
 @dataclass(slots=True)
-class Tab:
+class TabState:
     """One page of the browser."""
 
     id: str
@@ -99,7 +99,7 @@ class Tab:
     loading: bool = False
     url: str = ""
     title: str = ""
-    dialog: Dialog | None = None
+    dialog: PageDialog | None = None
     world: int = 0
     """Where our own scripts run in that document; 0: nowhere yet."""
     chooser: int = 0
@@ -121,9 +121,9 @@ class Tabs:
     """Hears what a browser tells, and knows what follows."""
 
     def __init__(self) -> None:
-        self.by_target: dict[str, Tab] = {}
-        self.by_session: dict[str, Tab] = {}
-        self.downloads: dict[str, Download] = {}
+        self.by_target: dict[str, TabState] = {}
+        self.by_session: dict[str, TabState] = {}
+        self.downloads: dict[str, PageDownload] = {}
         self.current = ""
         """The target all is asked of."""
         self.made = 0
@@ -149,7 +149,7 @@ class Tabs:
         self.news, self.untold = [], 0
         return news
 
-    def find(self, name: str) -> Tab:
+    def find(self, name: str) -> TabState:
         """Give a tab by its short id."""
         for tab in self.by_target.values():
             if tab.id == name:
@@ -157,14 +157,14 @@ class Tabs:
         known = ", ".join(tab.id for tab in self.by_target.values())
         raise DeskError(f"there is no tab {printable(name[:20])!r}; there are {known or 'none'}")
 
-    def hear(self, session: str, name: str, told: Facts) -> None:
+    def hear(self, session: str, name: str, told: UntrustedObject) -> None:
         """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
         if not session:
             self.hear_browser(name, told)
         elif tab := self.by_session.get(session):
             self.hear_tab(tab, name, told)
 
-    def hear_browser(self, name: str, told: Facts) -> None:
+    def hear_browser(self, name: str, told: UntrustedObject) -> None:
         """Take an event of the browser as a whole."""
         match name:
             case "Target.targetCreated" | "Target.targetInfoChanged":
@@ -181,7 +181,7 @@ class Tabs:
             case "Browser.downloadProgress":
                 self.go_on_with_download(told)
 
-    def meet(self, told: Facts) -> None:
+    def meet(self, told: UntrustedObject) -> None:
         """Take note of a tab, new or changed."""
         target = told.text("targetId", 100)
         tab = self.by_target.get(target)
@@ -192,7 +192,7 @@ class Tabs:
                 self.note(f"a tab beyond the {MOST_TABS} that are followed was opened: close some")
                 return
             self.made += 1
-            tab = self.by_target[target] = Tab(f"t{self.made}", target)
+            tab = self.by_target[target] = TabState(f"t{self.made}", target)
             self.note(" ".join(["tab", tab.id, "was opened", printable(told.text("url", 200))]).rstrip())
         tab.url = printable(told.text("url", LONGEST_URL))
         tab.title = printable(told.text("title", LONGEST_TITLE))
@@ -211,7 +211,7 @@ class Tabs:
             self.by_session.pop(tab.session, None)
             self.note(f"tab {tab.id} was closed")
 
-    def asks(self) -> list[Tab]:
+    def asks(self) -> list[TabState]:
         """List the tabs that show a dialog."""
         return [tab for tab in self.by_target.values() if tab.dialog]
 
@@ -220,16 +220,16 @@ class Tabs:
         new = [each for each in self.downloads.values() if not each.awaited]
         return bool(new) and all(each.state != "inProgress" for each in new)
 
-    def begin_download(self, told: Facts) -> None:
+    def begin_download(self, told: UntrustedObject) -> None:
         """Take note of a download."""
         while len(self.downloads) >= MOST_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
         guid = told.text("guid", 100)
         name = file_name(told.text("suggestedFilename", 1000))
-        self.downloads[guid] = Download(name)
+        self.downloads[guid] = PageDownload(name)
         self.note(f"the download of {name} began")
 
-    def go_on_with_download(self, told: Facts) -> None:
+    def go_on_with_download(self, told: UntrustedObject) -> None:
         """Take note how far a download is."""
         if not (download := self.downloads.get(told.text("guid", 100))):
             return
@@ -246,7 +246,7 @@ class Tabs:
         else:
             self.note(f"the download of {download.name} was cancelled")
 
-    def hear_tab(self, tab: Tab, name: str, told: Facts) -> None:
+    def hear_tab(self, tab: TabState, name: str, told: UntrustedObject) -> None:
         """Take an event of one tab."""
         match name:
             case "Page.lifecycleEvent":
@@ -269,7 +269,7 @@ class Tabs:
             case "Page.javascriptDialogClosed":
                 tab.dialog = None
 
-    def hear_stage(self, tab: Tab, told: Facts) -> None:
+    def hear_stage(self, tab: TabState, told: UntrustedObject) -> None:
         """Take note how far a tab's document has loaded."""
         if told.text("frameId", 100) != tab.frame:
             return
@@ -279,11 +279,11 @@ class Tabs:
         elif stage in STAGES and told.text("loaderId", 100) == tab.loader:
             tab.stages.add(stage)
 
-    def open_dialog(self, tab: Tab, told: Facts) -> None:
+    def open_dialog(self, tab: TabState, told: UntrustedObject) -> None:
         """Take note of a dialog; whoever waits for the page must not wait on."""
         kind = told.text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
-        tab.dialog = Dialog(kind, printable(told.text("message", 1000)))
+        tab.dialog = PageDialog(kind, printable(told.text("message", 1000)))
         if not self.patient:
             raise Interrupted
 

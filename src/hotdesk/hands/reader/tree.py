@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotdesk.hands.reader import Strange
-from hotdesk.hands.reader.untrusted import Facts, clip
+from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
 DEEPEST = 300
 """Levels of a tree that are told."""
@@ -57,15 +57,15 @@ class Node:
     """The tree of the page inside, of a frame."""
 
 
-def read_nodes(told: Facts) -> list[Node]:
+def read_nodes(told: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
     items = told.items("nodes")
     if len(items) > MOST_NODES:
         raise Strange(f"a tree of more than {MOST_NODES} nodes")
-    return [read_node(Facts(item)) for item in items]
+    return [read_node(UntrustedObject(item)) for item in items]
 
 
-def read_node(told: Facts) -> Node:
+def read_node(told: UntrustedObject) -> Node:
     """Read one node."""
     return Node(
         id=told.text("nodeId", 40),
@@ -79,7 +79,7 @@ def read_node(told: Facts) -> Node:
     )
 
 
-def said(value: Facts) -> str:
+def said(value: UntrustedObject) -> str:
     """Give a value as text, in one line."""
     text = value.told.get("value", "")
     if isinstance(text, bool | int | float):
@@ -87,7 +87,7 @@ def said(value: Facts) -> str:
     return " ".join(clip(text, LONGEST_NAME).split()) if isinstance(text, str) else ""
 
 
-def read_states(properties: list[Facts]) -> list[str]:
+def read_states(properties: list[UntrustedObject]) -> list[str]:
     """Give what is worth telling of a node's states."""
     found = []
     for one in properties:
@@ -107,12 +107,12 @@ def to_lines(nodes: list[Node], refer: Refer) -> list[str]:
     """Write a tree down."""
     if not nodes:
         return []
-    writer = Writer(nodes, refer)
+    writer = TreeWriter(nodes, refer)
     writer.write(nodes[0], 0, 0, "", mute=False)
     return writer.lines
 
 
-class Writer:
+class TreeWriter:
     """Writes one document's tree; each node once, however often it is named as a child."""
 
     def __init__(self, nodes: list[Node], refer: Refer) -> None:
@@ -138,7 +138,7 @@ class Writer:
                 found.bare = node.ignored or node.role in ("generic", "none")
                 self.write(found, depth + 1, level, outer, mute)
         if node.frame:
-            inner = Writer(node.frame, self.refer)
+            inner = TreeWriter(node.frame, self.refer)
             inner.lines = self.lines
             inner.write(node.frame[0], depth + 1, level, "", mute=False)
 

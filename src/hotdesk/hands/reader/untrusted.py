@@ -8,7 +8,7 @@ from typing import Any
 from hotdesk.hands.reader import Strange
 
 
-class Facts:
+class UntrustedObject:
     """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
 
     def __init__(self, told: object) -> None:
@@ -37,13 +37,13 @@ class Facts:
             raise Strange(f"{name} is neither true nor false")
         return value
 
-    def facts(self, name: str) -> Facts:
+    def facts(self, name: str) -> UntrustedObject:
         """Give an object; absent is empty."""
-        return Facts(self.told.get(name, {}))
+        return UntrustedObject(self.told.get(name, {}))
 
-    def each(self, name: str) -> list[Facts]:
+    def each(self, name: str) -> list[UntrustedObject]:
         """Give a list of objects; absent is empty."""
-        return [Facts(one) for one in self.items(name)]
+        return [UntrustedObject(one) for one in self.items(name)]
 
     def items(self, name: str) -> list[Any]:
         """Give a list; absent is empty."""

@@ -10,8 +10,8 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, Told
-from hotdesk.hands.reader.relay import Acts, DeskSide, Side, ViewerSide
+from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, VerbResult
+from hotdesk.hands.reader.relay import DeskSide, Side, ViewerInput, ViewerSide
 from hotdesk.linux import sockets
 
 GREETING = 10.0
@@ -35,7 +35,7 @@ class Looking:
     """Held by whoever writes to the desk: the person's keys, or those that are let go for them."""
 
 
-class View:
+class ScreenRelay:
     """Relays a desk's screen to whoever looks at it."""
 
     VERBS = frozenset({"present", "lease", "acted", "drop"})
@@ -44,7 +44,7 @@ class View:
         self.dial = dial
         self.looking: dict[int, Looking] = {}
         self.holder = 0
-        self.acts = Acts()
+        self.acts = ViewerInput()
         """What whoever held the wheel last did."""
 
     async def join(self, viewer: socket.socket, number: int) -> None:
@@ -64,14 +64,14 @@ class View:
                     for sock in (viewer, desk):
                         anyio.notify_closing(sock)
 
-    async def present(self, number: int) -> Told:
+    async def present(self, number: int) -> VerbResult:
         """Wait a moment until a viewer is connected to the screen: it may have been handed over just now."""
         with anyio.move_on_after(ARRIVING):
             while number not in self.looking:  # noqa: ASYNC110 - it is a matter of milliseconds
                 await anyio.sleep(ARRIVING / 50)
         if number not in self.looking:
             raise DeskError(GONE)
-        return Told()
+        return VerbResult()
 
     def forget(self, number: int) -> None:
         """Let go of a viewer that is gone; it no longer holds the wheel."""
@@ -79,12 +79,12 @@ class View:
         if self.holder == number:
             self.holder, self.acts = 0, one.viewer.acts
 
-    async def lease(self, number: int) -> Told:
+    async def lease(self, number: int) -> VerbResult:
         """Give the wheel to a viewer, or with 0 to nobody; what another held down is let go."""
         if number and number not in self.looking:
             raise DeskError(GONE)
         if number == self.holder:
-            return Told()
+            return VerbResult()
         before, self.holder = self.looking.get(self.holder), number
         if number:
             self.looking[number].viewer.drive(True)
@@ -95,19 +95,19 @@ class View:
                 await let_go(before)
             if moment.cancelled_caught:
                 before.scope.cancel()  # a screen that takes no more keys shows nothing more
-        return Told()
+        return VerbResult()
 
-    async def acted(self) -> Told:
+    async def acted(self) -> VerbResult:
         """Say what whoever holds the wheel, or held it last, did with it: how often and where, never which keys."""
         one = self.looking.get(self.holder)
         acts = one.viewer.acts if one is not None else self.acts
-        return Told({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})
+        return VerbResult({"clicks": acts.clicks, "keys": acts.keys, "places": [list(place) for place in acts.places]})
 
-    async def drop(self, number: int) -> Told:
+    async def drop(self, number: int) -> VerbResult:
         """Show a viewer nothing more."""
         if one := self.looking.get(number):
             one.scope.cancel()
-        return Told()
+        return VerbResult()
 
 
 async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:

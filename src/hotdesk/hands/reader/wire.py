@@ -15,7 +15,7 @@ LARGEST = 48 << 20
 """Bytes beside it."""
 
 
-class Garbled(Exception):  # noqa: N818 - a state, and read as one
+class ReaderProtocolError(Exception):
     """The other side does not speak this language."""
 
 
@@ -32,7 +32,7 @@ class Frames:
         while len(self.buffer) >= HEAD.size:
             length, beside = HEAD.unpack_from(self.buffer)
             if length > LONGEST or beside > LARGEST:
-                raise Garbled(f"a message of {length} and {beside} bytes")
+                raise ReaderProtocolError(f"a message of {length} and {beside} bytes")
             end = HEAD.size + length + beside
             if len(self.buffer) < end:
                 break
@@ -46,13 +46,13 @@ class Frames:
 def parse(data: bytes) -> dict[str, object]:
     """Read a message's JSON."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_PIECES:
-        raise Garbled(f"a message of more than {MOST_PIECES} pieces")
+        raise ReaderProtocolError(f"a message of more than {MOST_PIECES} pieces")
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as e:
-        raise Garbled("a message that is not JSON") from e
+        raise ReaderProtocolError("a message that is not JSON") from e
     if not isinstance(message, dict):
-        raise Garbled("a message that is not an object")
+        raise ReaderProtocolError("a message that is not an object")
     return message
 
 
@@ -60,5 +60,5 @@ def write(message: Mapping[str, object], blob: bytes = b"") -> bytes:
     """Write one message."""
     data = json.dumps(message).encode()
     if len(data) > LONGEST or len(blob) > LARGEST:
-        raise Garbled(f"a message of {len(data)} and {len(blob)} bytes")
+        raise ReaderProtocolError(f"a message of {len(data)} and {len(blob)} bytes")
     return b"".join((HEAD.pack(len(data), len(blob)), data, blob))

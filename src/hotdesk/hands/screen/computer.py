@@ -35,7 +35,7 @@ SPELT = {" ": "space", "+": "plus"}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class ScreenAction:
     """A tool of the screen's, and what it is used with."""
 
     tool: str
@@ -79,53 +79,53 @@ class Scale:
         raise Wrong(f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels")
 
 
-def anthropic(given: Action, scale: Scale) -> list[Use]:
+def anthropic(given: Action, scale: Scale) -> list[ScreenAction]:
     """Translate the input of a `computer` tool: 20250124 or 20251124."""
     return member(str(given.get("action")), given, scale)
 
 
-def member(name: str, given: Action, scale: Scale) -> list[Use]:
+def member(name: str, given: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
     if name in CLICKS:
-        return [Use("screen_click", {**coordinate(given, scale), **CLICKS[name], **held(given)})]
+        return [ScreenAction("screen_click", {**coordinate(given, scale), **CLICKS[name], **held(given)})]
     match name:
         case "key":
             repeat = given.get("repeat")
-            return [Use("screen_key", {"keys": text(given), **({} if repeat is None else {"repeat": repeat})})]
+            return [ScreenAction("screen_key", {"keys": text(given), **({} if repeat is None else {"repeat": repeat})})]
         case "hold_key":
-            return [Use("screen_hold_key", {"keys": text(given), "seconds": given.get("duration")})]
+            return [ScreenAction("screen_hold_key", {"keys": text(given), "seconds": given.get("duration")})]
         case "type":
-            return [Use("screen_type", {"text": text(given)})]
+            return [ScreenAction("screen_type", {"text": text(given)})]
         case "cursor_position":
-            return [Use("screen_cursor_position", scale.told)]
+            return [ScreenAction("screen_cursor_position", scale.told)]
         case "mouse_move":
-            return [Use("screen_move", coordinate(given, scale, required=True))]
+            return [ScreenAction("screen_move", coordinate(given, scale, required=True))]
         case "left_mouse_down":
-            return [Use("screen_press", {"button": "left"})]
+            return [ScreenAction("screen_press", {"button": "left"})]
         case "left_mouse_up":
-            return [Use("screen_release", {"button": "left"})]
+            return [ScreenAction("screen_release", {"button": "left"})]
         case "left_click_drag":
             return drag([given.get("start_coordinate"), given.get("coordinate")], scale, held(given))
         case "scroll":
             turned = {"direction": given.get("scroll_direction"), "amount": given.get("scroll_amount")}
-            return [Use("screen_scroll", {**turned, **coordinate(given, scale), **held(given)})]
+            return [ScreenAction("screen_scroll", {**turned, **coordinate(given, scale), **held(given)})]
         case "wait":
-            return [Use("screen_wait", {"seconds": given.get("duration")})]
+            return [ScreenAction("screen_wait", {"seconds": given.get("duration")})]
         case "screenshot":
-            return [Use("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.told)]
         case "zoom":
-            return [Use("screen_zoom", {"region": scale.region(given.get("region")), **scale.told})]
+            return [ScreenAction("screen_zoom", {"region": scale.region(given.get("region")), **scale.told})]
     raise Wrong(f"there is no action {name[:40]!r}")
 
 
-def openai(actions: object, scale: Scale) -> list[Use]:
+def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MOST_ACTIONS:
         raise Wrong(f"actions are a list of {MOST_ACTIONS} at most")
     return [use for action in actions for use in one(action, scale)]
 
 
-def one(action: object, scale: Scale) -> list[Use]:
+def one(action: object, scale: Scale) -> list[ScreenAction]:
     """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
         raise Wrong("an action is an object with a type")
@@ -135,30 +135,30 @@ def one(action: object, scale: Scale) -> list[Use]:
         case "click":
             if (button := OPENAI_BUTTONS.get(str(action.get("button")))) is None:
                 raise Wrong(f"there is no button {action.get('button')!r:.40}; there are {', '.join(OPENAI_BUTTONS)}")
-            return [Use("screen_click", {**at(action, scale), "button": button, "count": 1, **meanwhile})]
+            return [ScreenAction("screen_click", {**at(action, scale), "button": button, "count": 1, **meanwhile})]
         case "double_click":
-            return [Use("screen_click", {**at(action, scale), "button": "left", "count": 2, **meanwhile})]
+            return [ScreenAction("screen_click", {**at(action, scale), "button": "left", "count": 2, **meanwhile})]
         case "drag":
             path = action.get("path")
             points = path if isinstance(path, list) else []
             pairs = [[each.get("x"), each.get("y")] if isinstance(each, Mapping) else None for each in points]
             return drag(pairs, scale, meanwhile)
         case "keypress" if keys:
-            return [Use("screen_key", {"keys": keys})]
+            return [ScreenAction("screen_key", {"keys": keys})]
         case "move":
-            return [Use("screen_move", {**at(action, scale), **meanwhile})]
+            return [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
         case "screenshot":
-            return [Use("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.told)]
         case "scroll":
             return scroll(action, scale, meanwhile)
         case "type":
-            return [Use("screen_type", {"text": text(action)})]
+            return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
-            return [Use("screen_wait", {"seconds": WAIT})]
+            return [ScreenAction("screen_wait", {"seconds": WAIT})]
     raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
 
 
-def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[Use]:
+def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
     """Turn pixels into clicks of the wheel: one at least, so that a small scroll is no scroll at all."""
     uses = []
     for name, back, forth in (("scroll_y", "up", "down"), ("scroll_x", "left", "right")):
@@ -167,16 +167,16 @@ def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[U
             raise Wrong(f"{name} is a whole number of pixels")
         if pixels:
             turned = {"direction": forth if pixels > 0 else back, "amount": min(100, max(1, abs(pixels) // PIXELS))}
-            uses.append(Use("screen_scroll", {**turned, **at(action, scale), **meanwhile}))
-    return uses or [Use("screen_move", {**at(action, scale), **meanwhile})]
+            uses.append(ScreenAction("screen_scroll", {**turned, **at(action, scale), **meanwhile}))
+    return uses or [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
 
 
-def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[Use]:
+def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
     """Drag along some points."""
     path: list[int] = []
     for each in points:
         path += pair(each, scale)
-    return [Use("screen_drag", {"path": path, "button": "left", **meanwhile})]
+    return [ScreenAction("screen_drag", {"path": path, "button": "left", **meanwhile})]
 
 
 def pair(given: object, scale: Scale) -> tuple[int, int]:

@@ -17,8 +17,8 @@ import anyio.lowlevel
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
-from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, Told
-from hotdesk.hands.reader.wire import Frames, Garbled, write
+from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, VerbResult
+from hotdesk.hands.reader.wire import Frames, ReaderProtocolError, write
 from hotdesk.ipc.child import send_now
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import receive, send
@@ -48,7 +48,7 @@ class Seat(Protocol):
         """Give the desk."""
         ...
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Ask the reader: `screen.shot`. What the desk cannot do is `DeskError`; what it does wrong, `LinkError`."""
         ...
 
@@ -64,7 +64,7 @@ class LocalSeat:
         self.desk = desk
         self.parts: dict[str, Any] = {}
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Ask a part of the reader, made on first need."""
         name, _, method = verb.partition(".")
         if name not in self.parts:
@@ -73,7 +73,7 @@ class LocalSeat:
         part = self.parts[name]
         assert method in part.VERBS, verb
         try:
-            told: Told = await getattr(part, method)(**arguments)
+            told: VerbResult = await getattr(part, method)(**arguments)
         except Strange as e:
             raise misbehaves(self.desk, name, str(e)) from e
         return told
@@ -99,9 +99,9 @@ class DeskSeat:
         self.dismiss = dismiss
         """Has the reader at a line end, whether it wants to or not."""
         self.starting = anyio.Lock()
-        self.reader: Reader | None = None
+        self.reader: ReaderClient | None = None
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Ask this desk's reader."""
         reader = await self.ready()
         name = verb.partition(".")[0]
@@ -109,7 +109,7 @@ class DeskSeat:
             message, blob = await reader.ask(verb, arguments)
             match message:
                 case {"ok": value}:
-                    return Told(value, blob)
+                    return VerbResult(value, blob)
                 case {"error": "desk", "text": str(text)}:
                     raise DeskError(printable(text))
             raise misbehaves(self.desk, name, str(message.get("text")))
@@ -123,15 +123,15 @@ class DeskSeat:
         reader.hand({"view": number}, viewer)
         return number
 
-    async def ready(self) -> Reader:
+    async def ready(self) -> ReaderClient:
         """Give a reader that runs."""
         async with self.starting:
             if self.reader is None or self.reader.failure is not None:
-                self.reader = Reader(self.desk, await self.start())
+                self.reader = ReaderClient(self.desk, await self.start())
                 self.tasks.start(functools.partial(self.hear, self.reader))
             return self.reader
 
-    async def hear(self, reader: Reader) -> None:
+    async def hear(self, reader: ReaderClient) -> None:
         """Hear a reader until it ends, or is let go."""
         await reader.run()
         await self.dismiss(reader.line)
@@ -142,7 +142,7 @@ class DeskSeat:
             self.reader.close()
 
 
-class Reader:
+class ReaderClient:
     """An owner's end of the lines to one reader. What comes over them may have been turned by the desk."""
 
     def __init__(self, desk: Desk, lines: Lines) -> None:
@@ -182,7 +182,7 @@ class Reader:
             with anyio.fail_after(SAY_SECONDS, shield=True):  # half a message would be worse than a late one
                 async with self.writing:
                     await send(self.line, write(message))
-        except (OSError, Garbled, TimeoutError) as e:
+        except (OSError, ReaderProtocolError, TimeoutError) as e:
             self.close()
             raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}; ask again") from e
 
@@ -214,7 +214,7 @@ class Reader:
                 for message, blob in frames.feed(data):
                     self.hear(message, blob, tasks)
                 await anyio.lowlevel.checkpoint()
-        except (OSError, Garbled) as e:  # also a reset: it ended with asks unread
+        except (OSError, ReaderProtocolError) as e:  # also a reset: it ended with asks unread
             return str(e)
         return "it ended"
 

@@ -50,7 +50,7 @@ FOCUS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Screenshot:
     """What a screen showed, as a file."""
 
     data: bytes
@@ -60,7 +60,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Stability:
     """Whether a picture stopped changing."""
 
     settled: bool
@@ -90,28 +90,28 @@ class Screen:
         height: int | None = None,
         format: Format = "png",
         quality: int = 80,
-    ) -> Picture:
+    ) -> Screenshot:
         """Take a picture of the screen, or of a region of it; one side alone scales it in proportion."""
         asked = {"region": region and list(region), "width": width, "height": height}
         told = await self.seat.ask("screen.shot", **asked, format=format, quality=quality)
         match told.value:
             case {"width": int(wide), "height": int(high), "media": str(media)}:
-                return Picture(told.blob, media, wide, high)
+                return Screenshot(told.blob, media, wide, high)
         raise LinkError("the reader gives no picture")
 
-    async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Picture:
+    async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
         """Take a picture of a region, as large as fits into a size: the screen's, unless told."""
         wide, high = size or self.size
         share = min(wide / max(1, region[2] - region[0]), high / max(1, region[3] - region[1]))
         width, height = (max(1, round((region[at + 2] - region[at]) * share)) for at in (0, 1))
         return await self.screenshot(region, width, height, format)
 
-    async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Settled:
+    async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Stability:
         """Wait until the picture has not changed for a while."""
         told = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
         match told.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
-                return Settled(settled, float(min(after, timeout)), float(min(share, 1)))
+                return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
         raise LinkError("the reader does not say whether the picture settled")
 
     async def cursor_position(self) -> Point:
@@ -334,12 +334,12 @@ def pressed(keys: Sequence[int], down: bool) -> Events:
     return [["key", key, down] for key in (keys if down else reversed(keys))]
 
 
-def seen(picture: Picture) -> Observation:
+def seen(picture: Screenshot) -> Observation:
     """Show a picture."""
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 
 
-def described(settled: Settled) -> str:
+def described(settled: Stability) -> str:
     """Say in words whether the picture settled."""
     share = f"{settled.changed:.1%} of it changed"
     if settled.settled:

@@ -34,7 +34,7 @@ LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class DesktopState:
     """What is open at a desk. All of it is the desk's word."""
 
     windows: frozenset[str] = frozenset()
@@ -51,30 +51,32 @@ class Holder:
     since: float
     kept: float
     """When the viewer was last heard of."""
-    scene: Scene = field(default_factory=Scene)
+    scene: DesktopState = field(default_factory=DesktopState)
     drives: bool = False
     """Whether their keys reach the desk; until then it is being stopped for them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Drive:
+class PastTakeovers:
     """Takeovers that are over, and that the worker was not told of yet."""
 
     seconds: float
     clicks: int
     keys: int
-    scene: Scene
+    scene: DesktopState
     """What was open before the first of them."""
 
-    def after(self, before: Drive | None) -> Drive:
+    def after(self, before: PastTakeovers | None) -> PastTakeovers:
         """Give this one together with those before it."""
         if before is None:
             return self
-        return Drive(before.seconds + self.seconds, before.clicks + self.clicks, before.keys + self.keys, before.scene)
+        return PastTakeovers(
+            before.seconds + self.seconds, before.clicks + self.clicks, before.keys + self.keys, before.scene
+        )
 
 
 @dataclass(slots=True, eq=False)
-class Act:
+class RunningCall:
     """One tool call of the worker that is under way."""
 
     scope: anyio.CancelScope
@@ -107,7 +109,7 @@ class Wheel:
         self.worker_clock: Callable[[], AbstractContextManager[None]] = nullcontext
         """Entered while a person drives: stops the time the worker has."""
         self.holder: Holder | None = None
-        self.driven: Drive | None = None
+        self.driven: PastTakeovers | None = None
         self.lease = LEASE
         self.stopping = STOPPING_SECONDS
         self.turning = anyio.Lock()
@@ -116,7 +118,7 @@ class Wheel:
         self.free.set()
         self.hushed = False
         self.suspended = ExitStack()
-        self.under_way: set[Act] = set()
+        self.under_way: set[RunningCall] = set()
         """What the worker is doing."""
 
     # -- the worker's side ------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ class Wheel:
         moment to end and then cancelled."""
         patience = None if stands_still else CANCELLING if repeatable else FINISHING
         with anyio.CancelScope() as scope:
-            act = Act(scope, patience)
+            act = RunningCall(scope, patience)
             self.under_way.add(act)
             try:
                 await work()
@@ -167,7 +169,7 @@ class Wheel:
             self.driven = self.driven or drive
             raise
 
-    async def tell(self, drive: Drive) -> Observation:
+    async def tell(self, drive: PastTakeovers) -> Observation:
         """Say what a person did, and what is different now."""
         changed, picture = 0.0, b""
         with suppress(HotdeskError), anyio.move_on_after(LOOKING):
@@ -230,7 +232,7 @@ class Wheel:
                 if act.patience is not None:
                     tasks.start_soon(self.end_act, act, act.patience)
 
-    async def end_act(self, act: Act, patience: float) -> None:
+    async def end_act(self, act: RunningCall, patience: float) -> None:
         """Have a call end by itself, or cancel it."""
         with anyio.move_on_after(patience) as moment:
             await act.ended.wait()
@@ -291,7 +293,7 @@ class Wheel:
                 try:
                     with anyio.move_on_after(RETURNING):
                         clicks, keys = await self.let_go_on()
-                        self.driven = Drive(seconds, clicks, keys, holder.scene).after(self.driven)
+                        self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).after(self.driven)
                         self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
                 finally:
                     self.end()
@@ -326,7 +328,7 @@ class Wheel:
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    async def look(self, mark: bool = False) -> Scene:
+    async def look(self, mark: bool = False) -> DesktopState:
         """See what is open at the desk, as far as it says within a moment."""
         windows: frozenset[str] = frozenset()
         pages: frozenset[str] = frozenset()
@@ -335,7 +337,7 @@ class Wheel:
                 await self.seat.ask("screen.mark", name=MARK)
             windows = await self.windows()
             pages = await self.pages()
-        return Scene(windows, pages)
+        return DesktopState(windows, pages)
 
     async def windows(self) -> frozenset[str]:
         """List the titles of windows."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from hotdesk.brain.notes import Entry, Notes
+from hotdesk.brain.notes import NoteEntry, Notes
 from hotdesk.brain.own_tools import REMEMBER
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, Observed, Summed
@@ -18,19 +18,19 @@ def notes_of(journal: Path, job: str, papers: Papers) -> Notes:
     return Notes(entries(journal, job), lambda paper: words(papers.text(paper)))
 
 
-def entries(journal: Path, job: str) -> Iterator[Entry]:
+def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
     """Give an entry for each summary, each note, and each act whose outcome is known."""
     tools: dict[int, str] = {}
     for row in read(journal, job, names=(Acted.__name__, Observed.__name__, Summed.__name__)):
         match event := row.event():
             case Summed():
-                yield Entry("summary", event.step, paper=event.paper)
+                yield NoteEntry("summary", event.step, paper=event.paper)
             case Acted(tool=tool) if tool == REMEMBER.name:
-                yield Entry("note", event.step, paper=event.paper)
+                yield NoteEntry("note", event.step, paper=event.paper)
             case Acted():
                 tools[event.act] = event.tool
             case Observed() if event.act in tools:
-                yield Entry("observation", event.step, event.act, tools.pop(event.act), paper=event.paper)
+                yield NoteEntry("observation", event.step, event.act, tools.pop(event.act), paper=event.paper)
 
 
 def words(paper: str) -> str:

@@ -13,8 +13,8 @@ from typing import TypeVar
 import anyio
 
 from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
-from hotdesk.brain.models.seam import Reply, Request
-from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.seam import BudgetSpentError, Halted
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
@@ -111,7 +111,7 @@ class JobLog:
         finally:
             self.thinking, self.bound = False, None
         if not made:
-            raise Halted(ASKED) if self.halted else Spent(f"its {self.seconds:g} seconds were up")
+            raise Halted(ASKED) if self.halted else BudgetSpentError(f"its {self.seconds:g} seconds were up")
         return made[0]
 
     def check(self) -> None:
@@ -119,7 +119,7 @@ class JobLog:
         if self.halted:
             raise Halted(ASKED)
         if why := self.exceeded(0):
-            raise Spent(why)
+            raise BudgetSpentError(why)
         self.thinking = True  # whoever checks asks a model next
 
     def exceeded(self, acts: int) -> str:
@@ -135,7 +135,7 @@ class JobLog:
             return f"its {budget.dollars:g} dollars were used up"
         return ""
 
-    def thought(self, step: str, request: Request, reply: Reply, ms: int) -> list[int]:
+    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used."""
         self.thinking = not step
         used = reply.usage
@@ -152,7 +152,7 @@ class JobLog:
         calls = reply.calls
         if calls and (why := self.exceeded(len(calls))):
             self.note(told)
-            raise Spent(why)
+            raise BudgetSpentError(why)
         first = self.spent.acts + 1
         acts = [
             Acted(self.job, step, first + place, named(call.tool), self.papers.write(json.dumps(call_to_json(call))))

@@ -9,7 +9,7 @@ from pathlib import Path
 from hotdesk.brain.models.codec import reply_from_json
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Reply
-from hotdesk.brain.seam import Task
+from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.drive.journal import read
@@ -26,7 +26,7 @@ class Replayed(Replay):
         super().__init__(f"job {job}", replies)
         self.plan = plan
 
-    def plans(self, task: Task) -> Plan:
+    def plans(self, task: PlanningTask) -> Plan:
         """Give the plan as it was carried out."""
         return self.plan
 

@@ -9,10 +9,10 @@ import pytest
 from tests.providers.anthropic import anthropic_server, computer, redacted, text, thinking, tool
 from tests.providers.server import Body
 
-from hotdesk.brain.models.anthropic import Anthropic
+from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.anthropic_wire import body
 from hotdesk.brain.models.client import Patience
-from hotdesk.brain.models.seam import Reply, Request, Results, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool
 
@@ -21,9 +21,9 @@ PNG = b"\x89PNG\r\n\x1a\nnot decoded by anybody here"
 ONCE = Patience(connect=2, silence=2, retries=0, tries=1, longest=10)
 
 
-def request(*history: Any, **more: Any) -> Request:
+def request(*history: Any, **more: Any) -> ModelRequest:
     """Ask."""
-    return Request("You work.", [Told("Look."), *history], [LOOK], **more)
+    return ModelRequest("You work.", [OurMessage("Look."), *history], [LOOK], **more)
 
 
 def answer(reply: Reply, *seen: Observation) -> Results:
@@ -35,11 +35,11 @@ async def talk(*replies: Sequence[Body], seen: Observation, **more: Any) -> tupl
     """Ask until all is said, answering every call alike; give replies and requests."""
     left = iter(replies)
     with anthropic_server(lambda body: next(left)) as server:
-        model = Anthropic("claude-x", base_url=server.base_url, key="k", patience=ONCE)
+        model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
         history: list[Any] = []
         for _ in replies:
             reply = await model.ask(request(*history, **more))
-            history += [reply, answer(reply, *[seen] * len(reply.calls)) if reply.calls else Told("More.")]
+            history += [reply, answer(reply, *[seen] * len(reply.calls)) if reply.calls else OurMessage("More.")]
         await model.close()
         return [item for item in history if isinstance(item, Reply)], server.requests
 
@@ -79,7 +79,7 @@ async def test_without_a_screen_earlier_uses_of_it_are_told_in_words() -> None:
     with anthropic_server(
         lambda body: [computer("screenshot")] if len(body["messages"]) == 1 else [text("Ah.")]
     ) as server:
-        model = Anthropic("claude-x", base_url=server.base_url, key="k", patience=ONCE)
+        model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
         reply = await model.ask(request(screen=(1280, 800)))
         seen = answer(reply, Observation("here", image=PNG, media="image/png"))
         assert (await model.ask(request(reply, seen))).text == "Ah."
@@ -90,7 +90,7 @@ async def test_without_a_screen_earlier_uses_of_it_are_told_in_words() -> None:
 
 async def test_a_server_refuses_a_result_without_its_toolset_and_thoughts_that_changed() -> None:
     with anthropic_server(lambda body: [thinking("Open."), computer("screenshot")]) as server:
-        model = Anthropic("claude-x", base_url=server.base_url, key="k", patience=ONCE)
+        model = AnthropicModel("claude-x", base_url=server.base_url, key="k", patience=ONCE)
         reply = await model.ask(request(screen=(1, 1)))
         for wrong, why in (
             (

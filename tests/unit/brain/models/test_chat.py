@@ -11,7 +11,7 @@ from tests.providers.server import Trouble
 from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.chat_wire import extend_call, gather, reply
 from hotdesk.brain.models.client import Cut, Events, Patience
-from hotdesk.brain.models.seam import Request, Results, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Results
 from hotdesk.errors import BriefError, ModelError
 from hotdesk.tool import Observation, Tool
 
@@ -25,10 +25,10 @@ async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
     said = iter([[thinking("Hm.", key), tool("look")], [text("Done.")]])
     with chat_server(lambda body: next(said)) as server:
         model = Chat("m", base_url=server.base_url, patience=ONCE)
-        first = await model.ask(Request("", [Told("Look.")], [LOOK]))
+        first = await model.ask(ModelRequest("", [OurMessage("Look.")], [LOOK]))
         assert first.thought == "Hm."
         seen = Results(((first.calls[0], Observation("x", image=PNG, media="image/png")),))
-        assert (await model.ask(Request("", [Told("Look."), first, seen], [LOOK]))).text == "Done."
+        assert (await model.ask(ModelRequest("", [OurMessage("Look."), first, seen], [LOOK]))).text == "Done."
         await model.close()
         roles = [message["role"] for message in server.requests[1]["messages"]]
         assert roles == ["user", "assistant", "tool", "user"]
@@ -39,7 +39,7 @@ async def test_a_model_that_never_ends_is_stopped() -> None:
     with chat_server(lambda body: [text("x" * (6 << 20))] * 3) as server:
         model = Chat("m", base_url=server.base_url, patience=ONCE)
         with pytest.raises(ModelError, match="it said more than 16 MiB"):
-            await model.ask(Request("", [Told("Look.")]))
+            await model.ask(ModelRequest("", [OurMessage("Look.")]))
         await model.close()
 
 
@@ -99,7 +99,7 @@ async def test_a_reply_may_be_as_long_as_what_is_asked_leaves_room_for() -> None
     with chat_server(lambda body: [text("Yes.")]) as server:
         model = Chat("m", base_url=server.base_url, window=4000, patience=ONCE)
         for asked in ("Short?", "Long? " * 1000, "Too long? " * 2000):
-            await model.ask(Request("", [Told(asked)], tokens=16_000))
+            await model.ask(ModelRequest("", [OurMessage(asked)], tokens=16_000))
         await model.close()
         short, long, too_long = (body["max_tokens"] for body in server.requests)
     assert 3900 < short < 4000
@@ -112,7 +112,7 @@ async def test_tools_that_do_not_fit_the_window_are_said_to_be_too_many_before_a
         model = Chat("m", base_url=server.base_url, window=2000, patience=ONCE)
         tools = [Tool(f"tool{n}", "Does something that takes a sentence to say.") for n in range(100)]
         with pytest.raises(ModelError, match=r"take about [\d,]+ tokens, and its window has 2,000; list fewer tools"):
-            await model.ask(Request("", [Told("Look.")], tools))
+            await model.ask(ModelRequest("", [OurMessage("Look.")], tools))
         await model.close()
         assert server.requests == []
 
@@ -123,7 +123,7 @@ async def test_a_server_that_says_its_window_is_smaller_is_understood() -> None:
         server.trouble.append(Trouble(400, why=said))
         model = Chat("m", base_url=server.base_url, patience=ONCE)
         with pytest.raises(ModelError, match=r"does not fit its window: list fewer tools.*HOTDESK_CHAT_WINDOW"):
-            await model.ask(Request("", [Told("Look.")]))
+            await model.ask(ModelRequest("", [OurMessage("Look.")]))
         await model.close()
 
 

@@ -15,20 +15,28 @@ from hotdesk.brain.models.codec import (
     reply_from_json,
     reply_to_json,
 )
-from hotdesk.brain.models.seam import Item, Reply, Results, Told, Usage
+from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results, TokenUsage
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 
 CALL = Call("1", "read", {"path": ["a", 1, None, {"b": 1.5}]})
 REPLY = Reply(
-    "Words.", "Thought.", (CALL, Call("2", "x", "no JSON")), "calls", Usage(1, 2, 3, 4, 5, 0.25), "anthropic:m",
+    "Words.", "Thought.", (CALL, Call("2", "x", "no JSON")), "calls", TokenUsage(1, 2, 3, 4, 5, 0.25), "anthropic:m",
     "anthropic", ({"type": "thinking", "signature": "s"},),
 )  # fmt: skip
 SEEN = Observation("text", False, bytes(range(256)), "image/png", "keyboard", "a note")
 
 
 @pytest.mark.parametrize(
-    "item", [Told(""), Told("a\ud7ff\n"), Reply(), REPLY, Results(()), Results(((CALL, SEEN), (CALL, Observation())))]
+    "item",
+    [
+        OurMessage(""),
+        OurMessage("a\ud7ff\n"),
+        Reply(),
+        REPLY,
+        Results(()),
+        Results(((CALL, SEEN), (CALL, Observation()))),
+    ],
 )
 def test_an_item_comes_back_as_it_was(item: Item) -> None:
     assert item_from_json(json.loads(json.dumps(item_to_json(item)))) == item

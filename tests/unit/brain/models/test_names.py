@@ -20,10 +20,10 @@ from tests.providers.server import Trouble
 from hotdesk.brain.models import allowed
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.names import find, parts
-from hotdesk.brain.models.seam import Request, Told
+from hotdesk.brain.models.seam import ModelRequest, OurMessage
 from hotdesk.errors import BriefError, ModelError
 
-REQUEST = Request("", [Told("Hello.")])
+REQUEST = ModelRequest("", [OurMessage("Hello.")])
 ONCE = Patience(connect=2, silence=2, retries=0, tries=1, longest=10)
 NAMES = ("anthropic:m-1", "openai:m-1", "chat:m-1@http://model.test/v1")
 

@@ -8,9 +8,9 @@ import pytest
 from tests.providers.openai import computer, openai_server, text, thinking, tool
 
 from hotdesk.brain.models.client import Patience
-from hotdesk.brain.models.openai import OpenAI
+from hotdesk.brain.models.openai import OpenAIModel
 from hotdesk.brain.models.openai_wire import BLANK, body
-from hotdesk.brain.models.seam import Model, Reply, Request, Results, Told
+from hotdesk.brain.models.seam import LanguageModel, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Observation, Tool
 
@@ -22,9 +22,11 @@ CLICK = {"type": "click", "button": "left", "x": 1, "y": 2}
 TYPE = {"type": "type", "text": "hello"}
 
 
-def request(*history: Any, **more: Any) -> Request:
+def request(*history: Any, **more: Any) -> ModelRequest:
     """Ask, with a screen."""
-    return Request("You work.", [Told("Look."), *history], [LOOK], **{"screen": (1280, 800), "cache": "job-1", **more})
+    return ModelRequest(
+        "You work.", [OurMessage("Look."), *history], [LOOK], **{"screen": (1280, 800), "cache": "job-1", **more}
+    )
 
 
 def answer(reply: Reply, *seen: Observation) -> Results:
@@ -32,9 +34,9 @@ def answer(reply: Reply, *seen: Observation) -> Results:
     return Results(tuple(zip(reply.calls, seen, strict=True)))
 
 
-def driver(url: str) -> Model:
+def driver(url: str) -> LanguageModel:
     """Give a driver."""
-    return OpenAI("gpt-x", base_url=url, key="k", patience=ONCE)
+    return OpenAIModel("gpt-x", base_url=url, key="k", patience=ONCE)
 
 
 async def test_the_computer_is_used_in_batches_and_answered_with_a_picture() -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.brain.models.prices import Price, Prices
-from hotdesk.brain.models.seam import Usage
+from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.seam import TokenUsage
 
-USAGE = Usage(input=1_000_000, output=100_000, cached=2_000_000, stored=500_000, up=7)
-PRICE = Price(input=3.0, output=15.0, cached=0.3, stored=3.75)
+USAGE = TokenUsage(input=1_000_000, output=100_000, cached=2_000_000, stored=500_000, up=7)
+PRICE = ModelPrice(input=3.0, output=15.0, cached=0.3, stored=3.75)
 
 
 @pytest.mark.parametrize(
     ("price", "dollars"),
-    [(PRICE, 3 + 1.5 + 0.6 + 1.875), (Price(3.0, 15.0), 3 + 1.5 + 6 + 1.5), (Price(0.0, 0.0), 0.0)],
+    [(PRICE, 3 + 1.5 + 0.6 + 1.875), (ModelPrice(3.0, 15.0), 3 + 1.5 + 6 + 1.5), (ModelPrice(0.0, 0.0), 0.0)],
 )
-def test_the_operators_price_is_taken(price: Price, dollars: float) -> None:
+def test_the_operators_price_is_taken(price: ModelPrice, dollars: float) -> None:
     priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).priced(USAGE, "chat:m@http://127.0.0.1:1/v1")
     assert priced.dollars == pytest.approx(dollars)
     assert (priced.input, priced.up) == (1_000_000, 7)

@@ -7,27 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.models.record import Record, histories, replay, replies
+from hotdesk.brain.models.record import RecordingModel, histories, replay, replies
 from hotdesk.brain.models.replay import Replay
-from hotdesk.brain.models.seam import Item, Reply, Request, Results, Told, Usage
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results, TokenUsage
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool
 
 CALL = Call("1", "look", {})
-FIRST = Reply("Look.", calls=(CALL,), stop="calls", usage=Usage(5, 6, dollars=1.5), native=({"a": 1},), dialect="chat")
+FIRST = Reply(
+    "Look.", calls=(CALL,), stop="calls", usage=TokenUsage(5, 6, dollars=1.5), native=({"a": 1},), dialect="chat"
+)
 SECOND = Reply("Done.")
 SEEN = Results(((CALL, Observation("x", image=b"png", media="image/png")),))
 
 
-def request(*history: Item, step: str = "") -> Request:
+def request(*history: Item, step: str = "") -> ModelRequest:
     """Ask."""
-    return Request("You work.", [Told("Go."), *history], [Tool("look", "Look.")], step=step)
+    return ModelRequest("You work.", [OurMessage("Go."), *history], [Tool("look", "Look.")], step=step)
 
 
 async def test_replies_are_given_again_in_order_and_cost_nothing() -> None:
     model = Replay("job j1", [FIRST, SECOND])
     assert model.name == "replay of job j1"
-    assert await model.ask(request()) == replace(FIRST, usage=Usage(dollars=0.0))
+    assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0))
     assert (await model.ask(request(step="s1"))).text == "Done."
     with pytest.raises(ModelError, match="the replay of job j1 is at its end: it has 2 replies"):
         await model.ask(request())
@@ -44,17 +46,17 @@ async def test_replies_by_step_are_given_to_their_step() -> None:
 
 async def test_a_record_holds_every_request_and_reply_and_can_be_replayed(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
-    model = Record(Replay("x", [FIRST, SECOND]), file)
+    model = RecordingModel(Replay("x", [FIRST, SECOND]), file)
     asked = [request(step="s1"), request(FIRST, SEEN, step="s1")]
     said = [await model.ask(each) for each in asked]
     with pytest.raises(ModelError):
-        await model.ask(request(FIRST, SEEN, SECOND, Told("More."), step="s2"))
+        await model.ask(request(FIRST, SEEN, SECOND, OurMessage("More."), step="s2"))
     await model.close()
     assert replies(file) == {"s1": said}
     assert histories(file) == [
-        [Told("Go.")],
-        [Told("Go."), FIRST, SEEN],
-        [Told("Go."), FIRST, SEEN, SECOND, Told("More.")],
+        [OurMessage("Go.")],
+        [OurMessage("Go."), FIRST, SEEN],
+        [OurMessage("Go."), FIRST, SEEN, SECOND, OurMessage("More.")],
     ]
     assert file.read_text().count("Go.") == 1
     assert file.stat().st_mode & 0o777 == 0o600
@@ -65,7 +67,7 @@ async def test_a_record_holds_every_request_and_reply_and_can_be_replayed(tmp_pa
 
 async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "record.jsonl"
-    model = Record(Replay("x", [FIRST, SECOND]), file)
+    model = RecordingModel(Replay("x", [FIRST, SECOND]), file)
     for _ in range(2):
         await model.ask(request())
     await model.close()
@@ -83,4 +85,4 @@ async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp
 def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        Record(Replay("x", []), tmp_path / "link")
+        RecordingModel(Replay("x", []), tmp_path / "link")

@@ -8,7 +8,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, LinkError
 from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.browser.tools import ALL
-from hotdesk.hands.reader import Told
+from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.reader.chrome import Chrome
 from hotdesk.tool import Observation, Tool, Wrong
 
@@ -19,7 +19,7 @@ HERE: dict[str, object] = {"id": "t1", "url": "https://x.test/", "title": "X"}
 class Scripted:
     """A seat whose reader answers by a script; keeps what it was asked."""
 
-    def __init__(self, desk: Desk, *answers: Told) -> None:
+    def __init__(self, desk: Desk, *answers: VerbResult) -> None:
         self.desk = desk
         self.answers = list(answers)
         self.asked: list[tuple[str, dict[str, object]]] = []
@@ -27,7 +27,7 @@ class Scripted:
     def close(self) -> None:
         """Have nothing to let go of."""
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Answer what comes next."""
         self.asked.append((verb, arguments))
         return self.answers.pop(0)
@@ -35,7 +35,7 @@ class Scripted:
 
 async def told(desk: Desk, tool: str, value: dict[str, object], /, **arguments: object) -> Observation:
     """Use a tool whose reader says this, with a picture beside it."""
-    browser = Browser(Scripted(desk, Told({**HERE, **value}, PICTURE)))
+    browser = Browser(Scripted(desk, VerbResult({**HERE, **value}, PICTURE)))
     checked = next(each for each in ALL if each.name == tool).check(arguments)
     return await browser.use(tool, checked)
 
@@ -43,7 +43,7 @@ async def told(desk: Desk, tool: str, value: dict[str, object], /, **arguments: 
 @pytest.mark.parametrize("tool", ALL, ids=[tool.name for tool in ALL])
 async def test_every_example_is_right_and_asks_for_something_the_reader_knows(tool: Tool, desk: Desk) -> None:
     await desk.write("report.csv", b"a,b\n")
-    seat = Scripted(desk, Told(HERE))
+    seat = Scripted(desk, VerbResult(HERE))
     example = {**tool.example}
     if "paths" in example:
         example["paths"] = ["report.csv"]
@@ -123,12 +123,12 @@ async def test_a_picture_is_passed_on_as_it_is(desk: Desk) -> None:
 )
 async def test_a_reader_that_says_strange_things_is_found_out(value: object, desk: Desk) -> None:
     with pytest.raises(LinkError, match="misbehaves"):
-        await Browser(Scripted(desk, Told(value))).list_tabs()
+        await Browser(Scripted(desk, VerbResult(value))).list_tabs()
 
 
 async def test_a_reader_that_says_too_much_is_cut_short(desk: Desk) -> None:
     value = {**HERE, "title": "t" * 100_000, "text": "x" * 1_000_000, "news": ["n" * 100_000] * 1000}
-    seen = await Browser(Scripted(desk, Told(value))).read()
+    seen = await Browser(Scripted(desk, VerbResult(value))).read()
     assert len(seen.tab.title) <= 4000
     assert len(seen.text) == 200_000
     assert sum(map(len, seen.news)) <= 90_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.hands.page.login import CODE_SECONDS, HANDLE_SECONDS, MOST_HANDLES, MOST_SESSIONS, Entry, Session
+from hotdesk.hands.page.login import CODE_SECONDS, HANDLE_SECONDS, MOST_HANDLES, MOST_SESSIONS, PageLogin, PageSession
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-def entered(entry: Entry) -> Session:
+def entered(entry: PageLogin) -> PageSession:
     """Enter once more."""
     session = entry.enter(entry.invite())
     assert session is not None
@@ -23,7 +23,7 @@ def entered(entry: Entry) -> Session:
 
 
 def test_a_code_enters_once() -> None:
-    entry = Entry(Clock())
+    entry = PageLogin(Clock())
     code = entry.invite()
     assert entry.enter(code) is not None
     assert entry.enter(code) is None
@@ -32,7 +32,7 @@ def test_a_code_enters_once() -> None:
 
 def test_a_code_enters_for_a_minute() -> None:
     clock = Clock()
-    entry = Entry(clock)
+    entry = PageLogin(clock)
     code = entry.invite()
     clock.now += CODE_SECONDS + 1
     assert entry.is_over()
@@ -40,7 +40,7 @@ def test_a_code_enters_for_a_minute() -> None:
 
 
 def test_a_session_is_known_by_its_place_and_its_key() -> None:
-    entry = Entry(Clock())
+    entry = PageLogin(Clock())
     one, two = entered(entry), entered(entry)
     assert entry.find(one.place, one.key) is one
     assert entry.find(one.place, two.key) is None
@@ -51,7 +51,7 @@ def test_a_session_is_known_by_its_place_and_its_key() -> None:
 
 
 def test_a_handle_begins_one_stream_of_its_own_session() -> None:
-    entry = Entry(Clock())
+    entry = PageLogin(Clock())
     one, two = entered(entry), entered(entry)
     handle = entry.issue(one)
     assert entry.redeem(handle, one)
@@ -64,7 +64,7 @@ def test_a_handle_begins_one_stream_of_its_own_session() -> None:
 
 def test_a_handle_is_void_after_a_moment() -> None:
     clock = Clock()
-    entry = Entry(clock)
+    entry = PageLogin(clock)
     session = entered(entry)
     handle = entry.issue(session)
     clock.now += HANDLE_SECONDS + 1
@@ -72,7 +72,7 @@ def test_a_handle_is_void_after_a_moment() -> None:
 
 
 def test_neither_handles_nor_sessions_pile_up() -> None:
-    entry = Entry(Clock())
+    entry = PageLogin(Clock())
     session = entered(entry)
     first = entry.issue(session)
     for _ in range(MOST_HANDLES):

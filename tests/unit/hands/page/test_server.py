@@ -16,9 +16,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from hotdesk.errors import DeskGone
-from hotdesk.hands.page.login import Entry
-from hotdesk.hands.page.server import BODY_LIMIT, File, Web
-from hotdesk.hands.page.websocket import Browser, show
+from hotdesk.hands.page.login import PageLogin
+from hotdesk.hands.page.server import BODY_LIMIT, PageFile, Web
+from hotdesk.hands.page.websocket import BrowserSocket, show
 from hotdesk.linux.sockets import receive, send
 
 
@@ -69,7 +69,7 @@ class Place:
     """A page that is served."""
 
     owner: Script
-    entry: Entry
+    entry: PageLogin
     port: int
 
     @property
@@ -135,11 +135,11 @@ class Guest:
 
 @pytest.fixture(params=[True], ids=["control"])
 async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
-    owner, entry = Script(), Entry(time.monotonic)
+    owner, entry = Script(), PageLogin(time.monotonic)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         port = listener.getsockname()[1]
-        files = {"": File("text/html", b"<h1>"), "novnc/core/rfb.js": File("text/javascript", b"//")}
+        files = {"": PageFile("text/html", b"<h1>"), "novnc/core/rfb.js": PageFile("text/javascript", b"//")}
         web = Web("idesk", owner, entry, files, port, control=request.param)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, listener)
@@ -329,7 +329,7 @@ async def test_a_browser_that_leaves_amid_a_picture_ends_only_its_own_stream() -
     for sock in (near, browsers, far, screen):
         sock.setblocking(False)
     with near, browsers, far, screen:
-        browser = Browser(near)
+        browser = BrowserSocket(near)
         key, offer = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: binary"
         head = ["Host: x", "Upgrade: websocket", "Connection: Upgrade", key, offer, "Sec-WebSocket-Version: 13"]
         assert await browser.begin("/", dict(line.split(": ") for line in head))

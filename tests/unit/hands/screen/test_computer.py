@@ -8,7 +8,7 @@ import pytest
 from anthropic.types.beta import BetaComputerMemberInput, BetaComputerMemberName
 from openai.types.responses import computer_action, response_computer_tool_call
 
-from hotdesk.hands.screen.computer import Scale, Use, anthropic, member, openai
+from hotdesk.hands.screen.computer import Scale, ScreenAction, anthropic, member, openai
 from hotdesk.hands.screen.tools import TOOLS
 from hotdesk.tool import Wrong
 
@@ -31,7 +31,7 @@ DOCUMENTED_20250124 = [
 """The package has no type for that tool's input."""
 
 
-def check(uses: list[Use]) -> None:
+def check(uses: list[ScreenAction]) -> None:
     """See that tools exist and take what they are given."""
     assert uses
     for use in uses:
@@ -100,12 +100,14 @@ def test_every_button_can_be_clicked(button: str) -> None:
 
 
 def test_keys_of_a_list_become_a_chord() -> None:
-    assert openai([{"type": "keypress", "keys": ["CTRL", " "]}], ITS_OWN) == [Use("screen_key", {"keys": "CTRL+space"})]
+    assert openai([{"type": "keypress", "keys": ["CTRL", " "]}], ITS_OWN) == [
+        ScreenAction("screen_key", {"keys": "CTRL+space"})
+    ]
 
 
 def test_actions_of_one_call_keep_their_order() -> None:
     uses = openai([{"type": "move", "x": 1, "y": 2}, {"type": "screenshot"}], ITS_OWN)
-    assert uses == [Use("screen_move", {"x": 1, "y": 2}), Use("screen_screenshot", {})]
+    assert uses == [ScreenAction("screen_move", {"x": 1, "y": 2}), ScreenAction("screen_screenshot", {})]
 
 
 @pytest.mark.parametrize(

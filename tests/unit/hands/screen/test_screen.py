@@ -11,7 +11,7 @@ import pytest
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, DeskError, LinkError
-from hotdesk.hands.reader import Told
+from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.screen import windows
 from hotdesk.hands.screen.screen import FOCUS, Screen
 from hotdesk.hands.screen.tools import TOOLS
@@ -35,16 +35,16 @@ class Programs:
 class Scripted:
     """A seat that remembers."""
 
-    def __init__(self, *said: bytes | int, told: Told | None = None) -> None:
+    def __init__(self, *said: bytes | int, told: VerbResult | None = None) -> None:
         self.programs = Programs(*said)
         self.desk = cast(Desk, self.programs)
-        self.told = told or Told()
+        self.told = told or VerbResult()
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def close(self) -> None:
         """Have nothing to let go of."""
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         self.asked.append((verb, arguments))
         return self.told
 
@@ -114,7 +114,7 @@ async def test_what_cannot_be_meant_is_refused_before_anything_is_asked(name: st
 @pytest.mark.parametrize("told", [None, 5, {}, {"width": "1", "height": 1, "media": "image/png"}])
 async def test_a_reader_that_gives_no_picture_misbehaves(told: object) -> None:
     with pytest.raises(LinkError):
-        await Screen(Scripted(told=Told(told))).screenshot()
+        await Screen(Scripted(told=VerbResult(told))).screenshot()
 
 
 async def test_plain_text_is_typed_without_asking_for_keys() -> None:

@@ -14,7 +14,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError, DeskError, DeskGone
 from hotdesk.event import Event, HandedBack, TookOver
-from hotdesk.hands.reader import Told
+from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.screen.takeover import Wheel, differences, share
 from hotdesk.ipc.tasks import background
 
@@ -32,14 +32,14 @@ class Script:
         """How often the keeper says that the desk does not stop."""
         self.input: object = None
 
-    async def ask(self, verb: str, /, **arguments: object) -> Told:
+    async def ask(self, verb: str, /, **arguments: object) -> VerbResult:
         """Answer as a desk that was clicked at."""
         self.asked.append(f"{verb} {arguments.get('number', '')}".strip())
         self.input = arguments.get("events", self.input)
         if verb == self.failing:
             raise DeskError("no")
         values: dict[str, Any] = {"view.acted": {"clicks": 2, "keys": 5}, "screen.difference": {"changed": 0.25}}
-        return Told(values.get(verb), b"PNG" if verb == "screen.shot" else b"")
+        return VerbResult(values.get(verb), b"PNG" if verb == "screen.shot" else b"")
 
     def close(self) -> None:
         """Write down that the reader was let go."""

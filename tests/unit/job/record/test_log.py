@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.brain.seam import Halted, Spent
+from hotdesk.brain.seam import BudgetSpentError, Halted
 from hotdesk.brief.brief import JobBudget
 from hotdesk.event import ignore
 from hotdesk.job.record.log import JobLog
@@ -26,7 +26,7 @@ async def nap(seconds: float) -> str:
 
 
 async def test_what_takes_longer_than_the_job_may_is_ended_and_said() -> None:
-    with pytest.raises(Spent, match=r"its 0\.05 seconds were up"):
+    with pytest.raises(BudgetSpentError, match=r"its 0\.05 seconds were up"):
         await log_of(0.05).within(nap(30))
     assert await log_of(5).within(nap(0)) == "rested"
 
@@ -55,7 +55,7 @@ async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
             tasks.start_soon(ask, 0.8)
         return await nap(30)
 
-    with pytest.raises(Spent), anyio.fail_after(10):
+    with pytest.raises(BudgetSpentError), anyio.fail_after(10):
         await log.within(act())
     assert 0.7 < log.waited < 5
     assert log.seconds_left <= 0
