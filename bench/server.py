@@ -19,7 +19,7 @@ from bench.peers import Peers
 from bench.start import HOTDESK
 from e2b import AsyncSandbox, Sandbox
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 
 KEPT = 4
 """Desks the server keeps ready."""
@@ -74,7 +74,7 @@ async def served(home: Path) -> AsyncIterator[Server]:
     """Run a server with a state directory of its own."""
     home.chmod(0o711)
     env = {**os.environ, "HOTDESK_HOME": str(home)}
-    key = Keys(home / "lib/serve").make("bench")
+    key = ApiKeys(home / "lib/serve").make("bench")
     argv = [HOTDESK, "serve", "--port", "0", "--ready", f"base={KEPT}"]
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(argv, env=env, stderr=log)

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.config import Config
 from tests.conftest import settings_in
 
@@ -29,7 +29,7 @@ class Here:
 
     url: str
     settings: Config
-    keys: Keys
+    keys: ApiKeys
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def served_here(folder: Path, **serve: object) -> Iterator[Here]:
     lines = [f"{name} = {value}" for name, value in chosen.items()]
     (folder / "etc/config.toml").write_text("\n".join(["[serve]", *lines, "[serve.ready]", ""]))
     settings = settings_in(folder)
-    keys = Keys(settings.lib / "serve")
+    keys = ApiKeys(settings.lib / "serve")
     keys.make("first")
     env = {name: os.environ.get(name, "") for name in ("PATH", "PYTHONPATH")}
     env |= {"HOTDESK_HOME": str(folder), "HOTDESK_IMAGES": str(settings.images)}

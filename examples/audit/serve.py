@@ -22,7 +22,7 @@ from examples.audit.run import prepare, say
 from examples.audit.truth import Truth
 
 from hotdesk import config
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 
 HERE = Path(__file__).absolute().parent
 NAME = "audit"
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         with room.serving(Truth.load(out).books.orders):
             install(out, room.home / "lib")
-            key = Keys(room.home / "lib/serve").make("demo")
+            key = ApiKeys(room.home / "lib/serve").make("demo")
             return serve(room, key, told.port)
     finally:
         room.clear()

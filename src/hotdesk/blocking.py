@@ -98,7 +98,7 @@ class LoopOwner:
 class Desk:
     """An open desk; each method waits for its async namesake in `hotdesk.desk.seam.Desk`."""
 
-    def __init__(self, portal: BlockingPortal, desk: seam.Desk, machine: Machine | None = None) -> None:
+    def __init__(self, portal: BlockingPortal, desk: seam.Desk, machine: BlockingHost | None = None) -> None:
         self._portal = portal
         self._desk = desk
         self._machine = machine
@@ -240,7 +240,7 @@ class Watch:
         self._portal.call(self._watch.close)
 
 
-class Machine(LoopOwner):
+class BlockingHost(LoopOwner):
     """This machine as one owner uses it; each method waits for its async namesake in `hotdesk.host.Host`."""
 
     def __init__(self, settings: Config | None = None) -> None:
@@ -277,14 +277,14 @@ async def start_host(settings: Config | None) -> Host:
     return await Host(settings).start()
 
 
-def host(settings: Config | None = None) -> Machine:
+def host(settings: Config | None = None) -> BlockingHost:
     """Hold this machine for the length of a `with` block, or until `close()`; its desks burn with it."""
-    return Machine(settings)
+    return BlockingHost(settings)
 
 
 def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
     """Open a desk on this machine for the length of a `with` block, or until `burn()`."""
-    machine = Machine()
+    machine = BlockingHost()
     try:
         desk = machine.open(spec, scope)
     except BaseException:
@@ -360,7 +360,7 @@ class ServerVault:
         self._portal.call(self._vault.remove, name)
 
 
-class Server(LoopOwner):
+class BlockingClient(LoopOwner):
     """A server; each method waits for its async namesake in `hotdesk.client.Client`."""
 
     def __init__(self, url: str, key: str) -> None:
@@ -453,6 +453,6 @@ class Server(LoopOwner):
         return self._portal.call(self._client.put, name, data)
 
 
-def Client(url: str, key: str) -> Server:  # noqa: N802 - called as its async namesake
+def Client(url: str, key: str) -> BlockingClient:  # noqa: N802 - called as its async namesake
     """Give a server for the length of a `with` block, or until `close()`."""
-    return Server(url, key)
+    return BlockingClient(url, key)

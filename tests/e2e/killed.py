@@ -22,7 +22,7 @@ from pathlib import Path
 
 import anyio
 
-from hotdesk.cli.job_request import Chosen, brain_of, read_chosen
+from hotdesk.cli.job_request import JobRequest, brain_of, read_chosen
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.local.handle import programs_at, strike
@@ -114,7 +114,7 @@ async def carry_out(errand: Errand) -> str:
     else:
         source = base64.b64encode((folder / "brain.py").read_bytes()).decode()
         brief, script = (folder / "brief.toml").read_text(), str(folder / "brain.py")
-        chosen = Chosen(brief, str(folder), "toml", script=script, source=source)
+        chosen = JobRequest(brief, str(folder), "toml", script=script, source=source)
     wanted = chosen.job()
     brain = brain_of(chosen, wanted, settings)
     async with doomed(settings, errand) as machine:

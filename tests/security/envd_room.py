@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from hotdesk.api.e2b.envd import signing
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.e2e.server.conftest import Served, served
 
 
@@ -88,5 +88,5 @@ def made(server: Served, key: str) -> Given:
 def street(folder: Path) -> Iterator[Street]:
     """Give a server with sandboxes."""
     with served(folder) as server:
-        key = Keys(server.settings.lib / "serve").make("eve", "other")
+        key = ApiKeys(server.settings.lib / "serve").make("eve", "other")
         yield Street(server, made(server, server.key), made(server, server.key), made(server, key), key)

@@ -43,7 +43,7 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     guard(
         "routes that ask who is there",
         f"{API}/access/auth.py",
-        'ForVault = Annotated[Asked, Depends(Allowed("vault"))]',
+        'ForVault = Annotated[RequestContext, Depends(RequirePower("vault"))]',
         "ForVault = Annotated[Asked, Depends(lambda: None)]",
         f"{NATIVE}every_route_asks_who_is_there[GET /vault]",
     ),

@@ -16,9 +16,9 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native import health
-from hotdesk.api.native.access.auth import Allowed
+from hotdesk.api.native.access.auth import RequirePower
 from hotdesk.api.native.app import NOUNS, PREFIX
 from tests.e2e.server.conftest import Served, served
 
@@ -107,7 +107,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
 @pytest.fixture(scope="module")
 def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
     """Give somebody of another tenant, who knows every id."""
-    with client(server, Authorization=f"Bearer {Keys(server.settings.lib / 'serve').make('eve', 'other')}") as made:
+    with client(server, Authorization=f"Bearer {ApiKeys(server.settings.lib / 'serve').make('eve', 'other')}") as made:
         yield made
 
 
@@ -133,7 +133,7 @@ ASKED_BY_ID = [route for route in HTTP if named(route) and (method_of(route), ro
 @pytest.mark.parametrize("route", HTTP, ids=ids(HTTP))
 def test_every_route_asks_who_is_there(route: APIRoute) -> None:
     if (method_of(route), route.path) not in OPEN:
-        assert any(isinstance(each.call, Allowed) for each in dependencies(route.dependant))
+        assert any(isinstance(each.call, RequirePower) for each in dependencies(route.dependant))
 
 
 def dependencies(found: Dependant) -> Iterator[Dependant]:
@@ -192,7 +192,7 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
 def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Served, theirs: Theirs) -> None:
     order = {"image": "desktop", "memory": "1G"}
     desk = theirs.api.post("/desks", json=order).raise_for_status().json()["id"]
-    keys = Keys(server.settings.lib / "serve")
+    keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
     url = f"{server.url.replace('http', 'ws')}{PREFIX}/desks/{desk}/screen"
     try:

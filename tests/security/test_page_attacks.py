@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.jobs import pages, stories
 from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
 from hotdesk.drive.catalog import Version
@@ -53,7 +53,7 @@ def api(server: Served) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def other(server: Served) -> Iterator[httpx.Client]:
     """Give a client of another tenant."""
-    with client(server, Keys(server.settings.lib / "serve").make("eve", "other")) as made:
+    with client(server, ApiKeys(server.settings.lib / "serve").make("eve", "other")) as made:
         yield made
 
 

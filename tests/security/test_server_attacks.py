@@ -25,13 +25,13 @@ from e2b.sandbox.signature import get_signature
 
 from hotdesk.api.e2b.control import snapshots
 from hotdesk.api.http import body_limits, protocol
-from hotdesk.api.keys import MOST_OF_TENANT, STORED, Keys
+from hotdesk.api.keys import MOST_OF_TENANT, STORED, ApiKeys
 from hotdesk.api.launch import job_command
 from hotdesk.api.launch.launcher import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
 from hotdesk.api.launch.launcher_client import spawn, started
 from hotdesk.api.native.access.browsers import MOST_OF_TENANT as OF_TENANT
 from hotdesk.api.native.access.browsers import Browsers
-from hotdesk.cli.job_request import Chosen
+from hotdesk.cli.job_request import JobRequest
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.wall.container.filter_cache import Filters
 from hotdesk.errors import BriefError
@@ -285,7 +285,7 @@ E2B = ("GET /sandboxes", "POST /sandboxes", "POST /v2/sandboxes", "GET /v2/sandb
 
 @pytest.mark.parametrize("shown", ["no key", "one that never was", "one for something else"])
 def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, shown: str) -> None:
-    other = Keys(server.settings.lib / "serve").make("other", powers=["drive"])
+    other = ApiKeys(server.settings.lib / "serve").make("other", powers=["drive"])
     key = {"no key": "", "one that never was": "e2b_" + "0" * 40, "one for something else": other}[shown]
     with httpx.Client(base_url=server.url, headers={"X-API-Key": key} if key else {}, timeout=30) as client:
         for method, path in (each.split(" ") for each in E2B):
@@ -294,7 +294,7 @@ def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, show
 
 
 def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
-    keys = Keys(server.settings.lib / "serve")
+    keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
     url, headers = f"{server.url}/api/v1/desks", {"X-API-Key": key}
     assert httpx.get(url, headers=headers).status_code == 200
@@ -303,7 +303,7 @@ def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> N
 
 
 def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: Path) -> None:
-    keys = Keys(tmp_path / "serve")
+    keys = ApiKeys(tmp_path / "serve")
     mine = keys.make("greedy", "greedy")
     keys.known |= {f"{number:08x}": replace(keys.known[mine[4:12]], id=f"{number:08x}") for number in range(2000)}
     keep(keys)
@@ -316,13 +316,13 @@ def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: P
     assert len(keys.known) <= MOST_OF_TENANT + 2
 
 
-def keep(keys: Keys) -> None:
+def keep(keys: ApiKeys) -> None:
     """Write down the keys that are known."""
     private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
 
 
 def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:
-    keys = Keys(tmp_path / "serve")
+    keys = ApiKeys(tmp_path / "serve")
     browsers = Browsers(keys)
     _, other, _ = browsers.begin(keys.make("other", "other"), "127.0.0.1")
     key = keys.make("greedy", "greedy")
@@ -359,7 +359,7 @@ def desk(server: Served) -> str:
 
 @pytest.mark.parametrize("what", ["a terminal", "events"])
 def test_what_goes_on_ends_with_the_key_it_began_with(server: Served, desk: str, what: str) -> None:
-    keys = Keys(server.settings.lib / "serve")
+    keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
     if what == "a terminal":
         line = opened(server, f"/api/v1/desks/{desk}/terminal", **{"X-API-Key": key})
@@ -407,7 +407,7 @@ def narrow(home: Path) -> Iterator[Served]:
 
 @pytest.mark.parametrize("way", ["header", "beside", "cookie"])
 def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow: Served, way: str) -> None:
-    key = Keys(narrow.settings.lib / "serve").make("hasty", f"hasty-{way}")
+    key = ApiKeys(narrow.settings.lib / "serve").make("hasty", f"hasty-{way}")
     headers = {"Authorization": f"Bearer {key}", **({"X-API-Key": "x"} if way == "beside" else {})}
     if way == "cookie":
         told = httpx.post(f"{narrow.url}/api/v1/session", json={"key": key}, timeout=30)
@@ -418,7 +418,7 @@ def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow
 
 @pytest.mark.parametrize("path", ["/api/v1/drive/x.bin", "/api/v1/uploads?name=x.bin"])
 def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> None:
-    key = Keys(narrow.settings.lib / "serve").make("full", f"full-{len(path)}")
+    key = ApiKeys(narrow.settings.lib / "serve").make("full", f"full-{len(path)}")
     method = "PUT" if "drive" in path else "POST"
     told = httpx.request(method, f"{narrow.url}{path}", content=b"x", headers={"X-API-Key": key}, timeout=30)
     assert (told.status_code, told.json()["code"]) == (507, "disk.full")
@@ -557,7 +557,7 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     (installed / "audit").mkdir(parents=True)
     (installed / "audit" / "brain.py").write_text("PLAN = (look,)\n")
     brief = 'goal = "Look around."\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
-    right = Chosen(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
+    right = JobRequest(brief=brief, folder=str(folder / "brief"), form="toml", out=str(folder / "out"))
     changed: dict[str, Any] = {
         name: value.format(installed=installed) if isinstance(value, str) else value for name, value in change.items()
     }
@@ -641,7 +641,7 @@ class Theirs:
 @pytest.fixture(scope="module")
 def theirs(server: Served) -> Iterator[Theirs]:
     """Give what is another's; in the end it is still there."""
-    eve = Keys(server.settings.lib / "serve").make("eve", "other")
+    eve = ApiKeys(server.settings.lib / "serve").make("eve", "other")
     with (
         httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner,
         httpx.Client(base_url=server.url, headers={"X-API-Key": eve}, timeout=60) as stranger,

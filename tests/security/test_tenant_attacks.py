@@ -12,7 +12,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.app import NOUNS
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
@@ -104,7 +104,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
 @pytest.fixture(scope="module")
 def eve(server: Served, theirs: Theirs) -> Iterator[httpx.Client]:
     """Give somebody of another tenant, who knows every id."""
-    with client(server, Keys(server.settings.lib / "serve").make("eve", "other")) as made:
+    with client(server, ApiKeys(server.settings.lib / "serve").make("eve", "other")) as made:
         yield made
 
 

@@ -15,9 +15,9 @@ import uvicorn
 
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.http.protocol import Protocol
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.settings import Serving
@@ -116,8 +116,8 @@ async def opened(
         sandbox = Sandbox(desk, tenant, "base", Spec(), CLOSED, "token", now, now + 300)
         house = House(serving or Serving(), {desk.id: sandbox})
         traffic = Traffic(cast(Sandboxes, house))
-        keys = Keys(settings.lib / "serve")
-        front = Front(house.serving, Parts(*[traffic] * 6), keys, Quotas(), Browsers(keys))
+        keys = ApiKeys(settings.lib / "serve")
+        front = Front(house.serving, ServerParts(*[traffic] * 6), keys, Quotas(), Browsers(keys))
         config = uvicorn.Config(front, http=Protocol, lifespan="off", log_config=None, access_log=False, **options)
         server = uvicorn.Server(config)
         listener = socket.create_server(("127.0.0.1", 0))  # the server closes it

@@ -55,7 +55,7 @@ class Key:
 STORED = TypeAdapter(list[Key])
 
 
-class Keys:
+class ApiKeys:
     """The keys of a server, in one file that only its owner reads."""
 
     def __init__(self, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from hotdesk.api.quotas import QuotaError, Quotas, Taken
+from hotdesk.api.quotas import QuotaError, Quotas, QuotaShare
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
@@ -21,7 +21,7 @@ class MeteredHost(Host):
         super().__init__(settings, keeper=keeper)
         self.tenant = tenant
         self.quotas = quotas
-        self.counted: dict[str, Taken] = {}
+        self.counted: dict[str, QuotaShare] = {}
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
@@ -49,7 +49,7 @@ class MeteredHost(Host):
     async def fork(self, desk: Desk, count: int, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with another's files, if the tenant may have so many more of its size."""
         one = self.size_of(desk.id)
-        each: list[Taken] = []
+        each: list[QuotaShare] = []
         try:
             for _ in range(count):
                 each.append(self.take(**one))
@@ -68,7 +68,7 @@ class MeteredHost(Host):
         told = state.facts(self.config.run / "desks" / desk) or {}
         return {"desks": 1, **{name: float(str(told[name])) for name in ("cpus", "memory") if name in told}}
 
-    def take(self, **amounts: float) -> Taken:
+    def take(self, **amounts: float) -> QuotaShare:
         """Count something, those first that are gone."""
         try:
             return self.quotas.take(self.tenant, **amounts)

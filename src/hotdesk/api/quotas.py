@@ -60,7 +60,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QuotaLimits:
     """What tenants may have, as the operator wrote it."""
 
     usual: Quota = Quota()
@@ -87,7 +87,7 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Taken:
+class QuotaShare:
     """Something a tenant has; `free` gives it back, once."""
 
     quotas: Quotas
@@ -106,7 +106,7 @@ class Taken:
 class Quotas:
     """What tenants may have, and what they have."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: QuotaLimits = field(default_factory=QuotaLimits)
     clock: Callable[[], float] = time.monotonic
     used: dict[str, dict[str, float]] = field(default_factory=dict)
     buckets: dict[tuple[str, Paced], Bucket] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Quotas:
         """Say how much a tenant has."""
         return self.used.get(tenant, {}).get(kind, 0.0)
 
-    def take(self, tenant: str, **amounts: float) -> Taken:
+    def take(self, tenant: str, **amounts: float) -> QuotaShare:
         """Count what a tenant is about to have; `QuotaError` when that is too much, and nothing is counted."""
         quota = self.of(tenant)
         have = self.used.setdefault(tenant, {})
@@ -129,12 +129,12 @@ class Quotas:
                 raise QuotaError(too_much(tenant, kind, have.get(kind, 0.0), amount, most))
         return self.count(tenant, **amounts)
 
-    def count(self, tenant: str, **amounts: float) -> Taken:
+    def count(self, tenant: str, **amounts: float) -> QuotaShare:
         """Count what a tenant has already, be it too much."""
         have = self.used.setdefault(tenant, {})
         for kind, amount in amounts.items():
             have[kind] = have.get(kind, 0.0) + amount
-        return Taken(self, tenant, dict(amounts))
+        return QuotaShare(self, tenant, dict(amounts))
 
     def give_back(self, tenant: str, amounts: Mapping[str, float]) -> None:
         """Count less."""
@@ -164,7 +164,7 @@ def too_much(tenant: str, kind: str, has: float, wanted: float, most: float) -> 
     )
 
 
-def read(name: str, table: object) -> Limits:
+def read(name: str, table: object) -> QuotaLimits:
     """Read `[serve.quota]`: what every tenant may have, and below it tables of tenants that have more or less."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
@@ -172,7 +172,7 @@ def read(name: str, table: object) -> Limits:
     usual = Quota(**known_settings(name, told, SETTINGS))  # type: ignore[arg-type]
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     own = {key: known_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
-    return Limits(usual, {key: replace(usual, **value) for key, value in own.items()})  # type: ignore[arg-type]
+    return QuotaLimits(usual, {key: replace(usual, **value) for key, value in own.items()})  # type: ignore[arg-type]
 
 
 SETTINGS: Mapping[str, Read] = {

@@ -20,21 +20,21 @@ from fastapi import FastAPI
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
-from hotdesk.api.e2b.control.control import Control
-from hotdesk.api.e2b.control.snapshots import Snapshots
+from hotdesk.api.e2b.control.control import ControlPlane
+from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.defaults import defaults_of
 from hotdesk.api.e2b.envd.signed_files import SignedFiles
-from hotdesk.api.e2b.hibernate import Left
+from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.http import stalls
 from hotdesk.api.http.body_limits import LARGEST
-from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.http.hsts import Strict
 from hotdesk.api.http.metrics_middleware import Measured
 from hotdesk.api.http.protocol import Protocol
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.launch.launcher_client import started
 from hotdesk.api.log import LOG
 from hotdesk.api.mcp.http import Mcp
@@ -52,7 +52,7 @@ from hotdesk.api.sd_notify import Notice
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
 from hotdesk.api.web.content import Content
-from hotdesk.api.web.page import Page
+from hotdesk.api.web.page import WebPage
 from hotdesk.config import Config, for_tenant
 from hotdesk.errors import HotdeskError
 
@@ -100,9 +100,9 @@ async def composed(
 ) -> AsyncIterator[Measured]:
     """Give the application; desks burn with it, and sandboxes are left if that is wanted."""
     reloading = reloading or Reloading(serving)
-    keys = Keys(settings.lib / "serve")
+    keys = ApiKeys(settings.lib / "serve")
     content = Content(serving.domain)
-    page = Page(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
+    page = WebPage(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
     templates = places(settings, serving.templates)
     quotas = Quotas(serving.quota)
     async with (
@@ -115,8 +115,8 @@ async def composed(
         privileges.give_up(settings)
         tasks.start_soon(local.serve, calls, known)
         sandboxes = Sandboxes(serving, tasks, await in_thread(defaults_of, serving))
-        snapshots = Snapshots(starter, sandboxes)
-        sandboxes.left = left_ones = Left(sandboxes, snapshots, known)
+        snapshots = TenantSnapshots(starter, sandboxes)
+        sandboxes.left = left_ones = SavedSandboxes(sandboxes, snapshots, known)
         left_ones.find()
         browsers = Browsers(keys)
         shared = Native(
@@ -127,11 +127,11 @@ async def composed(
         look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, known, sandboxes)
         tasks.start_soon(bury, settings, known)
-        control = Control(keys, known, sandboxes, snapshots)
+        control = ControlPlane(keys, known, sandboxes, snapshots)
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)
-        parts = Parts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
+        parts = ServerParts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
         if reloading.serving.shutdown == "leave":
             await left_ones.leave()
@@ -144,7 +144,7 @@ def set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quo
     quotas.limits = serving.quota
 
 
-def look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: Snapshots, stopping: anyio.Event) -> None:
+def look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:
     """Begin what goes on for as long as the server runs."""
     tasks.start_soon(clock.run, sandboxes)
     tasks.start_soon(metrics.run, sandboxes)
@@ -160,7 +160,7 @@ async def cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
         await anyio.sleep(0.1)
 
 
-async def warm(keys: Keys, known: Tenants, sandboxes: Sandboxes) -> None:
+async def warm(keys: ApiKeys, known: Tenants, sandboxes: Sandboxes) -> None:
     """Have desks ready for the first few who have a key."""
     keys.refresh()
     for name in sorted({key.tenant for key in keys.known.values()})[:WARM]:

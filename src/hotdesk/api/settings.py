@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from hotdesk.api import quotas
 from hotdesk.api.models import SHAPE as MODEL_SHAPE
-from hotdesk.api.quotas import Limits
+from hotdesk.api.quotas import QuotaLimits
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
 from hotdesk.config import Read, known_settings, number, one_of
@@ -69,7 +69,7 @@ class Serving:
     """
     log: LogFormat = "text"
     """How the lines of its log are written, on standard error."""
-    quota: Limits = field(default_factory=Limits)
+    quota: QuotaLimits = field(default_factory=QuotaLimits)
     """What one tenant may have."""
 
     @property

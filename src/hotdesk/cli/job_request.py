@@ -48,7 +48,7 @@ PAUSED = 75
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class JobRequest:
     """What is carried out and by whom: kept with the job, so that another process can go on with it."""
 
     brief: str
@@ -93,13 +93,13 @@ class Chosen:
         return harmless(job) if self.replay else job
 
 
-def read_chosen(data: bytes) -> Chosen:
+def read_chosen(data: bytes) -> JobRequest:
     """Read what was kept."""
     told = json.loads(data)
-    return Chosen(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
+    return JobRequest(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
 
 
-def require_ordered(kept: Chosen, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
+def require_ordered(kept: JobRequest, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
     """Refuse an order that a server could not have given; it may write what is kept of its jobs.
 
     It says neither what runs on this machine, but for the script of an installed template, nor where results go, nor
@@ -130,7 +130,7 @@ def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts")}
 
 
-def choose(arguments: argparse.Namespace) -> Chosen:
+def choose(arguments: argparse.Namespace) -> JobRequest:
     """Read what a command line asks for; the script is read here, once."""
     read_job(arguments.brief, scope_of)  # it names the file where something is wrong with it
     file = find_brief(arguments.brief)
@@ -140,7 +140,7 @@ def choose(arguments: argparse.Namespace) -> Chosen:
         source = base64.b64encode(script.read_bytes()).decode() if script else ""
     except OSError as e:
         raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
-    return Chosen(
+    return JobRequest(
         brief=text,
         folder=str(file.absolute().parent),
         form="json" if file.suffix == ".json" else "toml",
@@ -154,7 +154,7 @@ def choose(arguments: argparse.Namespace) -> Chosen:
     )
 
 
-def brain_of(chosen: Chosen, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> ModelBrain:
+def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> ModelBrain:
     """Give who thinks; `key` is for the first model, and others at its address.
 
     A script is run here: call it once this process has given up what a script shall not have.

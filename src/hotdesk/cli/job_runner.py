@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 
 from hotdesk.brief.ceiling import admitted
-from hotdesk.cli.board import Board, JsonLines, Limits, receipt_lines
-from hotdesk.cli.job_request import PAUSED, Chosen, brain_of, machine_for, prepared, say
+from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
+from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, prepared, say
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -39,11 +39,11 @@ ANSWERS = {"approve": "approved", "refuse": "refused", "answer": "answered"}
 
 
 @dataclass(slots=True)
-class Run:
+class TerminalJob:
     """One job on this terminal."""
 
     settings: Config
-    chosen: Chosen
+    chosen: JobRequest
     id: str
     goes_on: bool = False
     json: bool = False
@@ -73,7 +73,7 @@ class Run:
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
-        self.show_on(Limits(job.seconds, job.budget))
+        self.show_on(ShownLimits(job.seconds, job.budget))
         exact = self.chosen.is_recorded
         dials = bool(job.look) or not exact
         names = [name for item in job.deliverables for name in (item.path, item.path + SUFFIX)]
@@ -122,7 +122,7 @@ class Run:
         """Say that there is no report, and how to have one."""
         say(f"hotdesk: no report was written: {why}; `hotdesk report {self.id} --out FILE` writes one")
 
-    def show_on(self, limits: Limits) -> None:
+    def show_on(self, limits: ShownLimits) -> None:
         """Have a board, which knows what happened before."""
         self.board = Board(sys.stderr, None, time.time, limits)
         if self.json:
@@ -190,13 +190,20 @@ class Run:
         return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
 
 
-def begin(settings: Config, chosen: Chosen, *, json: bool, record: Path | None, job: str | None = None) -> int:
+def begin(settings: Config, chosen: JobRequest, *, json: bool, record: Path | None, job: str | None = None) -> int:
     """Carry out what was chosen."""
-    return Run(settings, chosen, job or new_id(), json=json, record=record).carry_out()
+    return TerminalJob(settings, chosen, job or new_id(), json=json, record=record).carry_out()
 
 
 def go_on(
-    settings: Config, kept: Chosen, job: str, limits: dict[str, Any], *, json: bool, key: str = "", anew: bool = False
+    settings: Config,
+    kept: JobRequest,
+    job: str,
+    limits: dict[str, Any],
+    *,
+    json: bool,
+    key: str = "",
+    anew: bool = False,
 ) -> int:
     """Go on with a job, within other limits and with a key for its model where they are given.
 
@@ -204,4 +211,4 @@ def go_on(
     """
     told = {name: value for name, value in limits.items() if value is not None}
     chosen = replace(kept, limits={**kept.limits, **told})
-    return Run(settings, chosen, job, True, json, key=key, anew=anew).carry_out()
+    return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

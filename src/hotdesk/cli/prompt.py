@@ -20,7 +20,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from hotdesk.cli.board.cells import Look, cells, cut, wrap
+from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
 from hotdesk.cli.board.lines import KINDS
 from hotdesk.event import Pending
 from hotdesk.job.format import clock
@@ -41,7 +41,7 @@ EDITED = ("plan", "amendment")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PromptOutcome:
     """What came of asking. `later`: they left it; `expired`: its time was up; `gone`: nobody needs to be asked."""
 
     answer: Answer
@@ -64,7 +64,7 @@ def open_terminal(path: str = TERMINAL) -> int | None:
     return None
 
 
-async def ask(terminal: int, card: Card, pending: Pending, *, look: Look | None = None) -> Said:
+async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTraits | None = None) -> PromptOutcome:
     """Ask at a terminal, in a thread of its own; whoever cancels this ends the asking at once."""
     stop, poke = os.pipe()
 
@@ -77,7 +77,7 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: Look | None 
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(end_when_cancelled)
-            prompt = Prompt(terminal, stop, pending.until / 1000, look or Look())
+            prompt = TerminalPrompt(terminal, stop, pending.until / 1000, look or TerminalTraits())
             said = await anyio.to_thread.run_sync(prompt.ask, card, pending)
             tasks.cancel_scope.cancel()
     finally:
@@ -88,20 +88,20 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: Look | None 
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TerminalPrompt:
     """One question at one terminal."""
 
     terminal: int
     stop: int
     """Readable when nobody needs to be asked any more."""
     until: float
-    look: Look
+    look: TerminalTraits
 
-    def ask(self, card: Card, pending: Pending) -> Said:
+    def ask(self, card: Card, pending: Pending) -> PromptOutcome:
         """Show the card, then ask until there is an answer."""
         try:
             if os.tcgetpgrp(self.terminal) != os.getpgrp():  # who asks from the background is stopped for it
-                return Said("later")
+                return PromptOutcome("later")
             with line_mode(self.terminal):
                 self.write("\n".join(["", *frame(card, pending, self.width(), time.time(), self.look), ""]))
                 early = self.wait(SETTLE, typed=False)
@@ -109,9 +109,9 @@ class Prompt:
                 self.write(CLOSING.get(said.answer, ""))
                 return said
         except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
-            return Said("later")
+            return PromptOutcome("later")
 
-    def question(self, pending: Pending) -> Said:
+    def question(self, pending: Pending) -> PromptOutcome:
         """Read lines until one is an answer."""
         text, choices = invitation(pending)
         while True:
@@ -124,7 +124,7 @@ class Prompt:
                 return said
             text = f"  {' or '.join(choices)} is an answer: " if choices else text
 
-    def wait(self, seconds: float | None, *, typed: bool) -> Said | None:
+    def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
         """Wait for a line, or only let time pass; give why there is nothing to wait for any more."""
         end = self.until if seconds is None else min(time.time() + seconds, self.until)
         poll = select.poll()
@@ -134,12 +134,12 @@ class Prompt:
         while True:
             left = end - time.time()
             if time.time() >= self.until:
-                return Said("expired")
+                return PromptOutcome("expired")
             if left <= 0:
                 return None
             ready = [fd for fd, _ in poll.poll(min(left, 60) * 1000 + 1)]
             if self.stop in ready:
-                return Said("gone")
+                return PromptOutcome("gone")
             if self.terminal in ready:
                 return None
 
@@ -169,21 +169,21 @@ def invitation(pending: Pending) -> tuple[str, tuple[str, ...]]:
     return f"  {'  '.join(f'[{letter}]{LETTERS[letter][1:]}' for letter in letters)}: ", letters
 
 
-def understood(line: bytes, letters: tuple[str, ...]) -> Said | None:
+def understood(line: bytes, letters: tuple[str, ...]) -> PromptOutcome | None:
     """Read an answer; None: it is none."""
     if not line:
-        return Said("later")
+        return PromptOutcome("later")
     if not line.endswith(b"\n"):  # Ctrl-D amid a line, or one that is too long
         return None
     text = line.decode("utf-8", "replace").strip()
     if not letters:
-        return Said("answer", text) if text else Said("later")
+        return PromptOutcome("answer", text) if text else PromptOutcome("later")
     word = text.lower()
     letter = word if word in letters else next((each for each in letters if LETTERS[each] == word), "")
-    return Said(LETTERS[letter]) if letter else None
+    return PromptOutcome(LETTERS[letter]) if letter else None
 
 
-def frame(card: Card, pending: Pending, width: int, now: float, look: Look) -> list[str]:
+def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTraits) -> list[str]:
     """Draw a card: our words outside, each of its lines behind a bar, the worker's words last and marked."""
     sides = "╭", "│", "╰", "─"
     top, bar, bottom, rule = (look.clean(side) for side in sides)

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.client.data import Allowed, Approval, DeskShown, Happened, Job, Kept, read
 from hotdesk.client.desk import FarDesk
-from hotdesk.client.http import Line
+from hotdesk.client.http import HttpClient
 from hotdesk.client.vault import FarVault
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import BriefError
@@ -28,7 +28,7 @@ class Client:
     """A server. `async with Client(url, key) as client:`."""
 
     def __init__(self, url: str, key: str, *, trust: ssl.SSLContext | None = None) -> None:
-        self.line = Line(url, key, trust)
+        self.line = HttpClient(url, key, trust)
         self.vault = FarVault(self.line)
 
     async def __aenter__(self) -> Client:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 
-from hotdesk.client.http import Line
+from hotdesk.client.http import HttpClient
 from hotdesk.desk.seam import DeskId, Done, Entry, SnapshotId, Usage, as_bytes, check_argv
 
 
 class FarDesk:
     """One disposable computer at a server; each method is its namesake's in `hotdesk.desk.seam.Desk`."""
 
-    def __init__(self, line: Line, desk: DeskId) -> None:
+    def __init__(self, line: HttpClient, desk: DeskId) -> None:
         self.line = line
         self.id = desk
 

@@ -40,7 +40,7 @@ SECONDS = 3700.0
 """How long an answer is waited for: a program may run for an hour."""
 
 
-class Refused(BriefError):  # noqa: N818 - an answer, and read as one: `except Refused`
+class ServerRefusedError(BriefError):
     """A server said no; `code` and `status` say which."""
 
     def __init__(self, message: str, code: str, status: int) -> None:
@@ -49,7 +49,7 @@ class Refused(BriefError):  # noqa: N818 - an answer, and read as one: `except R
 
 
 @dataclass(slots=True)
-class Answer:
+class HttpResponse:
     """What a server answers: its head, and a body that comes in pieces."""
 
     status: int
@@ -76,7 +76,7 @@ class Answer:
         return bytes(found)
 
 
-class Line:
+class HttpClient:
     """The way to one server."""
 
     def __init__(self, url: str, key: str = "", trust: ssl.SSLContext | None = None) -> None:
@@ -109,7 +109,7 @@ class Line:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         media: str = "application/octet-stream",
-    ) -> AsyncIterator[Answer]:
+    ) -> AsyncIterator[HttpResponse]:
         """Make one request; what the server refuses is raised."""
         told = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(told)}" if told else "")
@@ -130,7 +130,7 @@ class Line:
                 told_head = await following(connection, stream)
             assert isinstance(told_head, h11.Response)
             found = {name.decode().lower(): value.decode("latin-1") for name, value in told_head.headers}
-            answer = Answer(told_head.status_code, found, connection, stream)
+            answer = HttpResponse(told_head.status_code, found, connection, stream)
             if answer.status >= 400:
                 raise failure(answer.status, await answer.body())
             yield answer
@@ -196,4 +196,4 @@ def failure(status: int, body: bytes) -> HotdeskError:
     if code.startswith("desk.file."):
         return FileError(message, code.removeprefix("desk.file."))
     kind = ERRORS.get(code)
-    return kind(message) if kind is not None else Refused(message, code, status)
+    return kind(message) if kind is not None else ServerRefusedError(message, code, status)

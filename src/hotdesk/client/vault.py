@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from hotdesk.client.data import SecretShown, read
-from hotdesk.client.http import Line
+from hotdesk.client.http import HttpClient
 
 
 class FarVault:
     """Secrets by name at a server; each method is its namesake's in `hotdesk.vault`."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: HttpClient) -> None:
         self.line = line
 
     async def put(self, name: str, value: str, kind: Literal["token", "basic", "totp"] = "token") -> SecretShown:

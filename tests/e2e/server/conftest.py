@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from hotdesk.api.http import stalls
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.config import Config
 from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
@@ -77,7 +77,7 @@ def served(
     (folder / "etc").mkdir()
     (folder / "etc/config.toml").write_text(config)
     settings = settings_in(folder)
-    key = Keys(settings.lib / "serve").make("test")
+    key = ApiKeys(settings.lib / "serve").make("test")
     log = folder / "serve.log"
     source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}  # a copy without a guard
     with log.open("wb") as written:

@@ -19,7 +19,7 @@ import pytest
 from e2b import Sandbox, SandboxQuery, SandboxState
 from e2b.exceptions import NotFoundException, SandboxException
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import PATIENCE, Served, wait
@@ -69,7 +69,7 @@ def state(home: Path) -> State:
     """Give a state directory with a key."""
     folder = home / f"left-{time.monotonic_ns()}"
     (folder / "etc").mkdir(mode=0o755, parents=True)
-    return State(folder, Keys(settings_in(folder).lib / "serve").make("test"))
+    return State(folder, ApiKeys(settings_in(folder).lib / "serve").make("test"))
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -239,7 +239,7 @@ def test_what_it_reaches_is_what_its_program_said_as_the_operator_has_it_now(sta
 @pytest.mark.long
 def test_what_is_left_counts_as_disk_and_another_tenants_is_nobodys_business(state: State) -> None:
     quota = LEAVE + '[serve.quota]\ndisk = "24G"\n'
-    other = Keys(settings_in(state.folder).lib / "serve").make("eve", "other")
+    other = ApiKeys(settings_in(state.folder).lib / "serve").make("eve", "other")
     with state.served(quota) as server:
         theirs = replace(server, key=other)
         sandbox = Sandbox.create(timeout=600, **server.e2b)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.api.e2b.network import scope_for, shown
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.api.settings import Egress, Serving
 from hotdesk.brief import digest, scope_json
 from hotdesk.config import Config
@@ -193,7 +193,7 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
 def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
     network: Mapping[str, object], code: int, why: str
 ) -> None:
-    with pytest.raises(Refusal, match=why) as refused:
+    with pytest.raises(ErrorResponse, match=why) as refused:
         scope_for(Serving(), network)
     assert refused.value.status == code
 

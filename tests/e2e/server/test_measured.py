@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.e2e.server.conftest import PATIENCE, Served, served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(180)]
@@ -100,7 +100,7 @@ def test_a_server_whose_keeper_cannot_start_is_not_ready_until_it_can(server: Se
     place = server.settings.run / "tenants/stuck"
     place.parent.mkdir(exist_ok=True)
     place.write_text("in the way")
-    headers = {"X-API-Key": Keys(server.settings.lib / "serve").make("stuck", "stuck")}
+    headers = {"X-API-Key": ApiKeys(server.settings.lib / "serve").make("stuck", "stuck")}
     assert httpx.get(f"{server.url}/api/v1/desks", headers=headers, timeout=60).status_code == 503
     told = ready_when(server.url, 503).json()
     assert told["code"] == "ready.keeper"

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.events import MOST as MOST_STREAMS
 from hotdesk.api.native.uploads import MOST as MOST_UPLOADS
 from tests.e2e.server import job_template
@@ -67,7 +67,7 @@ def api(server: Served) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def boss(server: Served) -> Iterator[httpx.Client]:
     """Give the client of somebody else of the same tenant."""
-    with client(server, Keys(server.settings.lib / "serve").make("boss")) as made:
+    with client(server, ApiKeys(server.settings.lib / "serve").make("boss")) as made:
         yield made
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.events import MOST
 from tests.e2e.server import door_template, job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
@@ -120,7 +120,7 @@ def test_schemathesis_finds_nothing_and_every_operation_does_what_it_is_for(
     whole: Told = {**told, "log": str(tmp_path / "answers")}
     options = ["--phases", "examples,coverage,fuzzing", "--max-examples", "6"]
     found = tried(whole, *options, "--exclude-path", STOP)
-    other = Keys(server.settings.lib / "serve").make("stopper", "stopped")
+    other = ApiKeys(server.settings.lib / "serve").make("stopper", "stopped")
     alone: Told = {**told, "key": other, "log": str(tmp_path / "stopped")}
     found |= tried(alone, *options, "--include-path", STOP)
     assert sorted(label for label in described(server) if not is_met(found.get(label, set()))) == []

@@ -17,7 +17,7 @@ from e2b import Sandbox
 from e2b.exceptions import RateLimitException
 
 from hotdesk.api.e2b.ports.traffic import AT_ONCE
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
 from tests.leftovers import cmdline, keepers
@@ -68,7 +68,7 @@ def client(server: Served) -> Iterator[httpx.Client]:
 
 def as_tenant(server: Served, tenant: str) -> httpx.Client:
     """Give a client of a tenant."""
-    key = Keys(server.settings.lib / "serve").make("test", tenant)
+    key = ApiKeys(server.settings.lib / "serve").make("test", tenant)
     return httpx.Client(base_url=server.url, headers={"X-API-Key": key}, timeout=60)
 
 
@@ -232,7 +232,7 @@ def test_who_asks_too_often_is_told_how_long_to_wait_and_then_let_in(server: Ser
 
 
 def test_a_browser_that_signed_in_counts_with_its_tenants_keys_and_the_page_itself_does_not(server: Served) -> None:
-    key = Keys(server.settings.lib / "serve").make("browser", "slow")
+    key = ApiKeys(server.settings.lib / "serve").make("browser", "slow")
     with httpx.Client(base_url=server.url, timeout=60) as browser:
         signed = browser.post("/api/v1/session", json={"key": key}, headers={"Origin": server.url})
         assert signed.status_code in (200, 201), signed.text

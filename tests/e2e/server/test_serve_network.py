@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.conftest import PATIENCE
@@ -94,7 +94,7 @@ def far(home: Path) -> Iterator[Far]:
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)
     ca, chain = make_certificates(folder, NAME, f"*.{DOMAIN}")
-    key, log = Keys(settings.lib / "serve").make("test"), folder / "serve.log"
+    key, log = ApiKeys(settings.lib / "serve").make("test"), folder / "serve.log"
     options = ["--host", SERVER, "--tls-port", str(PORT), "--certificate", str(chain), "--key-file", str(chain)]
     options += ["--name", NAME, "--domain", DOMAIN]
     with linked() as (near, other), log.open("wb") as written:

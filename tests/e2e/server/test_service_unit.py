@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.linux import uids
 from tests.conftest import settings_in
 from tests.e2e.conftest import PROGRAM
@@ -134,7 +134,7 @@ def prepare(folder: Path, home: Path) -> str:
     (folder / "units/hotdesk.service.d/test.conf").write_text(own)
     (folder / "bin/hotdesk").symlink_to(PROGRAM)
     uids.CLAIMS.mkdir(parents=True, exist_ok=True)
-    return Keys(settings.lib / "serve").make("test")
+    return ApiKeys(settings.lib / "serve").make("test")
 
 
 def made_below(hierarchy: Path) -> Path:

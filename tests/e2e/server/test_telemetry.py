@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.conftest import settings_in
 from tests.e2e.conftest import environment
 from tests.e2e.server.conftest import wait
@@ -90,7 +90,7 @@ def serving(python: Path, folder: Path, endpoint: str) -> Iterator[tuple[str, st
     """Run a server that is told of a collector; give its address, a key and what it says."""
     folder.mkdir(mode=0o755)
     settings = settings_in(folder)
-    key, log = Keys(settings.lib / "serve").make("test"), folder / "serve.log"
+    key, log = ApiKeys(settings.lib / "serve").make("test"), folder / "serve.log"
     env = {**environment(settings), "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "5"}
     with log.open("wb") as written:
         process = subprocess.Popen([python, "-c", RUN, "serve", "--port", "0"], stderr=written, env=env)

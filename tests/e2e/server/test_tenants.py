@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from tests.e2e.conftest import Hotdesk, environment
 from tests.e2e.server.conftest import Served
 
@@ -51,7 +51,7 @@ def server(own_server: Served) -> Served:
 @pytest.fixture(scope="module")
 def other(server: Served) -> str:
     """Give another tenant's key."""
-    return Keys(server.settings.lib / "serve").make("eve", "other")
+    return ApiKeys(server.settings.lib / "serve").make("eve", "other")
 
 
 @pytest.fixture(scope="module")

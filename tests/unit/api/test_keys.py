@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from hotdesk.api.caller import POWERS
-from hotdesk.api.keys import FILE, SHAPE, Keys
+from hotdesk.api.keys import FILE, SHAPE, ApiKeys
 from hotdesk.errors import BriefError, HostError
 
 
 @pytest.fixture
-def keys(tmp_path: Path) -> Keys:
+def keys(tmp_path: Path) -> ApiKeys:
     """Give the keys of a new server."""
-    return Keys(tmp_path / "serve")
+    return ApiKeys(tmp_path / "serve")
 
 
-def test_a_key_says_whose_it_is_and_what_it_may(keys: Keys) -> None:
+def test_a_key_says_whose_it_is_and_what_it_may(keys: ApiKeys) -> None:
     caller = keys.find(keys.make("anna", "acme", {"jobs", "approve"}))
     assert caller is not None
     assert (caller.tenant, caller.name) == ("acme", "anna")
@@ -29,11 +29,11 @@ def test_a_key_says_whose_it_is_and_what_it_may(keys: Keys) -> None:
     assert not caller.may("vault")
 
 
-def test_every_e2b_sdk_takes_a_key(keys: Keys) -> None:
+def test_every_e2b_sdk_takes_a_key(keys: ApiKeys) -> None:
     assert SHAPE.fullmatch(keys.make("ci"))
 
 
-def test_nothing_is_kept_by_which_a_key_could_be_used(keys: Keys) -> None:
+def test_nothing_is_kept_by_which_a_key_could_be_used(keys: ApiKeys) -> None:
     made = keys.make("ci")
     kept = keys.path.read_text()
     assert made not in kept
@@ -42,26 +42,26 @@ def test_nothing_is_kept_by_which_a_key_could_be_used(keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "e2b_", "e2b_" + "0" * 40, "E2B_" + "0" * 40, "e2b_" + "g" * 40])
-def test_what_is_no_key_lets_nobody_in(keys: Keys, wrong: str) -> None:
+def test_what_is_no_key_lets_nobody_in(keys: ApiKeys, wrong: str) -> None:
     keys.make("ci")
     assert keys.find(wrong) is None
 
 
-def test_a_key_with_one_other_digit_is_unknown(keys: Keys) -> None:
+def test_a_key_with_one_other_digit_is_unknown(keys: ApiKeys) -> None:
     made = keys.make("ci")
     assert keys.find(made[:-1] + ("0" if made[-1] != "0" else "1")) is None
 
 
-def test_a_revoked_key_is_unknown_at_once_to_a_server_that_runs(keys: Keys) -> None:
+def test_a_revoked_key_is_unknown_at_once_to_a_server_that_runs(keys: ApiKeys) -> None:
     made = keys.make("ci")
-    server = Keys(keys.path.parent)
+    server = ApiKeys(keys.path.parent)
     assert server.find(made) is not None
     keys.revoke(made[4:12])
     assert server.find(made) is None
     assert server.still(made[4:12]) is None
 
 
-def test_a_key_that_is_over_is_unknown(keys: Keys) -> None:
+def test_a_key_that_is_over_is_unknown(keys: ApiKeys) -> None:
     made = keys.make("ci", seconds=1)
     assert keys.find(made) is not None
     stored = json.loads(keys.path.read_text())
@@ -70,7 +70,7 @@ def test_a_key_that_is_over_is_unknown(keys: Keys) -> None:
     assert keys.find(made) is None
 
 
-def test_another_tenants_key_cannot_be_revoked_and_seems_not_to_be(keys: Keys) -> None:
+def test_another_tenants_key_cannot_be_revoked_and_seems_not_to_be(keys: ApiKeys) -> None:
     made = keys.make("ci", "acme")
     with pytest.raises(BriefError, match="there is no key"):
         keys.revoke(made[4:12], tenant="other")
@@ -78,10 +78,10 @@ def test_another_tenants_key_cannot_be_revoked_and_seems_not_to_be(keys: Keys) -
     assert [key.id for key in keys.ls("other")] == []
 
 
-def test_keys_made_at_once_are_all_kept(keys: Keys) -> None:
+def test_keys_made_at_once_are_all_kept(keys: ApiKeys) -> None:
     made: list[str] = []
     makers = [
-        threading.Thread(target=lambda: made.extend(Keys(keys.path.parent).make("ci") for _ in range(5)))
+        threading.Thread(target=lambda: made.extend(ApiKeys(keys.path.parent).make("ci") for _ in range(5)))
         for _ in range(8)
     ]
     for maker in makers:
@@ -93,18 +93,18 @@ def test_keys_made_at_once_are_all_kept(keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "[", "{}", '[{"id": 3}]', '[{"id": "a", "more": 1}]', "null"])
-def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(keys: Keys, damage: str) -> None:
+def test_a_damaged_file_lets_nobody_in_and_says_what_to_do(keys: ApiKeys, damage: str) -> None:
     made = keys.make("ci")
     keys.path.write_text(damage or " ")
     assert keys.find(made) is None
     with pytest.raises(HostError, match="damaged"):
-        Keys(keys.path.parent).ls()
+        ApiKeys(keys.path.parent).ls()
 
 
-def test_a_file_that_others_may_read_lets_nobody_in(keys: Keys) -> None:
+def test_a_file_that_others_may_read_lets_nobody_in(keys: ApiKeys) -> None:
     made = keys.make("ci")
     keys.path.chmod(0o644)
-    assert Keys(keys.path.parent).find(made) is None
+    assert ApiKeys(keys.path.parent).find(made) is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_file_that_others_may_read_lets_nobody_in(keys: Keys) -> None:
     ids=range(9),
 )
 def test_a_key_that_cannot_be_meant_is_refused(
-    keys: Keys, name: str, tenant: str, powers: list[str], seconds: float
+    keys: ApiKeys, name: str, tenant: str, powers: list[str], seconds: float
 ) -> None:
     with pytest.raises(BriefError):
         keys.make(name, tenant, powers, seconds)  # type: ignore[arg-type]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.api import quotas
-from hotdesk.api.quotas import Limits, Quota, QuotaError, Quotas
+from hotdesk.api.quotas import Quota, QuotaError, QuotaLimits, Quotas
 from hotdesk.errors import BriefError
 
 
 def limited(**most: float) -> Quotas:
     """Give quotas that are the same for every tenant."""
-    return Quotas(Limits(Quota(**most)))  # type: ignore[arg-type]
+    return Quotas(QuotaLimits(Quota(**most)))  # type: ignore[arg-type]
 
 
 def test_what_is_taken_counts_until_it_is_given_back_and_only_once() -> None:
@@ -72,7 +72,7 @@ def test_what_is_asked_and_what_is_for_sandboxes_is_counted_apart() -> None:
 
 def test_requests_that_come_too_fast_are_told_how_long_to_wait() -> None:
     now = [0.0]
-    counted = Quotas(Limits(Quota(rate=2)), clock=lambda: now[0])
+    counted = Quotas(QuotaLimits(Quota(rate=2)), clock=lambda: now[0])
     for _ in range(4):
         counted.ask("acme")
     with pytest.raises(QuotaError) as refused:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.native.jobs.requests import Request, read_request, takes
+from hotdesk.api.native.jobs.requests import RequestedJob, read_request, takes
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
@@ -44,6 +44,6 @@ def test_its_desks_count_by_their_size() -> None:
 def test_a_job_that_was_asked_for_before_this_was_noted_counts_as_a_usual_one(tmp_path: Path) -> None:
     (tmp_path / "request.json").write_text('{"job": "i1", "task": "x", "by": "anna", "at": 1.0}')
     found = read_request(tmp_path / "request.json")
-    assert isinstance(found, Request)
+    assert isinstance(found, RequestedJob)
     assert found.takes == takes()
     assert found.takes["desks"] == 2

@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hotdesk.brief.brief import JobBudget
-from hotdesk.cli.board import Board, JsonLines, Limits
+from hotdesk.cli.board import Board, JsonLines, ShownLimits
 from hotdesk.cli.board.area import lay
-from hotdesk.cli.board.cells import Look, cells, cut, visible, wrap
+from hotdesk.cli.board.cells import TerminalTraits, cells, cut, visible, wrap
 from hotdesk.cli.board.state import State, words_of
 from hotdesk.event import (
     Acted,
@@ -147,7 +147,7 @@ def papers(tmp_path: Path) -> Papers:
 
 def board_on(stream: Any, papers: Papers | None = None, **environment: str) -> Board:
     """Make a board on a stream, at a time of its own."""
-    limits = Limits(900.0, JobBudget(1_000_000, 2.0, 200))
+    limits = ShownLimits(900.0, JobBudget(1_000_000, 2.0, 200))
     return Board(stream, papers, Clock(), limits, {"TERM": "xterm", **environment})
 
 
@@ -453,7 +453,7 @@ def test_the_area_keeps_to_its_size_and_shows_the_current_step(width: int, heigh
         if number < 29:
             state.take(StepEnded(JOB, f"step-{number}", "done"), 0)
     state.take(Pending(JOB, "7f3a9c01", "plan", "ab" * 32, "p", 1), 0)
-    rows = lay(state, width, height, 1.0, Look())
+    rows = lay(state, width, height, 1.0, TerminalTraits())
     assert len(rows) <= height
     assert max(map(visible, rows)) <= width
     if height >= 10:
@@ -466,7 +466,7 @@ def test_wide_characters_count_twice_and_accents_not_at_all() -> None:
     assert (cells("ab"), cells("発注"), cells("e\u0301")) == (2, 4, 1)
     assert (cut("発注書", 4), cut("発注書", 6), cut("abc", 2), cut("abc", 0)) == ("発…", "発注書", "a…", "")
     assert wrap("発注書 and more words", 6) == ["発注書", " and", "more", "words"]
-    assert Look().clean("e" + "\u0301" * 5) == "e\u0301\u0301" + "\\u0301" * 3
+    assert TerminalTraits().clean("e" + "\u0301" * 5) == "e\u0301\u0301" + "\\u0301" * 3
 
 
 @contextmanager

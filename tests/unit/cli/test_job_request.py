@@ -8,7 +8,7 @@ import pytest
 from tests.providers.behind import behind
 
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply
-from hotdesk.cli.job_request import Chosen, brain_of
+from hotdesk.cli.job_request import JobRequest, brain_of
 from hotdesk.config import Config, Price
 
 BRIEF = 'goal = "x"\n[[deliverables]]\npath = "a.txt"\nchecks = []\n'
@@ -22,7 +22,7 @@ async def test_the_operators_prices_hold_for_every_provider(
         monkeypatch.setenv(f"{kind.upper()}_BASE_URL", server.base_url)
         monkeypatch.setenv(f"{kind.upper()}_API_KEY", "key-of-mine")
         name = f"chat:m@{server.base_url}" if kind == "chat" else f"{kind}:m"
-        chosen = Chosen(BRIEF, str(tmp_path), "toml", plan=(name,))
+        chosen = JobRequest(BRIEF, str(tmp_path), "toml", plan=(name,))
         settings = Config(run=tmp_path, lib=tmp_path, images=tmp_path, prices={name: Price(1e6, 0.0, 0.0)})
         brain = brain_of(chosen, chosen.job(), settings)
         try:

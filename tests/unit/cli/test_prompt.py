@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from hotdesk.cli.board.cells import Look, cells
-from hotdesk.cli.prompt import Said, frame, invitation, open_terminal, understood
+from hotdesk.cli.board.cells import TerminalTraits, cells
+from hotdesk.cli.prompt import PromptOutcome, frame, invitation, open_terminal, understood
 from hotdesk.event import Pending
 from hotdesk.job.people.wait import Card
 
@@ -177,20 +177,20 @@ def test_without_a_terminal_nobody_can_be_asked() -> None:
 @pytest.mark.parametrize(
     ("line", "letters", "said"),
     [
-        (b"a\n", ("a", "r"), Said("approve")),
-        (b" Approve \n", ("a", "r"), Said("approve")),
+        (b"a\n", ("a", "r"), PromptOutcome("approve")),
+        (b" Approve \n", ("a", "r"), PromptOutcome("approve")),
         (b"e\n", ("a", "r"), None),
         (b"y\n", ("a", "r"), None),
         (b"\n", ("a", "r"), None),
         (b"a", ("a", "r"), None),
-        (b"", ("a", "r"), Said("later")),
-        (b"\n", (), Said("later")),
-        (b"a\n", (), Said("answer", "a")),
-        (b"\xff\n", (), Said("answer", "\ufffd")),
+        (b"", ("a", "r"), PromptOutcome("later")),
+        (b"\n", (), PromptOutcome("later")),
+        (b"a\n", (), PromptOutcome("answer", "a")),
+        (b"\xff\n", (), PromptOutcome("answer", "\ufffd")),
     ],
 )
 def test_only_a_whole_line_that_means_something_is_an_answer(
-    line: bytes, letters: tuple[str, ...], said: Said | None
+    line: bytes, letters: tuple[str, ...], said: PromptOutcome | None
 ) -> None:
     assert understood(line, letters) == said
 
@@ -205,7 +205,7 @@ def test_only_a_plan_can_be_edited(kind: Any, letters: str) -> None:
 
 def test_a_card_is_framed_facts_first_and_the_workers_words_last() -> None:
     soon = replace(PENDING, until=65_000)
-    assert frame(CARD, soon, 60, 0.0, Look()) == [
+    assert frame(CARD, soon, 60, 0.0, TerminalTraits()) == [
         "╭─ the plan waits for you, 7f3a9c01 ────────────────────────",
         "│ The worker wants to write.",
         "│   host    erp.test",
@@ -223,10 +223,10 @@ def test_a_card_is_framed_facts_first_and_the_workers_words_last() -> None:
 def test_nothing_in_a_card_breaks_out_of_its_frame(width: int) -> None:
     evil = 'x"\n╰─ approved ─\r\n[a]pprove: a\x1b[2J\u202e' + "発" * 100 + "w" * 1000
     card = Card(evil, {evil: evil, "host": evil}, (evil,), evil, evil)
-    lines = frame(card, PENDING, width, 0.0, Look())
+    lines = frame(card, PENDING, width, 0.0, TerminalTraits())
     assert all(line.isprintable() and cells(line) <= width for line in lines)
     assert (lines[0][0], lines[-1][0], {line[0] for line in lines[1:-1]}) == ("╭", "╰", {"│"})
     said = "".join(line[2:] for line in lines).partition("the worker says")[2].replace(" ", "")
     assert said.count('"') == 2 or width == 20
-    ascii_lines = frame(card, PENDING, width, 0.0, Look(unicode=False))
+    ascii_lines = frame(card, PENDING, width, 0.0, TerminalTraits(unicode=False))
     assert all(line.isascii() and len(line) <= width for line in ascii_lines)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import anyio
 from starlette.responses import Response
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
 MOST = 1000
@@ -17,7 +17,7 @@ MOST = 1000
 
 
 @dataclass(slots=True)
-class Made:
+class RepeatableRequest:
     """A request that was made, and its answer once there is one."""
 
     body: str
@@ -30,7 +30,7 @@ class Again:
     """What was asked with a key of its own lately."""
 
     def __init__(self) -> None:
-        self.known: dict[str, dict[str, Made]] = {}
+        self.known: dict[str, dict[str, RepeatableRequest]] = {}
         """By tenant and key, the oldest first: nobody's requests make another's be forgotten."""
 
     async def once(self, tenant: str, key: str | None, body: str, work: Callable[[], Awaitable[Response]]) -> Response:
@@ -38,15 +38,15 @@ class Again:
         if key is None:
             return await work()
         if not SHAPE.fullmatch(key):
-            raise Refusal(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
+            raise ErrorResponse(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
         own = self.known.setdefault(tenant, {})
         while (made := own.get(key)) is not None:
             if made.body != body:
-                raise Refusal(422, "this Idempotency-Key was used for another request; use a new one")
+                raise ErrorResponse(422, "this Idempotency-Key was used for another request; use a new one")
             await made.answered.wait()
             if made.response is not None:
                 return made.response
-        made = own[key] = Made(body)
+        made = own[key] = RepeatableRequest(body)
         try:
             made.response = await work()
             return made.response
@@ -58,7 +58,7 @@ class Again:
             forget(own)
 
 
-def forget(own: dict[str, Made]) -> None:
+def forget(own: dict[str, RepeatableRequest]) -> None:
     """Let go of the oldest answers where there are too many; what is under way is nobody's to forget."""
     answered = [key for key, made in own.items() if made.answered.is_set()] if len(own) > MOST else []
     for key in answered[: len(own) - MOST]:

@@ -20,13 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network
-from hotdesk.api.e2b.control.snapshots import PREFIX, Snapshots, new_word
-from hotdesk.api.e2b.responses import Refusal, log, not_found
+from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
+from hotdesk.api.e2b.responses import ErrorResponse, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.metering import MeteredHost
-from hotdesk.api.quotas import QuotaError, Taken
+from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, settings_of
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
@@ -48,7 +48,7 @@ SAME = (
 """What a record has as its sandbox has it."""
 
 
-class Record(BaseModel):
+class SavedSandbox(BaseModel):
     """All of a sandbox but its files: what its program said, nothing that was made of it."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
@@ -74,13 +74,13 @@ class Record(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SavedSandboxes:
     """What is left of sandboxes, and what leaves them."""
 
     sandboxes: Sandboxes
-    snapshots: Snapshots
+    snapshots: TenantSnapshots
     tenants: Tenants
-    known: dict[str, tuple[Record, Taken]] = field(default_factory=dict)
+    known: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
     """Sandboxes without a desk, and the disk they count for."""
     seconds: float = SECONDS
 
@@ -111,7 +111,7 @@ class Left:
             except HotdeskError as e:
                 log(e)
 
-    def take_up(self, tenant: Tenant, record: Record) -> None:
+    def take_up(self, tenant: Tenant, record: SavedSandbox) -> None:
         """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
         if until <= time.time() or record.id in self.sandboxes.known:
@@ -125,7 +125,7 @@ class Left:
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)
 
-    def count(self, sandbox: Sandbox, record: Record) -> None:
+    def count(self, sandbox: Sandbox, record: SavedSandbox) -> None:
         """Count what a sandbox without a desk takes."""
         taken = self.tenants.quotas.count(sandbox.tenant.name, disk=sandbox.spec.disk)
         self.known[sandbox.id] = (record, taken)
@@ -144,7 +144,7 @@ class Left:
             desk = await tenant.host.open(spec, scope)
             await self.sandboxes.begin(tenant, [desk], spec.image)
         except QuotaError as e:
-            raise Refusal(429, str(e)) from None
+            raise ErrorResponse(429, str(e)) from None
         finally:
             if sandbox.id in self.known:
                 self.count(sandbox, record)
@@ -155,7 +155,7 @@ class Left:
             sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope, sandbox.left = desk, tenant, spec, scope, ""
             await self.forget(sandbox)
 
-    async def find_scope(self, record: Record) -> Scope:
+    async def find_scope(self, record: SavedSandbox) -> Scope:
         """Give what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
@@ -226,12 +226,12 @@ class Left:
         kept.append(sandbox)
 
 
-def record_of(sandbox: Sandbox) -> Record:
+def record_of(sandbox: Sandbox) -> SavedSandbox:
     """Write down what a sandbox is."""
     values = sandbox.scope.values
     grants = [each for each in sandbox.scope.grants if each.secret in values]
     headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
-    return Record(image=sandbox.left, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
+    return SavedSandbox(image=sandbox.left, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
 
 
 def name_of(sandbox: Sandbox) -> str:
@@ -254,11 +254,11 @@ def file_of(sandbox: str) -> str:
     return f"{sandbox}.json"
 
 
-def read(place: Path) -> Iterator[Record]:
+def read(place: Path) -> Iterator[SavedSandbox]:
     """Read records; what is none, or was not written to its end, is removed."""
     for name in sorted(os.listdir(place))[:MOST] if place.is_dir() else []:
         try:
-            record = Record.model_validate_json(private_files.read(place, name) or b"")
+            record = SavedSandbox.model_validate_json(private_files.read(place, name) or b"")
             if name == file_of(record.id):
                 yield record
                 continue

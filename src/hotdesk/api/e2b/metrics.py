@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import anyio
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.errors import HotdeskError
 
@@ -63,7 +63,7 @@ async def between(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, 
     """Give the samples of a time, the newest of now."""
     start, end = second(query, "start", 0), second(query, "end", 1 << 40)
     if start > end:
-        raise Refusal(400, "start is after end")
+        raise ErrorResponse(400, "start is after end")
     await refresh(sandbox)
     return [told(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 
@@ -89,5 +89,5 @@ def second(query: Mapping[str, str], name: str, default: int) -> int:
     """Read a moment in seconds."""
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdecimal() or len(text) > 13:
-        raise Refusal(400, f"{name} takes seconds since 1970")
+        raise ErrorResponse(400, f"{name} takes seconds since 1970")
     return int(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.api.scopes import in_thread
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import ANY, Grant, Rule, Scope, SecretPlace
@@ -39,25 +39,25 @@ Word = Annotated[str, Field(min_length=1, max_length=253)]
 Words = Annotated[list[Word], Field(max_length=200)]
 
 
-class Asked(BaseModel):
+class LenientModel(BaseModel):
     """Anything a program says; what newer ones add is let be."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-class Transform(Asked):
+class Transform(LenientModel):
     """Headers that go along."""
 
     headers: dict[Word, str] = {}
 
 
-class Attached(Asked):
+class Attached(LenientModel):
     """What happens to requests to a host."""
 
     transform: Transform | None = None
 
 
-class Told(Asked):
+class NetworkConfig(LenientModel):
     """A network, as a program tells it."""
 
     allowPublicTraffic: bool | None = None
@@ -78,21 +78,23 @@ def scope_for(
     """
     told = read(network or {})
     if told.dnsServers:
-        raise Refusal(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
+        raise ErrorResponse(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
     if told.egressProxy:
-        raise Refusal(501, "egressProxy is not offered: only this server's operator says by which proxy desks go out")
+        raise ErrorResponse(
+            501, "egressProxy is not offered: only this server's operator says by which proxy desks go out"
+        )
     allowed, denied = list(told.allowOut or ()), list(told.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(network_of(each) is None for each in allowed):
-        raise Refusal(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
+        raise ErrorResponse(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
-        raise Refusal(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
+        raise ErrorResponse(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
     try:
         rules = (NOWHERE, *allowing(allowed), *denying(denied, allowed))
         grants, values = attaching(told.rules or {})
     except BriefError as e:
-        raise Refusal(400, f"this network cannot be had: {e}") from None
+        raise ErrorResponse(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
         rules = (*rules, *scope_of(PRESETS).rules)
     opened = whole or (not shut and serving.egress == "open")
@@ -115,7 +117,7 @@ async def change(
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:
-        raise Refusal(400, str(e)) from None
+        raise ErrorResponse(400, str(e)) from None
     sandbox.scope = scope
     sandbox.network = {**shown(told), **kept}
 
@@ -123,14 +125,14 @@ async def change(
 MASK = "maskRequestHost"
 
 
-def read(network: Mapping[str, object]) -> Told:
+def read(network: Mapping[str, object]) -> NetworkConfig:
     """Read what a program says; what is wrong is told without what was in it."""
     try:
-        return Told.model_validate(network)
+        return NetworkConfig.model_validate(network)
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"][:2])
-        raise Refusal(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
+        raise ErrorResponse(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
 
 
 def shown(network: Mapping[str, object]) -> dict[str, object]:

@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 
 from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.envd.state import Room
-from hotdesk.api.e2b.responses import Refusal, log, not_found, not_running
+from hotdesk.api.e2b.envd.state import EnvdState
+from hotdesk.api.e2b.responses import ErrorResponse, log, not_found, not_running
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
@@ -27,7 +27,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.hibernate import Left
+    from hotdesk.api.e2b.hibernate import SavedSandboxes
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
@@ -72,7 +72,7 @@ class Sandbox:
     network: Mapping[str, object] | None = None
     """What its program said of its network."""
     internet: bool | None = None
-    room: Room = field(default_factory=Room)
+    room: EnvdState = field(default_factory=EnvdState)
     """What envd keeps of it."""
     samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     turning: anyio.Lock = field(default_factory=anyio.Lock)
@@ -103,7 +103,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SandboxOrder:
     """A sandbox that is asked for."""
 
     template: str
@@ -132,10 +132,10 @@ class Sandboxes:
         self.known: dict[str, Sandbox] = {}
         self.soonest = anyio.Event()
         """Set when a sandbox's end may come sooner than the clock waits for."""
-        self.left: Left | None = None
+        self.left: SavedSandboxes | None = None
         """What opens sandboxes that an earlier server left, and forgets them."""
 
-    async def create(self, tenant: Tenant, order: Order, by: str = "") -> Sandbox:
+    async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
         spec = replace(self.spec(order.image, order.env), by=by)
         self.stock(tenant, order.image)
@@ -144,7 +144,7 @@ class Sandboxes:
         except ImageError:
             raise templates.missing(order.template) from None
         except QuotaError as e:
-            raise Refusal(429, str(e)) from None
+            raise ErrorResponse(429, str(e)) from None
         await self.begin(tenant, [desk], order.image)
         now = moment()
         sandbox = Sandbox(
@@ -251,9 +251,9 @@ class Sandboxes:
             if due and sandbox.ends > time.time():
                 return
             if sandbox.state == "paused":
-                raise Refusal(409, f"sandbox '{sandbox.id}' is already paused")
+                raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await is_healthy(sandbox):
-                raise Refusal(
+                raise ErrorResponse(
                     500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
             ends, mode = sandbox.ends, sandbox.pause_mode
@@ -290,7 +290,7 @@ class Sandboxes:
             sandbox.pause_mode = "filesystem"
         await sandbox.desk.resume()
         if sandbox.pause_mode == "filesystem":
-            sandbox.room = Room()  # nothing of an earlier life runs any more
+            sandbox.room = EnvdState()  # nothing of an earlier life runs any more
             await templates.start(sandbox.desk, sandbox.spec.image)
 
     async def awake(self, sandbox: Sandbox) -> None:
@@ -306,18 +306,18 @@ class Sandboxes:
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "paused":
-                raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+                raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
             try:
                 desks = await sandbox.tenant.host.fork(sandbox.desk, count)
             except QuotaError as e:
-                raise Refusal(429, str(e)) from None
+                raise ErrorResponse(429, str(e)) from None
         await self.begin(sandbox.tenant, desks, sandbox.spec.image)
         now = moment()
         made = [
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
-                traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=Room(),
+                traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=EnvdState(),
             )
             for desk in desks
         ]  # fmt: skip
@@ -368,7 +368,7 @@ async def stop(desk: Desk, *, memory: bool) -> None:
             raise
         except DeskError as e:
             if anyio.current_time() > end:
-                raise Refusal(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
+                raise ErrorResponse(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
             await anyio.sleep(interval)
             interval *= 2
 

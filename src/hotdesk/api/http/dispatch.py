@@ -18,7 +18,7 @@ from hotdesk.api.web.content import content_name
 from hotdesk.desk.seam import ID_SHAPE
 
 if TYPE_CHECKING:
-    from hotdesk.api.keys import Keys
+    from hotdesk.api.keys import ApiKeys
     from hotdesk.api.native.access.browsers import Browsers
     from hotdesk.api.settings import Serving
 
@@ -38,7 +38,7 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ServerParts:
     """Who answers what."""
 
     control: ASGIApp
@@ -59,8 +59,8 @@ class Front:
     """The application a listener serves."""
 
     serving: Serving
-    parts: Parts
-    keys: Keys
+    parts: ServerParts
+    keys: ApiKeys
     quotas: Quotas
     browsers: Browsers
 

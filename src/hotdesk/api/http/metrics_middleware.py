@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.routes import call_route, control_route
-from hotdesk.api.http.dispatch import Front, Parts
+from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.log import LOG, REFUSED
 from hotdesk.api.native.metrics import Measures, route_of
 
@@ -53,7 +53,7 @@ class Measured:
             self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
 
 
-def labels_of(parts: Parts) -> Mapping[int, Callable[[Scope], Labels]]:
+def labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
     """Say how what each part answers is counted."""
     return {
         id(parts.control): lambda scope: ("e2b", control_route(scope)),

@@ -168,7 +168,7 @@ class Protocol(HttpToolsProtocol):
         self.stop_waiting()
         self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
         reader = asyncio.StreamReader(BUFFER, self.loop)
-        taken = Taken(reader, self)
+        taken = HandedOverConnection(reader, self)
         self.transport.set_protocol(taken)
         taken.connection_made(self.transport)
         if not self.transport.is_closing():
@@ -176,7 +176,7 @@ class Protocol(HttpToolsProtocol):
         return reader, asyncio.StreamWriter(self.transport, taken, reader, self.loop)
 
 
-class Taken(asyncio.StreamReaderProtocol):
+class HandedOverConnection(asyncio.StreamReaderProtocol):
     """A connection that was handed over; the server still knows when it ends."""
 
     def __init__(self, reader: asyncio.StreamReader, first: Protocol) -> None:

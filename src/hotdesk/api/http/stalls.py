@@ -53,7 +53,7 @@ class Stall:
         )
 
 
-class Watch:
+class StallWatch:
     """Watches the callbacks of the event loop in whose thread it was made."""
 
     def __init__(self, limit: float, tell: Tell) -> None:
@@ -137,9 +137,9 @@ def others(but: str) -> dict[str, float]:
 
 
 @contextmanager
-def watched(limit: float, tell: Tell) -> Iterator[Watch]:
+def watched(limit: float, tell: Tell) -> Iterator[StallWatch]:
     """Watch the callbacks of this thread's event loop."""
-    watch = Watch(limit, tell)
+    watch = StallWatch(limit, tell)
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
     work = asyncio.Handle._run
     asyncio.Handle._run = lambda self: watch.run(work, self)  # type: ignore[method-assign]

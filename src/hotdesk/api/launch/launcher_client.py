@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.launch.launcher import LINE, SOCKET, file_identity
-from hotdesk.api.quotas import Taken
+from hotdesk.api.quotas import QuotaShare
 from hotdesk.config import Config
 from hotdesk.desk.keeper.spawn import MESSAGE, Started, encode_settings, pair
 from hotdesk.errors import BriefError, HostError, HotdeskError, KeeperError
@@ -28,7 +28,7 @@ REMEMBERED = 4096
 """Ends of jobs that are kept in mind."""
 Job = tuple[str, str]
 """A tenant, and the id of a job."""
-Take = Callable[[], Taken]
+Take = Callable[[], QuotaShare]
 """Counts what a job will have; `QuotaError` when that is too much."""
 
 
@@ -47,7 +47,7 @@ class Starter:
         self.ended: list[Callable[[str, str, int], None]] = []
         """Told of each job that ended: tenant, job, exit code."""
         self.gone = False
-        self.counted: dict[Job, Taken] = {}
+        self.counted: dict[Job, QuotaShare] = {}
         """What running jobs have of their tenants' quotas."""
 
     async def keeper(self, tenant: str) -> Started:

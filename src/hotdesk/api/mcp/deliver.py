@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 import anyio
 
-from hotdesk.api.mcp.results import Answer
+from hotdesk.api.mcp.results import ToolAnswer
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
@@ -55,7 +55,7 @@ class Delivering:
     owner: str
     by: str
 
-    async def deliver(self, desk: Desk, arguments: Arguments) -> Answer:
+    async def deliver(self, desk: Desk, arguments: Arguments) -> ToolAnswer:
         """Take a file, have it looked at, keep it, and say what was done."""
         path = text_of(arguments, "path")
         name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
@@ -65,12 +65,12 @@ class Delivering:
         if not all(each.passed for each in seen):
             faults = "\n".join(f"{each.check}: {fault}" for each in seen for fault in each.faults)
             failed = "It was not kept: it failed its checks. Mend it and deliver again. What they found:"
-            return Answer(failed, Observation(faults, ok=False), ok=False)
+            return ToolAnswer(failed, Observation(faults, ok=False), ok=False)
         version = await self.keep(name, data, tuple(each.check for each in seen))
         lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
         lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in seen]
         lines += [f"Not checked by {each}." for each in left_out]
-        return Answer("\n".join(lines))
+        return ToolAnswer("\n".join(lines))
 
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[Seen], list[str]]:
         """Have every check of a file's kind look at it; name those that cannot be had here."""

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
-from hotdesk.api.keys import Keys
-from hotdesk.api.mcp.policy import Policy
+from hotdesk.api.keys import ApiKeys
+from hotdesk.api.mcp.policy import McpPolicy
 from hotdesk.api.mcp.protocol import server_of
-from hotdesk.api.mcp.session import Session
+from hotdesk.api.mcp.session import McpSession
 from hotdesk.api.tenants import Tenants
 from hotdesk.errors import HotdeskError, printable
 
@@ -38,7 +38,7 @@ WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authori
 
 
 @dataclass(slots=True)
-class Live:
+class LiveSession:
     """A session that goes on."""
 
     transport: StreamableHTTPServerTransport
@@ -55,13 +55,13 @@ class Live:
 class Mcp:
     """The application at `/mcp`."""
 
-    keys: Keys
+    keys: ApiKeys
     tenants: Tenants
-    policy: Policy
+    policy: McpPolicy
     tasks: TaskGroup
     grace: float
     """Seconds a client that held a stream open may be gone before its session is over."""
-    live: dict[str, Live] = field(default_factory=dict)
+    live: dict[str, LiveSession] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -88,7 +88,7 @@ class Mcp:
             return
         await self.go_on(live, request, receive, send)
 
-    async def go_on(self, live: Live, request: Request, receive: Receive, send: Send) -> None:
+    async def go_on(self, live: LiveSession, request: Request, receive: Receive, send: Send) -> None:
         """Pass a request on to its session; a client that hangs up is waited for, but not long."""
         live.calls += 1
         held = request.method == "GET"
@@ -100,14 +100,14 @@ class Mcp:
             if held and not live.streams and not live.transport.is_terminated:
                 self.tasks.start_soon(self.miss, live)
 
-    async def miss(self, live: Live) -> None:
+    async def miss(self, live: LiveSession) -> None:
         """End a session whose client hung up and does not come back."""
         calls = live.calls
         await anyio.sleep(self.grace)
         if live.calls == calls and not live.streams:
             await live.transport.terminate()
 
-    async def outlive(self, caller: Caller, live: Live) -> None:
+    async def outlive(self, caller: Caller, live: LiveSession) -> None:
         """End a session whose key is revoked or over."""
         await self.keys.ended(caller.key)
         await live.transport.terminate()
@@ -120,7 +120,7 @@ class Mcp:
             await fault(429, "too many sessions are open; end one, or wait until one is over")(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
-        live = Live(transport, caller.key, caller.tenant)
+        live = LiveSession(transport, caller.key, caller.tenant)
         status = 500
 
         async def told(message: Message) -> None:
@@ -138,11 +138,11 @@ class Mcp:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
 
-    async def run(self, live: Live, caller: Caller, *, task_status: TaskStatus[None]) -> None:
+    async def run(self, live: LiveSession, caller: Caller, *, task_status: TaskStatus[None]) -> None:
         """Serve one session until it ends; its desk burns with it."""
         tenant = await self.tenants.tenant(caller.tenant)
         by = f"key {caller.key} mcp"
-        server = server_of(Session(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
+        server = server_of(McpSession(tenant.host, self.policy, f"tenant:{caller.tenant}", by))
         number = live.transport.mcp_session_id or ""
         self.live[number] = live
         try:

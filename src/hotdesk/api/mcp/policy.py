@@ -15,14 +15,14 @@ LASTING = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class McpPolicy:
     """What every session gets."""
 
     spec: Spec = field(default_factory=lambda: Spec(image="desktop", deadline=LASTING, idle=IDLE))
     scope: Scope = CLOSED
 
 
-def policy_of(serving: Serving, scope: Scope) -> Policy:
+def policy_of(serving: Serving, scope: Scope) -> McpPolicy:
     """Give what a server's operator decided."""
     env = preset_environment(("pypi", "npm")) if serving.egress == "packages" else {}
-    return Policy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)
+    return McpPolicy(Spec(serving.mcp_image, deadline=serving.longest, idle=serving.mcp_idle, env=env), scope)

@@ -21,8 +21,8 @@ from mcp_types import (
 )
 from mcp_types import Tool as Described
 
-from hotdesk.api.mcp.results import Answer, result
-from hotdesk.api.mcp.session import Session
+from hotdesk.api.mcp.results import ToolAnswer, result
+from hotdesk.api.mcp.session import McpSession
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.tool import Tool
 
@@ -36,7 +36,7 @@ INSTRUCTIONS = (
 )
 
 
-def server_of(session: Session) -> Server[None]:
+def server_of(session: McpSession) -> Server[None]:
     """Give the MCP server of one session; its desk burns when the server is done."""
 
     async def list_tools(ctx: ServerRequestContext[None], params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -66,9 +66,9 @@ def server_of(session: Session) -> Server[None]:
     )
 
 
-async def use(session: Session, ctx: ServerRequestContext[None], params: CallToolRequestParams) -> CallToolResult:
+async def use(session: McpSession, ctx: ServerRequestContext[None], params: CallToolRequestParams) -> CallToolResult:
     """Use a tool, and say meanwhile that it goes on."""
-    answer = Answer(ok=False)
+    answer = ToolAnswer(ok=False)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keep_telling, ctx, params.name)
         answer = await session.use(params.name, params.arguments or {})

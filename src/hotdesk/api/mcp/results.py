@@ -25,7 +25,7 @@ Content: TypeAlias = list[TextContent | ImageContent]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What comes of using a tool: our own words, a desk's, or both."""
 
     said: str = ""
@@ -35,7 +35,7 @@ class Answer:
     ok: bool = True
 
 
-def result(answer: Answer) -> CallToolResult:
+def result(answer: ToolAnswer) -> CallToolResult:
     """Give an answer as a client reads it."""
     content: Content = [TextContent(type="text", text=clean(shortened(answer.said)))] if answer.said else []
     if (seen := answer.seen) is not None:

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import anyio
 
 from hotdesk.api.mcp.deliver import DELIVER, Delivering
-from hotdesk.api.mcp.policy import Policy
+from hotdesk.api.mcp.policy import McpPolicy
 from hotdesk.api.mcp.remote_tools import LentTools, tools_from
-from hotdesk.api.mcp.results import Answer
+from hotdesk.api.mcp.results import ToolAnswer
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import Desk
@@ -41,11 +41,11 @@ class Using(Protocol):
 
 
 @dataclass(slots=True)
-class Session:
+class McpSession:
     """A client, and its desk once it needs one."""
 
     host: Host
-    policy: Policy
+    policy: McpPolicy
     owner: str
     """Whose what it delivers is, as the drive names people."""
     by: str
@@ -74,32 +74,32 @@ class Session:
                     self.toolbox = await self.host.hands(self.desk)
             return self.desk, self.toolbox
 
-    async def use(self, name: str, arguments: object) -> Answer:
+    async def use(self, name: str, arguments: object) -> ToolAnswer:
         """Use a tool. All that goes wrong is an answer."""
         async with self.free:
             try:
                 desk, toolbox = await self.at()
             except HotdeskError as e:
-                return Answer(f"no desk could be opened: {e}", ok=False)
+                return ToolAnswer(f"no desk could be opened: {e}", ok=False)
             try:
                 if name == DELIVER.name:
                     return await self.deliver(desk, arguments)
                 seen = await toolbox.use(name, arguments)
             except DeskGone:
                 await self.forget(desk)
-                return Answer(GONE, ok=False)
+                return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
-                return Answer("it could not be done:", Observation(printable(str(e)), ok=False), ok=False)
-            return Answer(seen=seen, ok=seen.ok)
+                return ToolAnswer("it could not be done:", Observation(printable(str(e)), ok=False), ok=False)
+            return ToolAnswer(seen=seen, ok=seen.ok)
 
-    async def deliver(self, desk: Desk, arguments: object) -> Answer:
+    async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:
         """Take a file from the desk, have it looked at, and keep it."""
         if isinstance(self.host.runtime, RemoteRuntime):
-            return Answer(UNDELIVERED, ok=False)
+            return ToolAnswer(UNDELIVERED, ok=False)
         try:
             checked = DELIVER.check(arguments)
         except Wrong as e:
-            return Answer(str(e), ok=False)
+            return ToolAnswer(str(e), ok=False)
         return await Delivering(self.host, self.owner, self.by).deliver(desk, checked)
 
     async def forget(self, desk: Desk) -> None:

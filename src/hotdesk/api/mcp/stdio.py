@@ -12,7 +12,7 @@ import anyio
 from mcp.server.stdio import stdio_server
 
 from hotdesk.api.mcp.protocol import server_of
-from hotdesk.api.mcp.session import Session
+from hotdesk.api.mcp.session import McpSession
 
 LARGEST = 4 << 20
 """Bytes of a line; a longer one is no message."""
@@ -49,7 +49,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class PipeWriter:
     """A pipe that is written without a thread."""
 
     fd: int
@@ -65,11 +65,11 @@ class Writer:
         """Hold nothing back."""
 
 
-async def serve(session: Session) -> None:
+async def serve(session: McpSession) -> None:
     """Serve one client until it hangs up; its desk is gone then."""
     source, sink = claimed()
     server = server_of(session)
-    streams = stdio_server(cast("Any", Lines(source)), cast("Any", Writer(sink)))
+    streams = stdio_server(cast("Any", Lines(source)), cast("Any", PipeWriter(sink)))
     async with streams as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from hotdesk.api.caller import Power
-from hotdesk.api.native.access.auth import Anybody, Asked
+from hotdesk.api.native.access.auth import Anybody, RequestContext
 from hotdesk.api.native.desks.desks import at
 from hotdesk.api.native.drive import find as find_version
 from hotdesk.api.native.drive import off
@@ -38,7 +38,7 @@ class ContentOrder(Model):
     frame: Annotated[int, Field(ge=1, le=10**6)] | None = None
 
 
-class Link(Model):
+class ContentAddress(Model):
     """Where it is, for a minute."""
 
     url: str
@@ -49,7 +49,7 @@ NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", 
 
 
 @router.post("", status_code=201, summary="A link to look at something")
-async def link(asked: Anybody, told: ContentOrder, request: Request) -> Link:
+async def link(asked: Anybody, told: ContentOrder, request: Request) -> ContentAddress:
     """Make a link to one thing, at an origin where no cookie and no script is."""
     offer = asked.native.offer
     if offer is None:
@@ -61,10 +61,10 @@ async def link(asked: Anybody, told: ContentOrder, request: Request) -> Link:
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
     origin = f"{request.url.scheme}://content.{asked.native.serving.domain}{port}"
     ours = told.kind == "report"
-    return Link(url=origin + offer(asked.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
+    return ContentAddress(url=origin + offer(asked.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
 
 
-async def reading(asked: Asked, told: ContentOrder) -> tuple[bytes, str]:
+async def reading(asked: RequestContext, told: ContentOrder) -> tuple[bytes, str]:
     """Give a thing's bytes, and its name."""
     match told:
         case ContentOrder(kind="drive", path=path) if path:

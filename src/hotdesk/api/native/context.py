@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.desks.viewers import Viewers
 from hotdesk.api.native.jobs.delivered_checks import Checked
-from hotdesk.api.native.jobs.ledger import Ledger
+from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.jobs.requests import Jobs
 from hotdesk.api.native.jobs.story_cache import Stories
 from hotdesk.api.native.metrics import Measures
@@ -29,7 +29,7 @@ class Native:
     """One server's."""
 
     serving: Serving
-    keys: Keys
+    keys: ApiKeys
     tenants: Tenants
     sessions: Browsers
     jobs: Jobs
@@ -41,13 +41,13 @@ class Native:
     repeats: Repeats = field(default_factory=Repeats)
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)
-    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    ledgers: dict[str, JobLedger] = field(default_factory=dict)
     stories: Stories = field(default_factory=Stories)
     checks: dict[str, Checked] = field(default_factory=dict)
 
-    def ledger(self, tenant: Tenant) -> Ledger:
+    def ledger(self, tenant: Tenant) -> JobLedger:
         """Give what is known of a tenant's jobs."""
-        return self.ledgers.setdefault(tenant.name, Ledger(tenant.settings))
+        return self.ledgers.setdefault(tenant.name, JobLedger(tenant.settings))
 
     def checked(self, tenant: Tenant) -> Checked:
         """Give what is known of checks of a tenant's files."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
-from hotdesk.api.native.access.auth import Asked, ForDrive
+from hotdesk.api.native.access.auth import ForDrive, RequestContext
 from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, received
 from hotdesk.api.native.jobs.pages import MOST_PAGES, page_of, pages_of
 from hotdesk.api.native.problems import Problem, documented
@@ -123,14 +123,14 @@ async def remove(asked: ForDrive, path: FileName) -> None:
     ))  # fmt: skip
 
 
-def note(asked: Asked, version: Version, what: str) -> None:
+def note(asked: RequestContext, version: Version, what: str) -> None:
     """Write a change down before it is one."""
     told = (version.sha256, version.size, version.number)
     event = DriveChanged(new_id(), version.name, what, asked.by, *told)  # type: ignore[arg-type]
     anyio.from_thread.run_sync(asked.tenant.host.note, event)
 
 
-async def find(asked: Asked, path: str) -> tuple[Drive, Version]:
+async def find(asked: RequestContext, path: str) -> tuple[Drive, Version]:
     """Give one version of the tenant's."""
     name, number = parse_reference(path)
     drive = await off(lambda: drive_of(asked))
@@ -140,7 +140,7 @@ async def find(asked: Asked, path: str) -> tuple[Drive, Version]:
         raise Problem(404, "drive.missing", str(e)) from None
 
 
-def drive_of(asked: Asked) -> Drive:
+def drive_of(asked: RequestContext) -> Drive:
     """Open the tenant's drive."""
     settings = asked.tenant.settings
     return Drive(settings.lib / "drive", settings.drive_quota)

@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.jobs.ledger import stamp
 from hotdesk.api.native.problems import Problem, documented
@@ -89,7 +89,7 @@ async def all_events(
 class Counted(StreamingResponse):
     """A stream that counts from before its first byte to its end, however it ends."""
 
-    def __init__(self, asked: Asked, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
+    def __init__(self, asked: RequestContext, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
         super().__init__(lines, 200, headers, "text/event-stream")
         self.asked = asked
 
@@ -106,13 +106,13 @@ def begin(after: int, last: str | None) -> int:
     return min(int(last), 1 << 53)
 
 
-def answer(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
+def answer(asked: RequestContext, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
     """Stream events."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Counted(asked, stream(asked, after, follow, chains), headers)
 
 
-async def stream(asked: Asked, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
+async def stream(asked: RequestContext, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
     """Write events as they come; a sign of life where none does."""
     journal = journal_of(asked.tenant.settings)
     seen: object = None
@@ -135,7 +135,7 @@ async def stream(asked: Asked, after: int, follow: bool, chains: set[str] | None
 
 
 @contextmanager
-def counted(asked: Asked) -> Iterator[None]:
+def counted(asked: RequestContext) -> Iterator[None]:
     """Count a stream for as long as it is open; refuse one too many."""
     streams, name = asked.native.streams, asked.tenant.name
     if streams[name] >= MOST:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fastapi import APIRouter
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForAdmin, ForJobs
+from hotdesk.api.native.access.auth import ForAdmin, ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import DeskShown, burn
 from hotdesk.api.native.desks.desks import shown as open_desks
 from hotdesk.api.native.jobs.views import JobLine, line
@@ -85,7 +85,7 @@ async def show(asked: ForJobs) -> Fleet:
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
-async def share(asked: Asked, tenant: Tenant) -> TenantShare:
+async def share(asked: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
     tales = (await asked.native.ledger(tenant).known()).values()

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from hotdesk.api.native.access.auth import Asked, ForAdmin, native_of
+from hotdesk.api.native.access.auth import ForAdmin, RequestContext, native_of
 from hotdesk.api.native.metrics import labels, values_of
 from hotdesk.api.native.problems import Problem, ProblemBody, documented
 from hotdesk.api.native.schema import Model
@@ -80,7 +80,7 @@ async def metrics(asked: ForAdmin) -> Response:
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def numbers(asked: Asked) -> list[str]:
+async def numbers(asked: RequestContext) -> list[str]:
     """Write what tenants have and spent."""
     desks: dict[str, float] = {}
     jobs: dict[str, float] = {}

@@ -8,7 +8,7 @@ import anyio
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForJobs, ForJournal
+from hotdesk.api.native.access.auth import ForJobs, ForJournal, RequestContext
 from hotdesk.api.native.events import Happened, as_dict
 from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.problems import documented
@@ -75,7 +75,7 @@ async def door(asked: ForJobs, job: JobName, after: Place = "", limit: Limit = 1
     return Page(items=[as_shown(row) for row in rows], next=str(rows[-1].id) if len(rows) == limit else None)
 
 
-def some(asked: Asked, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int) -> list[Row]:
+def some(asked: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int) -> list[Row]:
     """Read some events, the oldest first."""
     path = journal_of(asked.tenant.settings)
     found: list[Row] = []

@@ -14,7 +14,7 @@ import anyio
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.bodies import BYTES, received
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import Model
@@ -71,7 +71,7 @@ def sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def place(asked: Asked, number: str, target: Path) -> None:
+def place(asked: RequestContext, number: str, target: Path) -> None:
     """Copy an upload to where a job finds it; it stays, for the same again."""
     source = folder_of(asked.tenant.settings) / number
     if not source.is_file():

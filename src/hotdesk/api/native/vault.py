@@ -8,7 +8,7 @@ import anyio
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForVault
+from hotdesk.api.native.access.auth import ForVault, RequestContext
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.desk.seam import new_id
@@ -63,7 +63,7 @@ async def forget(asked: ForVault, name: SecretName) -> None:
     await asked.native.jobs.starter.forget_secret(asked.tenant.name, name)
 
 
-async def known(asked: Asked) -> list[SecretShown]:
+async def known(asked: RequestContext) -> list[SecretShown]:
     """Give what may be known of the tenant's secrets."""
     folder = asked.tenant.settings.lib / "keys"
     found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
@@ -73,7 +73,7 @@ async def known(asked: Asked) -> list[SecretShown]:
     ]
 
 
-async def one(asked: Asked, name: str) -> SecretShown:
+async def one(asked: RequestContext, name: str) -> SecretShown:
     """Give one of the tenant's secrets; another's is as unknown as one that never was."""
     for each in await known(asked):
         if each.name == name:

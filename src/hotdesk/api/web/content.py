@@ -41,7 +41,7 @@ RULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ContentLink:
     """One thing that may be looked at."""
 
     tenant: str
@@ -58,7 +58,7 @@ class Content:
     def __init__(self, domain: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.domain = domain
         self.clock = clock
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, ContentLink] = {}
 
     def offer(self, tenant: str, data: bytes, name: str, report: bool = False) -> str:
         """Give the path of a new link, below the second origin."""
@@ -70,10 +70,10 @@ class Content:
             oldest = next(iter(own))
             del self.links[oldest], own[oldest]
         key = secrets.token_urlsafe(32)
-        self.links[key] = Link(tenant, data, name, report, now + SECONDS)
+        self.links[key] = ContentLink(tenant, data, name, report, now + SECONDS)
         return f"/content/{key}"
 
-    def find(self, path: str) -> Link | None:
+    def find(self, path: str) -> ContentLink | None:
         """Give what a path leads to, while it lasts."""
         link = self.links.get(path.removeprefix("/content/"))
         return link if link is not None and link.until > self.clock() else None
@@ -85,7 +85,7 @@ class Content:
         await (answer if link is None else shown(link))(scope, receive, send)
 
 
-def shown(link: Link) -> Response:
+def shown(link: ContentLink) -> Response:
     """Answer with what was written, harmlessly."""
     media, inline = kind_of(link.name, link.report)
     how = "inline" if inline else "attachment"

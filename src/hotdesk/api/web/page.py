@@ -43,7 +43,7 @@ ALWAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class WebFile:
     """One file of the page."""
 
     media: str
@@ -54,7 +54,7 @@ class File:
     """What a browser knows it again by."""
 
 
-class Page:
+class WebPage:
     """Serves the page at the server's own name, and what desks wrote at the other."""
 
     def __init__(self, content: Content, lib: Path, name: str = "127.0.0.1") -> None:
@@ -99,7 +99,7 @@ class Page:
         """Give the headers of every answer."""
         return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}
 
-    async def find(self, name: str) -> File | None:
+    async def find(self, name: str) -> WebFile | None:
         """Give a file by its name; what shows screens is large, and made of many, when it is first asked for."""
         if name == viewer.LIBRARY and name not in self.files:
             made = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
@@ -133,13 +133,13 @@ def policy(scheme: str, host: str, domain: str) -> str:
     )
 
 
-def own_files() -> dict[str, File]:
+def own_files() -> dict[str, WebFile]:
     """Read every file of the page."""
     found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
     return {each.name: as_file(TYPES[Path(each.name).suffix], each.read_bytes()) for each in found}
 
 
-def library(folder: Path) -> File | None:
+def library(folder: Path) -> WebFile | None:
     """Read noVNC, which shows a desk's screen; None when it is not installed."""
     try:
         return as_file(viewer.SCRIPT, viewer.load(folder)[viewer.LIBRARY].data)
@@ -147,6 +147,6 @@ def library(folder: Path) -> File | None:
         return None
 
 
-def as_file(media: str, data: bytes) -> File:
+def as_file(media: str, data: bytes) -> WebFile:
     """Make a file ready to be served."""
-    return File(media, data, gzip.compress(data, mtime=0), f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    return WebFile(media, data, gzip.compress(data, mtime=0), f'"{hashlib.sha256(data).hexdigest()[:32]}"')

@@ -8,5 +8,5 @@ for programs.
 
 from hotdesk.cli.board.live import Board as Board
 from hotdesk.cli.board.receipt import receipt_lines as receipt_lines
-from hotdesk.cli.board.state import Limits as Limits
+from hotdesk.cli.board.state import ShownLimits as ShownLimits
 from hotdesk.cli.board.stream import JsonLines as JsonLines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from hotdesk.cli.board.cells import Line, Look, Span, cells, cut
+from hotdesk.cli.board.cells import Line, Span, TerminalTraits, cells, cut
 from hotdesk.cli.board.lines import KINDS, how_to_answer, target
 from hotdesk.cli.board.state import State
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
@@ -31,7 +31,7 @@ Row: TypeAlias = tuple[int, Line]
 """How dispensable a row is, and what it shows."""
 
 
-def lay(state: State, width: int, height: int, now: float, look: Look) -> list[str]:
+def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
     """Lay the area out, no row wider than `width`, no more than `height` of them."""
     width, height = max(min(width, WIDEST), 1), max(height, 1)
     rest = [row for row in facts(state, now) if row[1]]
@@ -52,7 +52,7 @@ def fewest(rows: list[Row], most: int) -> list[Row]:
     return rows
 
 
-def header(state: State, width: int, now: float, look: Look) -> Line:
+def header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
     """Say which job, what for, and how long."""
     elapsed, limit = state.course.elapsed(now), state.limits.seconds
     right = f"{clock(elapsed)} of {clock(limit)}" if limit else clock(elapsed)
@@ -60,7 +60,7 @@ def header(state: State, width: int, now: float, look: Look) -> Line:
     return spread([("dim", f" {state.job}  "), ("strong", state.goal)], (late, right), width, look)
 
 
-def spread(left: Sequence[Span], right: Span, width: int, look: Look) -> Line:
+def spread(left: Sequence[Span], right: Span, width: int, look: TerminalTraits) -> Line:
     """Put a text at the right end of a row; what is at the left gives way."""
     room = width - cells(right[1]) - 2
     kept: list[Span] = []
@@ -71,7 +71,7 @@ def spread(left: Sequence[Span], right: Span, width: int, look: Look) -> Line:
     return [*kept, ("", " " * (max(room, 0) + 1)), right] if right[1] else kept
 
 
-def checklist(state: State, width: int, height: int, now: float, look: Look) -> list[Line]:
+def checklist(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[Line]:
     """Show the plan, or as much of it as fits round the current step."""
     steps = list(state.course.steps.values())
     if not steps or height < 1:
@@ -105,7 +105,7 @@ def summary(steps: Sequence[StepProgress]) -> str:
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
 
 
-def row_of(step: StepProgress, names: int, width: int, now: float, look: Look) -> Line:
+def row_of(step: StepProgress, names: int, width: int, now: float, look: TerminalTraits) -> Line:
     """Show one step of the checklist."""
     style, mark = MARKS[step.stand]
     name = cut(look.clean(step.name), names)

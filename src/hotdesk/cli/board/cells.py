@@ -30,7 +30,7 @@ Line: TypeAlias = Sequence[Span]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TerminalTraits:
     """What a terminal can show."""
 
     colours: bool = False

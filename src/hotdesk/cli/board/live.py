@@ -12,8 +12,8 @@ from typing import TextIO
 
 from hotdesk.cli.board import lines
 from hotdesk.cli.board.area import lay
-from hotdesk.cli.board.cells import Line, Look, visible
-from hotdesk.cli.board.state import Limits, State
+from hotdesk.cli.board.cells import Line, TerminalTraits, visible
+from hotdesk.cli.board.state import ShownLimits, State
 from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS
@@ -35,14 +35,14 @@ class Board:
         stream: TextIO,
         papers: Papers | None,
         clock: Callable[[], float],
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: ShownLimits = ShownLimits(),  # noqa: B008 - frozen
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self.stream = stream
         self.clock = clock
         self.live = stream.isatty() and environment.get("TERM", "dumb") not in ("", "dumb")
         unicode = "utf" in (stream.encoding or "").lower().replace("-", "")
-        self.look = Look(colours=self.live and not environment.get("NO_COLOR"), unicode=unicode)
+        self.look = TerminalTraits(colours=self.live and not environment.get("NO_COLOR"), unicode=unicode)
         self.state = State(papers if self.live else None, limits)
         self.lines: list[Line] = []
         """What is to be said above the area."""

@@ -35,7 +35,7 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ShownLimits:
     """What the job may use, as far as a person is told."""
 
     seconds: float | None = None
@@ -47,7 +47,7 @@ class State:
     """One job as it stands."""
 
     papers: Papers | None = None
-    limits: Limits = Limits()
+    limits: ShownLimits = ShownLimits()
     course: Progress = field(default_factory=Progress)
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     asked: dict[str, Asked] = field(default_factory=dict)

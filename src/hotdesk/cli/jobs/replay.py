@@ -9,7 +9,7 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.job_request import read_chosen
-from hotdesk.cli.job_runner import Run
+from hotdesk.cli.job_runner import TerminalJob
 from hotdesk.cli.jobs.resume import found
 from hotdesk.desk.seam import new_id
 from hotdesk.job.record import papers
@@ -38,4 +38,4 @@ def main(arguments: argparse.Namespace) -> int:
     chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
     out = str(arguments.out.absolute()) if arguments.out else ""
     again = replace(chosen, replay=job, out=out)
-    return Run(settings, again, new_id(), json=arguments.json).carry_out()
+    return TerminalJob(settings, again, new_id(), json=arguments.json).carry_out()

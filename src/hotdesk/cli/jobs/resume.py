@@ -12,7 +12,7 @@ from hotdesk.brain.models import names
 from hotdesk.cli import options
 from hotdesk.cli.desks.pause import each
 from hotdesk.cli.ids import MIN_PREFIX, begin_with
-from hotdesk.cli.job_request import Chosen, add_limits, limits_of, read_chosen, require_ordered
+from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
 from hotdesk.config import Config
 from hotdesk.desk.seam import ID_SHAPE
@@ -67,7 +67,7 @@ def main(arguments: argparse.Namespace) -> int:
     )
 
 
-def with_models(kept: Chosen, models: list[str]) -> Chosen:
+def with_models(kept: JobRequest, models: list[str]) -> JobRequest:
     """Give what is kept of a job with other models."""
     if kept.is_recorded:
         raise BriefError("a script carries this job out, and asks no model; resume it without --model")

@@ -25,7 +25,7 @@ from hotdesk.drive.signing import PUBLIC, fingerprint, public_of
 from hotdesk.errors import BriefError, printable
 
 if TYPE_CHECKING:
-    from hotdesk.api.keys import Key, Keys
+    from hotdesk.api.keys import ApiKeys, Key
 
 KEYS = "hotdesk.api.keys"
 """A server's keys; imported where they are used, for its packages are an extra that `key show` does not need."""
@@ -166,10 +166,10 @@ def show(arguments: argparse.Namespace) -> None:
         print(f"pin it with  hotdesk verify FILE --signer {fingerprint(public)}")
 
 
-def known() -> Keys:
+def known() -> ApiKeys:
     """Give this machine's keys: a tenant has none of its own."""
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
-    found: Keys = import_module(KEYS).Keys(config.load(environ).lib / "serve")
+    found: ApiKeys = import_module(KEYS).Keys(config.load(environ).lib / "serve")
     return found
 
 

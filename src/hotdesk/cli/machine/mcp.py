@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hotdesk import config
-from hotdesk.api.mcp.policy import IDLE, LASTING, Policy
+from hotdesk.api.mcp.policy import IDLE, LASTING, McpPolicy
 from hotdesk.cli import options, unlock
 from hotdesk.cli.desks.run import asks, show
 from hotdesk.cli.job_request import say
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
                     host.doors.asked = show
                 if key:
                     await host.doors.unlock(key)
-            await serve(make_session(host, Policy(spec, scope), me(), f"{described()} mcp"))
+            await serve(make_session(host, McpPolicy(spec, scope), me(), f"{described()} mcp"))
         return 0
 
     return run_interruptible(work)

@@ -36,7 +36,7 @@ LAST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SetupStep:
     """One thing that is now so."""
 
     name: str
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def prepare(settings: Config, here: HostMachine, wanted: Sequence[Recipe]) -> Iterator[Step]:
+def prepare(settings: Config, here: HostMachine, wanted: Sequence[Recipe]) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield check_kernel()
     yield install(requirements.packages(here))
@@ -124,26 +124,26 @@ def become_root(lacking: Sequence[str]) -> None:
 # -- the steps -------------------------------------------------------------------------------------------------
 
 
-def check_kernel() -> Step:
+def check_kernel() -> SetupStep:
     """Refuse a kernel on which no desk could open."""
     if lacking := requirements.unfit():
         raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
-    return Step("kernel", f"{os.uname().release}, fit", False)
+    return SetupStep("kernel", f"{os.uname().release}, fit", False)
 
 
-def install(wanted: Sequence[str]) -> Step:
+def install(wanted: Sequence[str]) -> SetupStep:
     """Install the Debian packages that are not there."""
     lacking = requirements.missing_packages(wanted)
     if lacking or not requirements.has_apt_lists():
         say("packages: fetching lists")
         apt("update")
     if not lacking:
-        return Step("packages", "all there", False)
+        return SetupStep("packages", "all there", False)
     say(f"packages: installing {', '.join(lacking)}")
     apt("install", "--yes", "--no-install-recommends", *lacking)
     if still := requirements.missing_packages(wanted):
         raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
-    return Step("packages", f"{', '.join(lacking)} installed", True)
+    return SetupStep("packages", f"{', '.join(lacking)} installed", True)
 
 
 def apt(*argv: str, cwd: Path | None = None) -> None:
@@ -171,17 +171,17 @@ def apt(*argv: str, cwd: Path | None = None) -> None:
         raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
 
 
-def add_account() -> Step:
+def add_account() -> SetupStep:
     """Make the system account hotdesk's unprivileged parts run as."""
     if has_account():
-        return Step("account", f"{ACCOUNT} there", False)
+        return SetupStep("account", f"{ACCOUNT} there", False)
     argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
     done = subprocess.run(
         [*argv, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False, timeout=60
     )
     if done.returncode != 0 and not has_account():
         raise HostError(f"the account {ACCOUNT!r} cannot be made: {done.stderr.strip()[-300:]}")
-    return Step("account", f"{ACCOUNT} made", True)
+    return SetupStep("account", f"{ACCOUNT} made", True)
 
 
 def has_account() -> bool:
@@ -193,29 +193,29 @@ def has_account() -> bool:
     return True
 
 
-def reserve() -> Step:
+def reserve() -> SetupStep:
     """Reserve the user ids desks get."""
     changed = uids.reserve()
-    return Step("user ids", f"from {uids.FIRST} {'reserved' if changed else 'there'}", changed)
+    return SetupStep("user ids", f"from {uids.FIRST} {'reserved' if changed else 'there'}", changed)
 
 
-def make_folders(settings: Config) -> Step:
+def make_folders(settings: Config) -> SetupStep:
     """Make the state folders."""
     there = (settings.run / "runtime").is_dir() and settings.lib.is_dir()
     state.prepare(settings)
     settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings.lib.chmod(0o700)
-    return Step("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
+    return SetupStep("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
 
 
-def bring_viewer(settings: Config) -> Step:
+def bring_viewer(settings: Config) -> SetupStep:
     """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
     if version := novnc.version(settings.lib):
-        return Step("viewer", f"noVNC {version} there", False)
+        return SetupStep("viewer", f"noVNC {version} there", False)
     with tempfile.TemporaryDirectory() as folder:
         download(novnc.PACKAGE, Path(folder))
         version = novnc.publish(settings.lib, next(Path(folder).glob("*.deb")))
-    return Step("viewer", f"noVNC {version} fetched", True)
+    return SetupStep("viewer", f"noVNC {version} fetched", True)
 
 
 def download(package: str, folder: Path) -> None:
@@ -228,7 +228,7 @@ def download(package: str, folder: Path) -> None:
         apt(*argv, cwd=folder)
 
 
-def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> Step:
+def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> SetupStep:
     """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
     built = ready(settings, here, wanted)
@@ -240,8 +240,8 @@ def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> Step:
     sealed = seal(settings, built)
     what = f"{built.digest[:12]}, {built.size / 1e6:.0f} MB"
     if changed:
-        return Step(f"image {built.name}", f"{what}, built in {time.monotonic() - began:.0f} s", True)
-    return Step(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
+        return SetupStep(f"image {built.name}", f"{what}, built in {time.monotonic() - began:.0f} s", True)
+    return SetupStep(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
 
 
 def ready(settings: Config, here: HostMachine, wanted: Recipe) -> Image | None:

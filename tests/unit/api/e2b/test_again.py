@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hotdesk.api.e2b import again
 from hotdesk.api.e2b.again import Again
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ class Work:
         await anyio.lowlevel.checkpoint()
         self.done += 1
         if self.fails and self.done == 1:
-            raise Refusal(503, "later")
+            raise ErrorResponse(503, "later")
         return Response(str(self.done))
 
 
@@ -51,7 +51,7 @@ async def test_another_tenant_s_key_is_another_key() -> None:
 
 async def test_a_failure_is_not_remembered() -> None:
     known, work = Again(), Work(fails=True)
-    with pytest.raises(Refusal):
+    with pytest.raises(ErrorResponse):
         await known.once("a", "key", "body", work)
     assert (await known.once("a", "key", "body", work)).body == b"2"
 
@@ -59,7 +59,7 @@ async def test_a_failure_is_not_remembered() -> None:
 async def test_a_key_is_for_one_request_only() -> None:
     known, work = Again(), Work()
     await known.once("a", "key", "body", work)
-    with pytest.raises(Refusal, match="another request"):
+    with pytest.raises(ErrorResponse, match="another request"):
         await known.once("a", "key", "other", work)
 
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from hotdesk.api.e2b.defaults import Defaults
-from hotdesk.api.e2b.hibernate import Left, folder, read, record_of
+from hotdesk.api.e2b.hibernate import SavedSandboxes, folder, read, record_of
 from hotdesk.api.e2b.network import scope_for
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.settings import Serving
@@ -74,7 +74,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
         sandboxes = Sandboxes(Serving(), tasks, Defaults(CLOSED, {}))
         for desk in desks:
             sandboxes.add(sandbox_of(tenant, desk))
-        left = Left(sandboxes, cast(Any, noted), cast(Any, None), seconds=1.0)
+        left = SavedSandboxes(sandboxes, cast(Any, noted), cast(Any, None), seconds=1.0)
         with anyio.fail_after(30):
             await left.leave()
     assert [each.id for each in read(folder(tenant))] == IDS[:1]
@@ -92,7 +92,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, left="snapshot-" + "x" * 20)
     sandbox.scope = scope_for(Serving(), told)
     async with anyio.create_task_group() as tasks:
-        left = Left(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
+        left = SavedSandboxes(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
         left.stop(sandbox)
         again = await left.find_scope(record_of(sandbox))
     assert (again, again.values) == (sandbox.scope, sandbox.scope.values)
@@ -109,5 +109,5 @@ async def test_who_would_have_been_killed_lasts_until_then_and_others_as_long_as
     ends = sandbox.ends
     async with anyio.create_task_group() as tasks:
         serving = Serving(longest=1000.0)
-        Left(Sandboxes(serving, tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None)).stop(sandbox)
+        SavedSandboxes(Sandboxes(serving, tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None)).stop(sandbox)
     assert sandbox.until == (sandbox.started + 1000.0 if whole else ends)

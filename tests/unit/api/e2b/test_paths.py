@@ -15,7 +15,7 @@ from hotdesk.api.e2b.envd import signing
 from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.fields import named_texts, number, octets, resolve, text, texts
 from hotdesk.api.e2b.envd.users import caller
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 HOME = "/home/user"
 
@@ -91,7 +91,7 @@ def test_signatures_are_those_of_the_sdk(act: signing.Act, path: str, user: str,
 @pytest.mark.parametrize("expiration", ["x", "-1", "²", "1e9", "9" * 20, " 1"])
 def test_a_time_that_is_none_is_an_invalid_signature(expiration: str) -> None:
     told = signing.Signed("/f", "read", "", "", expiration)
-    with pytest.raises(Refusal, match="invalid signature"):
+    with pytest.raises(ErrorResponse, match="invalid signature"):
         signing.check_expiry(told)
 
 

@@ -7,11 +7,11 @@ import io
 import pytest
 
 from hotdesk.brain.models.names import is_same_place
-from hotdesk.cli.job_request import Chosen
+from hotdesk.cli.job_request import JobRequest
 from hotdesk.cli.jobs.resume import read_key, with_models
 from hotdesk.errors import BriefError
 
-KEPT = Chosen(brief="", folder="/x", form="toml", plan=("openai:a",), act=("openai:b",))
+KEPT = JobRequest(brief="", folder="/x", form="toml", plan=("openai:a",), act=("openai:b",))
 
 
 def test_another_model_plans_and_acts_from_now_on() -> None:
@@ -26,7 +26,7 @@ def test_what_names_no_model_is_refused() -> None:
 
 def test_a_script_takes_no_model() -> None:
     with pytest.raises(BriefError, match="a script carries this job out"):
-        with_models(Chosen(brief="", folder="/x", form="toml", source="eA=="), ["anthropic:m"])
+        with_models(JobRequest(brief="", folder="/x", form="toml", source="eA=="), ["anthropic:m"])
 
 
 def test_a_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.cli.machine import setup
-from hotdesk.cli.machine.setup import Step
+from hotdesk.cli.machine.setup import SetupStep
 from hotdesk.config import Config
 from hotdesk.desk.image import recipe, store
 from hotdesk.desk.image.image import Image
@@ -71,7 +71,7 @@ def test_folders_are_made_once(elsewhere: Config, tmp_path: Path) -> None:
 
 
 def test_a_step_is_one_line() -> None:
-    assert str(Step("account", "hotdesk there", False)) == "account: hotdesk there"
+    assert str(SetupStep("account", "hotdesk there", False)) == "account: hotdesk there"
 
 
 def test_a_failing_apt_says_why_and_what_to_do() -> None:

@@ -16,25 +16,25 @@ from hotdesk.api.e2b import metrics, network
 from hotdesk.api.e2b.again import Again
 from hotdesk.api.e2b.control import images, paging, requests, views
 from hotdesk.api.e2b.control.create import order_of, seconds
-from hotdesk.api.e2b.control.snapshots import Snapshots
-from hotdesk.api.e2b.responses import Refusal, answer, done, refusal_of
+from hotdesk.api.e2b.control.snapshots import TenantSnapshots
+from hotdesk.api.e2b.responses import ErrorResponse, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.tenants import Tenants
 
-Act = Callable[["Control", Request, Sandbox], Awaitable[Response]]
+Act = Callable[["ControlPlane", Request, Sandbox], Awaitable[Response]]
 DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
 """Seconds a sandbox gets whose program says nothing: since version 2, before, and when it is a fork."""
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlPlane:
     """Answers the control plane's requests."""
 
-    keys: Keys
+    keys: ApiKeys
     tenants: Tenants
     sandboxes: Sandboxes
-    snapshots: Snapshots
+    snapshots: TenantSnapshots
     again: Again = field(default_factory=Again)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +69,7 @@ class Control:
             case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_] as path:
                 tenant = await self.tenants.tenant(caller.tenant)
                 return await images.respond(self.snapshots, tenant, method, path)
-        raise Refusal(404, "there is no such thing here")
+        raise ErrorResponse(404, "there is no such thing here")
 
     @property
     def domain(self) -> str:
@@ -80,7 +80,7 @@ class Control:
         """Say who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
-            raise Refusal(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
+            raise ErrorResponse(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
         return caller
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
@@ -140,7 +140,7 @@ class Control:
         """Say what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MOST:
-            raise Refusal(400, f"sandbox_ids takes {paging.MOST} at most")
+            raise ErrorResponse(400, f"sandbox_ids takes {paging.MOST} at most")
         known = {each.id: each for each in self.sandboxes.of(caller.tenant)}
         found = {name: await metrics.newest(known[name]) for name in names if name in known}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
@@ -159,7 +159,7 @@ class Control:
         told = await requests.read(request, requests.Connecting)
         timeout = seconds(told.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
         if not await self.sandboxes.resume(sandbox, timeout, memory=told.memory is not False):
-            raise Refusal(409, f"sandbox '{sandbox.id}' is already running")
+            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already running")
         if told.auto_pause is not None:
             sandbox.auto_pause = told.auto_pause
         return answer(views.opened(sandbox, self.domain), 201)
@@ -174,7 +174,7 @@ class Control:
         """Let a sandbox last so long from now."""
         told = await requests.read(request, requests.Timeout)
         if sandbox.state == "paused":
-            raise Refusal(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise ErrorResponse(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await self.sandboxes.set_end(sandbox, told.timeout)
         return done()
 
@@ -207,23 +207,23 @@ class Control:
         """Change what a sandbox reaches."""
         told = await requests.read(request, requests.Networking)
         if sandbox.state == "paused":
-            raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await network.change(self.sandboxes.serving, sandbox, told.told, told.allow_internet_access)
         sandbox.internet = told.allow_internet_access
         return done()
 
 
 ACTS: dict[tuple[str, str], Act] = {
-    ("POST", "connect"): Control.connect,
-    ("POST", "resume"): Control.resume,
-    ("POST", "pause"): Control.pause,
-    ("POST", "timeout"): Control.set_timeout,
-    ("POST", "refreshes"): Control.refresh,
-    ("POST", "fork"): Control.fork,
-    ("POST", "snapshots"): Control.snapshot,
-    ("GET", "metrics"): Control.metrics,
-    ("GET", "logs"): Control.logs,
-    ("PUT", "network"): Control.network,
+    ("POST", "connect"): ControlPlane.connect,
+    ("POST", "resume"): ControlPlane.resume,
+    ("POST", "pause"): ControlPlane.pause,
+    ("POST", "timeout"): ControlPlane.set_timeout,
+    ("POST", "refreshes"): ControlPlane.refresh,
+    ("POST", "fork"): ControlPlane.fork,
+    ("POST", "snapshots"): ControlPlane.snapshot,
+    ("GET", "metrics"): ControlPlane.metrics,
+    ("GET", "logs"): ControlPlane.logs,
+    ("PUT", "network"): ControlPlane.network,
 }
 
 

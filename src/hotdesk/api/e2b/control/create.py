@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.requests import New
-from hotdesk.api.e2b.responses import Refusal
-from hotdesk.api.e2b.sandboxes import Order, Sandboxes
+from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
 from hotdesk.brief.data import Scope
 
 NOT_OFFERED = {
@@ -14,23 +14,23 @@ NOT_OFFERED = {
 }
 
 
-async def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> Order:
+async def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> SandboxOrder:
     """Read what is asked for."""
     for name, why in NOT_OFFERED.items():
         if getattr(told, name):
-            raise Refusal(501, why)
+            raise ErrorResponse(501, why)
     if told.resumes and not told.auto_pause:
-        raise Refusal(400, "autoResume needs autoPause: only a paused sandbox can be woken")
+        raise ErrorResponse(400, "autoResume needs autoPause: only a paused sandbox can be woken")
     if not told.auto_pause_memory and not told.auto_pause:
-        raise Refusal(400, "autoPauseMemory false needs autoPause")
+        raise ErrorResponse(400, "autoPauseMemory false needs autoPause")
     if not told.auto_pause_memory and told.resumes:
-        raise Refusal(400, "autoPauseMemory false and autoResume exclude each other")
+        raise ErrorResponse(400, "autoPauseMemory false and autoResume exclude each other")
     private = (told.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
-        raise Refusal(400, "allowPublicTraffic false needs a secure sandbox")
+        raise ErrorResponse(400, "allowPublicTraffic false needs a secure sandbox")
     if not secure and not sandboxes.serving.is_local:
-        raise Refusal(400, "a sandbox without a token is for servers on loopback only; make it secure")
-    return Order(
+        raise ErrorResponse(400, "a sandbox without a token is for servers on loopback only; make it secure")
+    return SandboxOrder(
         told.template, image, timeout, await find_scope(sandboxes, told),
         metadata=told.metadata, env=told.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=told.auto_pause, auto_pause_memory=told.auto_pause_memory, auto_resume=told.resumes,
@@ -49,7 +49,7 @@ def seconds(told: int | None, default: int, longest: float) -> float:
     """Read how long a sandbox shall last."""
     timeout = default if told is None else told
     if timeout <= 0:
-        raise Refusal(400, "timeout takes seconds, more than none")
+        raise ErrorResponse(400, "timeout takes seconds, more than none")
     if timeout > longest:
-        raise Refusal(400, f"a sandbox lasts {longest:.0f} seconds at most here")
+        raise ErrorResponse(400, f"a sandbox lasts {longest:.0f} seconds at most here")
     return float(timeout)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from hotdesk.api.e2b.control.snapshots import Snapshots
-from hotdesk.api.e2b.responses import Refusal, answer, done
+from hotdesk.api.e2b.control.snapshots import TenantSnapshots
+from hotdesk.api.e2b.responses import ErrorResponse, answer, done
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
@@ -18,7 +18,7 @@ NOT_OFFERED = {
 }
 
 
-async def respond(snapshots: Snapshots, tenant: Tenant, method: str, path: list[str]) -> Response:
+async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path: list[str]) -> Response:
     """Answer what is about templates."""
     match method, path:
         case "DELETE", ["templates", name] if name != "tags":
@@ -30,14 +30,14 @@ async def respond(snapshots: Snapshots, tenant: Tenant, method: str, path: list[
     if path[0] == "volumecontent":
         word = "volumes"
     if not word:
-        raise Refusal(404, "there is no such thing here")
-    raise Refusal(501, NOT_OFFERED[word])
+        raise ErrorResponse(404, "there is no such thing here")
+    raise ErrorResponse(501, NOT_OFFERED[word])
 
 
-def found(snapshots: Snapshots, tenant: Tenant, name: str) -> str:
+def found(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
     """Give a template's name, once it is sure that there is one."""
     try:
         image.find(tenant.settings.images, snapshots.image(tenant, name))
     except ImageError:
-        raise Refusal(404, "there is no such template") from None
+        raise ErrorResponse(404, "there is no such template") from None
     return name

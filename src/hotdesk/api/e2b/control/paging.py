@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 MOST = 100
 """What one page has at most."""
@@ -21,7 +21,7 @@ Place = tuple[float, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageRequested:
     """Which part of a list is asked for."""
 
     limit: int = MOST
@@ -29,18 +29,20 @@ class Page:
     ascending: bool = False
 
 
-def page_of(query: Mapping[str, str]) -> Page:
+def page_of(query: Mapping[str, str]) -> PageRequested:
     """Read which page is asked for."""
     limit, order = query.get("limit", str(MOST)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MOST:
-        raise Refusal(400, f"limit takes a number from 1 to {MOST}")
+        raise ErrorResponse(400, f"limit takes a number from 1 to {MOST}")
     if order not in ("asc", "desc"):
-        raise Refusal(400, "order takes asc or desc")
+        raise ErrorResponse(400, "order takes asc or desc")
     token = query.get("nextToken", "")
-    return Page(int(limit), place_of(token) if token else None, order == "asc")
+    return PageRequested(int(limit), place_of(token) if token else None, order == "asc")
 
 
-def cut(items: Iterable[Item], where: Callable[[Item], Place], page: Page) -> tuple[list[Item], dict[str, str]]:
+def cut(
+    items: Iterable[Item], where: Callable[[Item], Place], page: PageRequested
+) -> tuple[list[Item], dict[str, str]]:
     """Give one page, and the header that says how to ask for the next."""
     ordered = sorted(items, key=where, reverse=not page.ascending)
     if page.after is not None:
@@ -63,7 +65,7 @@ def place_of(token: str) -> Place:
         made, _, name = text.partition(" ")
         return float(made), name
     except (binascii.Error, ValueError):
-        raise Refusal(400, "nextToken is none that this server gave; begin again without it") from None
+        raise ErrorResponse(400, "nextToken is none that this server gave; begin again without it") from None
 
 
 def metadata_of(text: str) -> dict[str, str]:
@@ -75,7 +77,7 @@ def states_of(values: Iterable[str]) -> frozenset[str]:
     """Read which states are asked for; none named is all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
-        raise Refusal(400, "state takes running, paused, or both with a comma between")
+        raise ErrorResponse(400, "state takes running, paused, or both with a comma between")
     return frozenset(named) or STATES
 
 
@@ -84,5 +86,5 @@ def moment_of(text: str) -> float:
     try:
         told = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
-        raise Refusal(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
+        raise ErrorResponse(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
     return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 LONGEST_BODY = 1 << 20
 Asked = TypeVar("Asked", bound="Body")
@@ -113,11 +113,11 @@ async def read(request: Request, kind: type[Asked]) -> Asked:
     async for part in request.stream():
         data += part
         if len(data) > LONGEST_BODY:
-            raise Refusal(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
+            raise ErrorResponse(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
     try:
         return kind.model_validate_json(bytes(data) or b"{}")
     except ValidationError as e:
-        raise Refusal(400, wrong(e)) from None
+        raise ErrorResponse(400, wrong(e)) from None
 
 
 def wrong(error: ValidationError) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from hotdesk.api.e2b.responses import Refusal, log
+from hotdesk.api.e2b.responses import ErrorResponse, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.launch.launcher_client import Starter
@@ -63,7 +63,7 @@ class Snapshot:
 RECORDS = TypeAdapter(list[Snapshot])
 
 
-class Snapshots:
+class TenantSnapshots:
     """The snapshots of every tenant, each in a file below its own state directory."""
 
     def __init__(self, starter: Starter, sandboxes: Sandboxes) -> None:
@@ -99,9 +99,9 @@ class Snapshots:
         """Keep a sandbox's files; a name that was taken is this one's from then on."""
         tenant = sandbox.tenant
         if sandbox.opened is None:
-            raise Refusal(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         if len(self.of(tenant)) >= MOST:
-            raise Refusal(429, f"there are {MOST} snapshots already; delete some")
+            raise ErrorResponse(429, f"there are {MOST} snapshots already; delete some")
         word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
         image = PREFIX + new_word()
         async with sandbox.turning:
@@ -114,7 +114,7 @@ class Snapshots:
         """Delete a snapshot."""
         found = self.find(tenant, told)
         if found is None:
-            raise Refusal(404, f"template '{printable(told[:64])}' not found")
+            raise ErrorResponse(404, f"template '{printable(told[:64])}' not found")
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
@@ -162,7 +162,7 @@ class Snapshots:
     def image(self, tenant: Tenant, template: str) -> str:
         """Give the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
-            raise Refusal(400, f"'{printable(template[:64])}' has an empty name or tag")
+            raise ErrorResponse(400, f"'{printable(template[:64])}' has an empty name or tag")
         if (found := self.find(tenant, template)) is not None:
             return found.image
         shape = SHAPE.fullmatch(template)
@@ -170,7 +170,7 @@ class Snapshots:
             image = image_of(shape["name"])
             if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
                 return image
-        raise Refusal(404, f"template '{printable(template[:64])}' not found")
+        raise ErrorResponse(404, f"template '{printable(template[:64])}' not found")
 
     async def write(self, tenant: Tenant) -> None:
         """Write a tenant's snapshots down."""
@@ -183,7 +183,9 @@ def own_name(tenant: str, name: str) -> str:
     """Give the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, TAG):
-        raise Refusal(400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none")
+        raise ErrorResponse(
+            400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none"
+        )
     return shape["name"]
 
 

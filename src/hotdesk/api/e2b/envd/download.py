@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.e2b.envd.connect import until_gone
-from hotdesk.api.e2b.envd.guest_files import Failed, Worker, as_json
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.envd.guest_files import GuestFilesError, Worker, as_json
+from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.envd.envd import Call
+    from hotdesk.api.e2b.envd.envd import EnvdCall
 
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*$")
@@ -33,7 +33,7 @@ CALLERS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ByteRange:
     """What of a file is sent."""
 
     first: int
@@ -47,17 +47,17 @@ class Part:
         return self.first == 0 and self.last in (None, self.size)
 
 
-def part_of(told: str, size: int) -> Part:
+def part_of(told: str, size: int) -> ByteRange:
     """Say what a range means; what is not understood means everything."""
     found = RANGE.fullmatch(told.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
-        return Part(0, size or None, size)
+        return ByteRange(0, size or None, size)
     first, last = found[1], found[2]
     begin = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if begin >= end:
-        raise Refusal(416, f"the file has {size} bytes; that range has none of them")
-    return Part(begin, end, size)
+        raise ErrorResponse(416, f"the file has {size} bytes; that range has none of them")
+    return ByteRange(begin, end, size)
 
 
 def is_packed(told: str) -> bool:
@@ -71,13 +71,13 @@ def is_packed(told: str) -> bool:
         return False
     if "gzip" in taken:
         return True
-    raise Refusal(406, "a file is sent as it is, or with gzip")
+    raise ErrorResponse(406, "a file is sent as it is, or with gzip")
 
 
-class Download(Response):
+class FileResponse(Response):
     """A file's bytes, as the program inside reads them."""
 
-    def __init__(self, call: Call, path: str) -> None:
+    def __init__(self, call: EnvdCall, path: str) -> None:
         super().__init__()
         self.call = call
         self.path = path
@@ -98,7 +98,7 @@ class Download(Response):
                     async with self.call.room.inside.worker(self.call.sandbox.desk) as worker:
                         await self.send_file(worker, put)
                     tasks.cancel_scope.cancel()
-        except* (Refusal, Failed, HotdeskError) as group:
+        except* (ErrorResponse, GuestFilesError, HotdeskError) as group:
             if begun or isinstance(error := alone(group), DeskGone):
                 self.call.reset()  # half a file is none
             else:
@@ -112,7 +112,7 @@ class Download(Response):
         try:
             part = part_of(headers.get("range", ""), size)
             packed = is_packed(headers.get("accept-encoding", "")) and part.whole
-        except Refusal:
+        except ErrorResponse:
             worker.spoilt = True
             raise
         await worker.give(json.dumps([part.first, part.last]).encode())
@@ -143,7 +143,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
     raise LinkError("the program for files spoke strangely")
 
 
-def described(path: str, part: Part, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
+def described(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
     """Say what is sent: never anything a browser would run."""
     lines = {
         "content-type": "application/octet-stream",
@@ -164,17 +164,17 @@ def described(path: str, part: Part, modified: int, packed: bool) -> list[tuple[
     return [(name.encode(), value.encode("latin-1", "replace")) for name, value in lines.items()]
 
 
-def as_refusal(error: BaseException, path: str) -> Refusal:
+def as_refusal(error: BaseException, path: str) -> ErrorResponse:
     """Give what went wrong with a file as callers of `/files` know it."""
-    if isinstance(error, Refusal):
+    if isinstance(error, ErrorResponse):
         return error
-    if isinstance(error, Failed):
+    if isinstance(error, GuestFilesError):
         match error.code:
             case "ENOENT":
-                return Refusal(404, f"path '{path}' does not exist")
+                return ErrorResponse(404, f"path '{path}' does not exist")
             case "EISDIR":
-                return Refusal(400, f"path '{path}' is a directory")
+                return ErrorResponse(400, f"path '{path}' is a directory")
             case "ENOSPC" | "EDQUOT":
-                return Refusal(507, "not enough disk space available")
-        return Refusal(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
-    return Refusal(502, f"the sandbox does not answer: {error}")
+                return ErrorResponse(507, "not enough disk space available")
+        return ErrorResponse(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
+    return ErrorResponse(502, f"the sandbox does not answer: {error}")

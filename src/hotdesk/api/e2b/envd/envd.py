@@ -14,8 +14,8 @@ from starlette.types import Scope
 
 from hotdesk.api.e2b.envd import files, filesystem, process, signing
 from hotdesk.api.e2b.envd.connect import Envelopes, RpcError, Say
-from hotdesk.api.e2b.envd.state import Room
-from hotdesk.api.e2b.responses import Refusal, answer, not_running
+from hotdesk.api.e2b.envd.state import EnvdState
+from hotdesk.api.e2b.responses import ErrorResponse, answer, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
@@ -27,7 +27,7 @@ SERVICES = {"process.Process": process.METHODS, "filesystem.Filesystem": filesys
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EnvdCall:
     """One call of envd."""
 
     request: Request
@@ -38,7 +38,7 @@ class Call:
     """Who hears programs that go on when their caller has gone."""
 
     @property
-    def room(self) -> Room:
+    def room(self) -> EnvdState:
         """Give what is kept of the sandbox."""
         return self.sandbox.room
 
@@ -81,7 +81,7 @@ def reset_of(scope: Scope) -> Callable[[], None]:
     return found
 
 
-async def respond(call: Call) -> Response:
+async def respond(call: EnvdCall) -> Response:
     """Answer a call; streams answer as they go."""
     try:
         return await found(call)
@@ -104,7 +104,7 @@ def refused(error: RpcError) -> Response:
     return Envelopes(tell)
 
 
-async def found(call: Call) -> Response:
+async def found(call: EnvdCall) -> Response:
     """Find who answers a call, and have it answered."""
     path = call.request.url.path
     if path == "/health":
@@ -118,14 +118,14 @@ async def found(call: Call) -> Response:
         case "GET", "/metrics":
             return answer(await metrics(call))
         case _, _ if path in INTERNAL:
-            raise Refusal(404, "there is no such thing here")
+            raise ErrorResponse(404, "there is no such thing here")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
         raise RpcError("unimplemented", f"{path[:100]} is not offered here")
     return await act(call)
 
 
-async def metrics(call: Call) -> dict[str, object]:
+async def metrics(call: EnvdCall) -> dict[str, object]:
     """Say what a sandbox uses."""
     sandbox, now = call.sandbox, time.monotonic()
     usage = await sandbox.desk.usage()

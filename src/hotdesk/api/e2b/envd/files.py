@@ -10,25 +10,25 @@ from starlette.responses import Response
 
 from hotdesk.api.e2b.envd import signing, upload
 from hotdesk.api.e2b.envd.connect import RpcError
-from hotdesk.api.e2b.envd.download import Download, as_refusal
+from hotdesk.api.e2b.envd.download import FileResponse, as_refusal
 from hotdesk.api.e2b.envd.fields import resolve
-from hotdesk.api.e2b.envd.guest_files import Failed
+from hotdesk.api.e2b.envd.guest_files import GuestFilesError
 from hotdesk.api.e2b.envd.users import User, named
-from hotdesk.api.e2b.responses import Refusal, answer
+from hotdesk.api.e2b.responses import ErrorResponse, answer
 from hotdesk.errors import DeskGone, HotdeskError
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.envd.envd import Call
+    from hotdesk.api.e2b.envd.envd import EnvdCall
 
 
 def act_of(request: Request) -> signing.Act:
     """Say what a request would do to a file."""
     if request.method not in ("GET", "HEAD", "POST"):
-        raise Refusal(405, "files are read with GET and written with POST")
+        raise ErrorResponse(405, "files are read with GET and written with POST")
     return "write" if request.method == "POST" else "read"
 
 
-async def allowed(call: Call) -> Response:
+async def allowed(call: EnvdCall) -> Response:
     """Answer whoever shows the sandbox's token, or a signature by it."""
     act = act_of(call.request)
     shown = call.request.headers.get("x-access-token")
@@ -40,50 +40,50 @@ async def allowed(call: Call) -> Response:
     return await respond(call)
 
 
-async def respond(call: Call) -> Response:
+async def respond(call: EnvdCall) -> Response:
     """Read or write, for the user that is named."""
     query = call.request.query_params
     try:
         user = named(query.get("username", ""))
         if call.request.method != "POST":
-            return Download(call, resolve(query.get("path", ""), user.home))
+            return FileResponse(call, resolve(query.get("path", ""), user.home))
         with call.cut():
             return answer([told async for told in written(call, user, query)])
     except RpcError as e:
-        raise Refusal(401 if e.code == "unauthenticated" else 400, str(e)) from None
+        raise ErrorResponse(401 if e.code == "unauthenticated" else 400, str(e)) from None
 
 
-async def written(call: Call, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
+async def written(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
     """Write what a caller sends; yield what is said of each file."""
     notes = upload.metadata(call.request.headers)
     data = upload.body(call.request)
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() == "application/octet-stream":
         if not query.get("path"):
-            raise Refusal(400, "a path is needed for application/octet-stream")
+            raise ErrorResponse(400, "a path is needed for application/octet-stream")
         yield await write(call, user, query["path"], notes, data)
         return
     paths: set[str] = set()
-    async for name, filename, content in upload.Form(kind, data).parts():
+    async for name, filename, content in upload.UploadForm(kind, data).parts():
         if name != "file":
             continue
         path = resolve(query.get("path") or filename, user.home)
         if path in paths:
-            raise Refusal(400, f"you cannot upload multiple files to the same path '{path}'")
+            raise ErrorResponse(400, f"you cannot upload multiple files to the same path '{path}'")
         if len(paths) >= upload.FILES:
-            raise Refusal(400, f"a form of more than {upload.FILES} files; send fewer at a time")
+            raise ErrorResponse(400, f"a form of more than {upload.FILES} files; send fewer at a time")
         paths.add(path)
         yield await write(call, user, path, notes, content)
 
 
 async def write(
-    call: Call, user: User, path: str, notes: Mapping[str, str], data: AsyncIterator[bytes]
+    call: EnvdCall, user: User, path: str, notes: Mapping[str, str], data: AsyncIterator[bytes]
 ) -> dict[str, object]:
     """Write one file; give what is said of it."""
     path = resolve(path, user.home)
     try:
         await call.room.inside.write(call.sandbox.desk, path, user.number, notes, upload.in_pieces(data))
-    except (Failed, HotdeskError) as e:
+    except (GuestFilesError, HotdeskError) as e:
         if isinstance(e, DeskGone):
             raise
         raise as_refusal(e, path) from None

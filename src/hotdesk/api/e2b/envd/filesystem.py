@@ -12,15 +12,15 @@ from starlette.responses import Response
 from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, only, unary
 from hotdesk.api.e2b.envd.entries import as_entry
 from hotdesk.api.e2b.envd.fields import field, number, path_of, text
-from hotdesk.api.e2b.envd.guest_files import Failed
+from hotdesk.api.e2b.envd.guest_files import GuestFilesError
 from hotdesk.api.e2b.envd.users import User, caller
-from hotdesk.api.e2b.envd.watchers import MOST, Watcher
+from hotdesk.api.e2b.envd.watchers import MOST, FolderWatcher
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.envd.envd import Call
+    from hotdesk.api.e2b.envd.envd import EnvdCall
 
 CODES = {
     "ENOENT": "not_found", "EEXIST": "already_exists", "ENOTDIR": "invalid_argument", "EISDIR": "invalid_argument",
@@ -37,39 +37,39 @@ REASONS = {
 DEEPEST = 1000
 
 
-async def do(call: Call, act: str, path: str, **more: object) -> object:
+async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
     """Have something done inside; a failure gets the code callers know."""
     try:
         return await call.room.inside.do(call.sandbox.desk, act, path, **more)
-    except Failed as e:
+    except GuestFilesError as e:
         raise failure(e, path) from None
 
 
-def failure(error: Failed, path: str) -> RpcError:
+def failure(error: GuestFilesError, path: str) -> RpcError:
     """Give a failure as callers know it."""
     if error.code == "ENOENT":
         return RpcError("not_found", f"path '{path}' does not exist")
     return RpcError(CODES.get(error.code, "internal"), f"'{path}': {error}")
 
 
-async def asked(call: Call) -> tuple[User, Message]:
+async def asked(call: EnvdCall) -> tuple[User, Message]:
     """Give who asks, and for what."""
     return caller(call.request), await unary(call.request)
 
 
-async def stat(call: Call) -> Response:
+async def stat(call: EnvdCall) -> Response:
     """Describe a path."""
     user, message = await asked(call)
     return answer({"entry": as_entry(await do(call, "stat", path_of(message, "path", user.home)))})
 
 
-async def make_dir(call: Call) -> Response:
+async def make_dir(call: EnvdCall) -> Response:
     """Make a folder and those above it."""
     user, message = await asked(call)
     path = path_of(message, "path", user.home)
     try:
         made = await call.room.inside.do(call.sandbox.desk, "make", path, owner=user.number)
-    except Failed as e:
+    except GuestFilesError as e:
         if e.code in ("EEXIST", "ENOTDIR"):
             raise RpcError("invalid_argument", f"path '{path}' already exists but it is not a directory") from None
         raise failure(e, path) from None
@@ -78,14 +78,14 @@ async def make_dir(call: Call) -> Response:
     return answer({"entry": as_entry(await do(call, "stat", path))})
 
 
-async def move(call: Call) -> Response:
+async def move(call: EnvdCall) -> Response:
     """Rename a path."""
     user, message = await asked(call)
     source, destination = (path_of(message, name, user.home) for name in ("source", "destination"))
     return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
 
 
-async def list_dir(call: Call) -> Response:
+async def list_dir(call: EnvdCall) -> Response:
     """List a folder."""
     user, message = await asked(call)
     path = path_of(message, "path", user.home)
@@ -94,33 +94,33 @@ async def list_dir(call: Call) -> Response:
         raise RpcError("invalid_argument", "depth should be at least 1")
     try:
         found = await call.room.inside.list(call.sandbox.desk, path, depth)
-    except Failed as e:
+    except GuestFilesError as e:
         if e.code == "ENOTDIR":
             raise RpcError("invalid_argument", f"path '{path}' is not a directory") from None
         raise failure(e, path) from None
     return answer({"entries": [as_entry(one) for one in found]})
 
 
-async def remove(call: Call) -> Response:
+async def remove(call: EnvdCall) -> Response:
     """Remove a path with all below it."""
     user, message = await asked(call)
     await do(call, "remove", path_of(message, "path", user.home))
     return answer({})
 
 
-async def watched(call: Call, message: Message) -> Watcher:
+async def watched(call: EnvdCall, message: Message) -> FolderWatcher:
     """Begin to watch a folder."""
     path = path_of(message, "path", caller(call.request).home)
     recursive, entries = (bool(field(message, name, bool)) for name in ("recursive", "includeEntry"))
     try:
-        return Watcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)
+        return FolderWatcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)
     except FileError as e:
         said = f"path '{path}' does not exist" if e.reason == "missing" else str(e)
         said = f"path '{path}' is not a directory" if e.reason == "not-directory" else said
         raise RpcError(REASONS.get(e.reason, "internal"), said) from None
 
 
-async def watch_dir(call: Call) -> Response:
+async def watch_dir(call: EnvdCall) -> Response:
     """Tell what happens in a folder, as it happens."""
     message, seconds = await only(call.request), deadline_of(call.request)
 
@@ -138,7 +138,7 @@ async def watch_dir(call: Call) -> Response:
     return call.stream(tell)
 
 
-async def tell_changes(call: Call, watcher: Watcher, say: Say) -> None:
+async def tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
     """Tell what happens, for ever; in long silence, that somebody watches."""
     interval = keepalive_of(call.request)
     send, receive = anyio.create_memory_object_stream[list[Change]](1)
@@ -160,15 +160,15 @@ async def tell_changes(call: Call, watcher: Watcher, say: Say) -> None:
                 await say({"filesystem": event})
 
 
-async def described(call: Call, path: str) -> Message | None:
+async def described(call: EnvdCall, path: str) -> Message | None:
     """Describe a path that may be gone."""
     try:
         return as_entry(await call.room.inside.do(call.sandbox.desk, "stat", path))
-    except Failed:
+    except GuestFilesError:
         return None
 
 
-async def create_watcher(call: Call) -> Response:
+async def create_watcher(call: EnvdCall) -> Response:
     """Begin to watch a folder for a caller who asks now and then."""
     message = await unary(call.request)
     if len(call.room.watchers) >= MOST:
@@ -179,14 +179,14 @@ async def create_watcher(call: Call) -> Response:
     return answer({"watcherId": name})
 
 
-async def get_watcher_events(call: Call) -> Response:
+async def get_watcher_events(call: EnvdCall) -> Response:
     """Give what happened since the last call."""
     watcher = found(call, await unary(call.request))
     events = await watcher.tell(await watcher.watch.changes(), lambda path: described(call, path))
     return answer({"events": events})
 
 
-async def remove_watcher(call: Call) -> Response:
+async def remove_watcher(call: EnvdCall) -> Response:
     """Stop watching."""
     message = await unary(call.request)
     watcher = found(call, message)
@@ -195,7 +195,7 @@ async def remove_watcher(call: Call) -> Response:
     return answer({})
 
 
-def found(call: Call, message: Message) -> Watcher:
+def found(call: EnvdCall, message: Message) -> FolderWatcher:
     """Give the watcher a caller means."""
     name = text(message, "watcherId")
     watcher = call.room.watchers.get(name)
@@ -204,7 +204,7 @@ def found(call: Call, message: Message) -> Watcher:
     return watcher
 
 
-METHODS: dict[str, Callable[[Call], Awaitable[Response]]] = {
+METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {
     "Stat": stat, "MakeDir": make_dir, "Move": move, "ListDir": list_dir, "Remove": remove, "WatchDir": watch_dir,
     "CreateWatcher": create_watcher, "GetWatcherEvents": get_watcher_events, "RemoveWatcher": remove_watcher,
 }  # fmt: skip

@@ -37,7 +37,7 @@ MOST_BYTES = 64 << 20
 Kind = Literal["file", "directory", "other"]
 
 
-class Failed(Exception):  # noqa: N818 - a result, raised where it is heard
+class GuestFilesError(Exception):
     """What the program could not do."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -112,7 +112,7 @@ class Inside:
             try:
                 yield worker
                 sound = True
-            except Failed:
+            except GuestFilesError:
                 sound = True
                 raise
             finally:
@@ -158,7 +158,7 @@ class Inside:
         """Write a file as its bytes come; a disk that is full is heard of at once."""
         async with self.worker(desk) as worker:
             await worker.ask({"act": "write", "path": path, "owner": owner, "metadata": dict(metadata)})
-            failed: list[Failed] = []
+            failed: list[GuestFilesError] = []
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(answered, worker, failed, tasks.cancel_scope)
@@ -173,11 +173,11 @@ class Inside:
                 raise failed[0]
 
 
-async def answered(worker: Worker, failed: list[Failed], scope: anyio.CancelScope) -> None:
+async def answered(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
     """Hear how writing ended, however long it takes; that ends the giving, too."""
     try:
         await worker.result(math.inf)
-    except Failed as e:
+    except GuestFilesError as e:
         failed.append(e)
     scope.cancel()
 
@@ -215,5 +215,5 @@ def as_failed(payload: bytes) -> Exception:
     """Read what it could not do."""
     match as_json(payload):
         case [str(code), str(text)]:
-            return Failed(code[:20], text[:200])
+            return GuestFilesError(code[:20], text[:200])
     return LinkError("the program for files spoke strangely")

@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
 from hotdesk.api.e2b.envd.fields import field, named_texts, number, octets, resolve, table, text, texts
-from hotdesk.api.e2b.envd.programs import Asked, Piece, Program, told_end
+from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, told_end
 from hotdesk.api.e2b.envd.users import User, caller
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Process, Size
 
 if TYPE_CHECKING:
-    from hotdesk.api.e2b.envd.envd import Call
+    from hotdesk.api.e2b.envd.envd import EnvdCall
 
 SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
@@ -29,7 +29,7 @@ NO_FOLDER = "working folder "
 """What the guest's word begins with when a program's folder is not there."""
 
 
-async def start(call: Call) -> Response:
+async def start(call: EnvdCall) -> Response:
     """Start a program and follow it."""
     user, message = caller(call.request), await only(call.request)
 
@@ -45,7 +45,7 @@ async def start(call: Call) -> Response:
     return call.stream(tell)
 
 
-async def begun(call: Call, user: User, message: Message) -> Program:
+async def begun(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
     """Start a program; it goes on whether anyone follows it or not, until its time is up."""
     asked = as_asked(message)
     cwd = resolve(asked.cwd or "", user.home)
@@ -60,7 +60,7 @@ async def begun(call: Call, user: User, message: Message) -> Program:
     )
     if not process.pid:
         raise RpcError("invalid_argument", await why_not(process, asked.cmd, cwd))
-    program = Program(process, asked)
+    program = SandboxProgram(process, asked)
     call.room.programs.add(program)
     return program
 
@@ -71,7 +71,7 @@ async def why_not(process: Process, cmd: str, cwd: str) -> str:
     return f"cwd '{cwd}' does not exist" if reason.startswith(NO_FOLDER) else f"error starting process {cmd}: {reason}"
 
 
-async def connect(call: Call) -> Response:
+async def connect(call: EnvdCall) -> Response:
     """Follow a program from now on."""
     message, seconds = await only(call.request), deadline_of(call.request)
 
@@ -86,7 +86,9 @@ async def connect(call: Call) -> Response:
     return call.stream(tell)
 
 
-async def tell_pieces(call: Call, program: Program, pieces: MemoryObjectReceiveStream[Piece], say: Say) -> None:
+async def tell_pieces(
+    call: EnvdCall, program: SandboxProgram, pieces: MemoryObjectReceiveStream[Piece], say: Say
+) -> None:
     """Tell what a program says until it ends; in long silence, that it lives."""
     interval = keepalive_of(call.request)
     await say({"event": {"start": {"pid": program.pid}}})
@@ -103,7 +105,7 @@ async def tell_pieces(call: Call, program: Program, pieces: MemoryObjectReceiveS
             await say({"event": {"data": {kind: base64.b64encode(piece[1]).decode()}}})
 
 
-async def tell_end(call: Call, program: Program, say: Say) -> None:
+async def tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
     """Tell how a program ended; when nobody knows, the connection breaks."""
     if program.done is None:
         call.reset()
@@ -111,9 +113,9 @@ async def tell_end(call: Call, program: Program, say: Say) -> None:
     await say({"event": {"end": told_end(program.done)}})
 
 
-async def stream_input(call: Call) -> Response:
+async def stream_input(call: EnvdCall) -> Response:
     """Feed a program what the caller streams."""
-    program: Program | None = None
+    program: SandboxProgram | None = None
     async for message in messages(call.request):
         if (begin := field(message, "start", dict)) is not None:
             program = chosen(call, begin)
@@ -128,14 +130,14 @@ async def stream_input(call: Call) -> Response:
     return call.stream(tell)
 
 
-async def send_input(call: Call) -> Response:
+async def send_input(call: EnvdCall) -> Response:
     """Feed a program."""
     message = await unary(call.request)
     await feed(chosen(call, message), table(message, "input"))
     return answer({})
 
 
-async def feed(program: Program, told: Message) -> None:
+async def feed(program: SandboxProgram, told: Message) -> None:
     """Write to a program's input what is meant for it."""
     stdin, pty = octets(told, "stdin"), octets(told, "pty")
     if program.asked.terminal and stdin is not None:
@@ -147,7 +149,7 @@ async def feed(program: Program, told: Message) -> None:
     await program.process.send(stdin or pty or b"")
 
 
-async def close_stdin(call: Call) -> Response:
+async def close_stdin(call: EnvdCall) -> Response:
     """Let a program read end of file."""
     program = chosen(call, await unary(call.request))
     if program.asked.terminal:
@@ -157,7 +159,7 @@ async def close_stdin(call: Call) -> Response:
     return answer({})
 
 
-async def send_signal(call: Call) -> Response:
+async def send_signal(call: EnvdCall) -> Response:
     """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
     message = await unary(call.request)
     program = chosen(call, message)
@@ -171,7 +173,7 @@ async def send_signal(call: Call) -> Response:
     return answer({})
 
 
-async def until_gone(program: Program) -> None:
+async def until_gone(program: SandboxProgram) -> None:
     """Wait until a killed program has ended, as far as anybody hears of it."""
     with anyio.move_on_after(KILL_SECONDS):
         while not program.over:
@@ -181,7 +183,7 @@ async def until_gone(program: Program) -> None:
                 return
 
 
-async def update(call: Call) -> Response:
+async def update(call: EnvdCall) -> Response:
     """Give a terminal another size."""
     message = await unary(call.request)
     program = chosen(call, message)
@@ -192,13 +194,13 @@ async def update(call: Call) -> Response:
     return answer({})
 
 
-async def list_programs(call: Call) -> Response:
+async def list_programs(call: EnvdCall) -> Response:
     """List what runs."""
     await unary(call.request)
     return answer({"processes": [described(one) for one in call.room.programs.running()]})
 
 
-def described(program: Program) -> Message:
+def described(program: SandboxProgram) -> Message:
     """Describe a program for a list."""
     asked = program.asked
     config: Message = {"cmd": asked.cmd, "args": asked.args, "envs": asked.envs}
@@ -208,7 +210,7 @@ def described(program: Program) -> Message:
     return {**told, "tag": asked.tag} if asked.tag else told
 
 
-def chosen(call: Call, message: Message, *, ended: bool = False) -> Program:
+def chosen(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
     """Give the program a caller means; one that ended only where that is wanted."""
     selector = table(message, "process")
     pid, tag = number(selector, "pid"), text(selector, "tag")
@@ -219,13 +221,13 @@ def chosen(call: Call, message: Message, *, ended: bool = False) -> Program:
     return found
 
 
-def as_asked(message: Message) -> Asked:
+def as_asked(message: Message) -> ProgramRequest:
     """Read what a caller wants to run."""
     told = table(message, "process")
     if not (cmd := text(told, "cmd")):
         raise RpcError("invalid_argument", "no program is named")
     wanted = field(message, "stdin", bool)
-    return Asked(
+    return ProgramRequest(
         cmd,
         tuple(texts(told, "args")),
         named_texts(told, "envs"),
@@ -242,7 +244,7 @@ def as_size(message: Message) -> Size:
     return Size(number(told, "rows") or 24, number(told, "cols") or 80)
 
 
-METHODS: dict[str, Callable[[Call], Awaitable[Response]]] = {
+METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {
     "Start": start, "Connect": connect, "StreamInput": stream_input, "SendInput": send_input,
     "CloseStdin": close_stdin, "SendSignal": send_signal, "Update": update, "List": list_programs,
 }  # fmt: skip

@@ -26,7 +26,7 @@ Piece = tuple[Stream, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProgramRequest:
     """What a caller wanted to run."""
 
     cmd: str
@@ -39,11 +39,11 @@ class Asked:
 
 
 @dataclass(slots=True, eq=False)
-class Program:
+class SandboxProgram:
     """One program, with those who follow it."""
 
     process: Process
-    asked: Asked
+    asked: ProgramRequest
     done: Done | None = None
     lost: HotdeskError | None = None
     """Why nobody knows how it ended."""
@@ -106,24 +106,24 @@ class Program:
 
 
 @dataclass(slots=True)
-class Programs:
+class SandboxPrograms:
     """What was started in one sandbox: what runs, and what ended a short while ago."""
 
-    known: dict[int, Program] = field(default_factory=dict)
+    known: dict[int, SandboxProgram] = field(default_factory=dict)
 
-    def add(self, program: Program) -> None:
+    def add(self, program: SandboxProgram) -> None:
         """Know a program."""
         self.tidy()
         self.known[program.pid] = program
 
-    def find(self, pid: int, tag: str = "") -> Program | None:
+    def find(self, pid: int, tag: str = "") -> SandboxProgram | None:
         """Give a program by its pid, or by its tag: the latest that has it."""
         self.tidy()
         if not tag:
             return self.known.get(pid)
         return next((one for one in reversed(self.known.values()) if one.asked.tag == tag), None)
 
-    def running(self) -> list[Program]:
+    def running(self) -> list[SandboxProgram]:
         """List what runs."""
         return [one for one in self.known.values() if not one.over]
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd, files, signing
-from hotdesk.api.e2b.responses import Refusal, not_running
+from hotdesk.api.e2b.responses import ErrorResponse, not_running
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.errors import HotdeskError
 
@@ -28,10 +28,10 @@ class SignedFiles:
             with self.tries.counted(address):
                 told = signing.read(request.query_params, files.act_of(request))
                 sandbox = signing.find(told, [one for one in self.sandboxes.known.values() if one.state == "running"])
-            call = envd.Call(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+            call = envd.EnvdCall(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
             response = await files.respond(call)
         except HotdeskError:
             response = not_running("").response()
-        except Refusal as e:
+        except ErrorResponse as e:
             response = e.response()
         await response(scope, receive, send)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 Act = Literal["read", "write"]
 TRIES, WINDOW = 20, 60.0
@@ -21,7 +21,7 @@ ADDRESSES = 4096
 """Addresses whose tries are remembered."""
 
 
-class Held(Protocol):
+class TokenHolder(Protocol):
     """What has a token."""
 
     @property
@@ -30,7 +30,7 @@ class Held(Protocol):
         ...
 
 
-Holder = TypeVar("Holder", bound=Held)
+Holder = TypeVar("Holder", bound=TokenHolder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Signed:
 def check_token(shown: str, token: str) -> None:
     """Refuse whoever does not show the token."""
     if not hmac.compare_digest(shown.encode(), token.encode()):
-        raise Refusal(401, "unauthorized access, please provide a valid access token")
+        raise ErrorResponse(401, "unauthorized access, please provide a valid access token")
 
 
 def read(query: Mapping[str, str], act: Act) -> Signed:
@@ -68,9 +68,9 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
         query.get("signature_expiration", ""),
     )  # fmt: skip
     if not told.signature:
-        raise Refusal(401, "missing signature query parameter")
+        raise ErrorResponse(401, "missing signature query parameter")
     if ":" in told.username:
-        raise Refusal(400, "a username has no colon in it")
+        raise ErrorResponse(400, "a username has no colon in it")
     return told
 
 
@@ -78,7 +78,7 @@ def find(told: Signed, holders: Iterable[Holder]) -> Holder:
     """Give whoever signed; every one of them is tried, so that the time says nothing."""
     found = [one for one in list(holders) if told.is_by(one.token)]
     if not found:
-        raise Refusal(401, "invalid signature")
+        raise ErrorResponse(401, "invalid signature")
     check_expiry(told)
     return found[0]
 
@@ -89,9 +89,9 @@ def check_expiry(told: Signed) -> None:
         return
     digits = told.expiration
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
-        raise Refusal(401, "invalid signature")
+        raise ErrorResponse(401, "invalid signature")
     if int(digits) < time.time():
-        raise Refusal(401, "signature is already expired")
+        raise ErrorResponse(401, "signature is already expired")
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class Tries:
         """Refuse an address that guesses."""
         recent = [when for when in self.known.get(address, ()) if when > time.monotonic() - WINDOW]
         if len(recent) >= TRIES:
-            raise Refusal(429, "too many wrong signatures from this address; wait a minute")
+            raise ErrorResponse(429, "too many wrong signatures from this address; wait a minute")
 
     @contextmanager
     def counted(self, address: str) -> Iterator[None]:
@@ -112,7 +112,7 @@ class Tries:
         self.check(address)
         try:
             yield
-        except Refusal as e:
+        except ErrorResponse as e:
             if e.status == 401:
                 self.note(address)
             raise

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hotdesk.api.e2b.envd.guest_files import Inside
-from hotdesk.api.e2b.envd.programs import Programs
+from hotdesk.api.e2b.envd.programs import SandboxPrograms
 from hotdesk.api.e2b.envd.signing import Tries
-from hotdesk.api.e2b.envd.watchers import Watcher
+from hotdesk.api.e2b.envd.watchers import FolderWatcher
 
 
 @dataclass(slots=True)
-class Room:
+class EnvdState:
     """All of it; gone with the sandbox."""
 
-    programs: Programs = field(default_factory=Programs)
-    watchers: dict[str, Watcher] = field(default_factory=dict)
+    programs: SandboxPrograms = field(default_factory=SandboxPrograms)
+    watchers: dict[str, FolderWatcher] = field(default_factory=dict)
     inside: Inside = field(default_factory=Inside)
     tries: Tries = field(default_factory=Tries)
     """Wrong signatures that were shown to it."""

@@ -13,7 +13,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -39,7 +39,7 @@ async def body(request: Request) -> AsyncIterator[bytes]:
     """Yield what a caller sends, unpacked."""
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
-        raise Refusal(400, "a file is sent as it is, or with gzip")
+        raise ErrorResponse(400, "a file is sent as it is, or with gzip")
     received = arriving(request)
     async for data in unpacked(received) if coding == "gzip" else received:
         yield data
@@ -54,9 +54,9 @@ async def arriving(request: Request) -> AsyncIterator[bytes]:
             try:
                 data = await anext(stream, b"")
             except ClientDisconnect:
-                raise Refusal(400, "the caller has gone") from None
+                raise ErrorResponse(400, "the caller has gone") from None
         if data is None:
-            raise Refusal(408, f"nothing came for {SILENCE:.0f} s")
+            raise ErrorResponse(408, f"nothing came for {SILENCE:.0f} s")
         if not data:
             return
         yield data
@@ -75,9 +75,9 @@ async def unpacked(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         while rest := unpacker.decompress(unpacker.unconsumed_tail, PIECE):
             yield rest
     except zlib.error:
-        raise Refusal(400, "the body is not what gzip makes") from None
+        raise ErrorResponse(400, "the body is not what gzip makes") from None
     if not unpacker.eof:
-        raise Refusal(400, "the body ends before gzip's end")
+        raise ErrorResponse(400, "the body ends before gzip's end")
 
 
 async def in_pieces(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -92,13 +92,13 @@ async def in_pieces(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(held)
 
 
-class Form:
+class UploadForm:
     """A form as it comes: parts with a filename, one after the other."""
 
     def __init__(self, content_type: str, data: AsyncIterator[bytes]) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
-            raise Refusal(400, "files are sent as application/octet-stream or multipart/form-data")
+            raise ErrorResponse(400, "files are sent as application/octet-stream or multipart/form-data")
         self.data = data
         self.events: list[Event] = []
         names = ("part_begin", "header_end", "headers_finished", "part_end", "end")
@@ -108,7 +108,7 @@ class Form:
         try:
             self.parser = MultipartParser(options[b"boundary"], calls)
         except FormParserError as e:
-            raise Refusal(400, f"the form makes no sense: {e}") from None
+            raise ErrorResponse(400, f"the form makes no sense: {e}") from None
 
     def noting(self, name: str):  # type: ignore[no-untyped-def]
         """Give what notes that something happened."""
@@ -124,13 +124,13 @@ class Form:
             try:
                 self.parser.write(data)
             except FormParserError as e:
-                raise Refusal(400, f"the form makes no sense: {e}") from None
+                raise ErrorResponse(400, f"the form makes no sense: {e}") from None
             events, self.events = self.events, []
             for event in events:
                 yield event
                 if event[0] == "end":
                     return
-        raise Refusal(400, "the form ends before its end")
+        raise ErrorResponse(400, "the form ends before its end")
 
     async def parts(self) -> AsyncGenerator[tuple[str, str, AsyncIterator[bytes]]]:
         """Yield each part's field, its filename as it is written, and its bytes; read one before the next."""
@@ -152,7 +152,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     async for event, data in happening:
         size += len(data)
         if size > HEAD:
-            raise Refusal(400, "a part of the form has headers without end")
+            raise ErrorResponse(400, "a part of the form has headers without end")
         match event:
             case "header_field":
                 name += data
@@ -163,7 +163,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
                 name = value = b""
             case "headers_finished":
                 return found
-    raise Refusal(400, "the form ends before its end")
+    raise ErrorResponse(400, "the form ends before its end")
 
 
 async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
@@ -189,7 +189,7 @@ def metadata(headers: Headers) -> dict[str, str]:
     found = {name[len(PREFIX) :]: value for name, value in headers.items() if name.startswith(PREFIX)}
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
-            raise Refusal(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
+            raise ErrorResponse(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
     if sum(len(key) + len(value) for key, value in found.items()) > NOTES:
-        raise Refusal(400, f"metadata of more than {NOTES} bytes")
+        raise ErrorResponse(400, f"metadata of more than {NOTES} bytes")
     return found

@@ -26,7 +26,7 @@ Describe: TypeAlias = Callable[[str], Awaitable[Message | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
+class FolderWatcher:
     """One watched folder."""
 
     watch: Watch

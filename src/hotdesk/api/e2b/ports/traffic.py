@@ -19,7 +19,7 @@ from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.signing import check_token as check_access
 from hotdesk.api.e2b.ports.headers import Inward, inward
 from hotdesk.api.e2b.ports.proxy import Passing
-from hotdesk.api.e2b.responses import Refusal, answer, log, not_running
+from hotdesk.api.e2b.responses import ErrorResponse, answer, log, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PLAIN, image_of
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
@@ -60,9 +60,9 @@ class Traffic:
                     await self.inside(sandbox, aim.port, scope, receive, send)
                     return
                 self.count_call(sandbox, scope)
-                call = envd.Call(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
+                call = envd.EnvdCall(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
                 response = await envd.respond(call)
-            except (Refusal, RpcError) as e:
+            except (ErrorResponse, RpcError) as e:
                 response = e.response()
             except QuotaError as e:
                 response = answer({"code": 429, "message": str(e)}, 429, e.headers)
@@ -91,7 +91,7 @@ class Traffic:
         """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
         place = (sandbox.id, port == envd.PORT)
         if self.under_way[place] >= AT_ONCE:
-            raise Refusal(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
+            raise ErrorResponse(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
         self.under_way[place] += 1
         try:
             yield
@@ -116,10 +116,14 @@ class Traffic:
         try:
             asked = inward(scope, masked(sandbox, port))
         except Broken as e:
-            raise Refusal(e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}") from None
+            raise ErrorResponse(
+                e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}"
+            ) from None
         self.quotas.ask(sandbox.tenant.name, "calls")
         if why := await passed(sandbox, port, asked, scope, receive, send):
-            raise Refusal(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
+            raise ErrorResponse(
+                502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port)
+            )
 
 
 async def passed(sandbox: Sandbox, port: int, asked: Inward, scope: Scope, receive: Receive, send: Send) -> str:
@@ -145,12 +149,12 @@ async def dialled(sandbox: Sandbox, port: int) -> socket.socket:
     except DeskError:
         raise not_open(sandbox, port) from None
     except HotdeskError as e:
-        raise Refusal(502, str(e), **where(sandbox, port)) from None
+        raise ErrorResponse(502, str(e), **where(sandbox, port)) from None
 
 
-def not_open(sandbox: Sandbox, port: int) -> Refusal:
+def not_open(sandbox: Sandbox, port: int) -> ErrorResponse:
     """Say that nobody listens; the SDKs know it by these words."""
-    return Refusal(502, "The sandbox is running but port is not open", **where(sandbox, port))
+    return ErrorResponse(502, "The sandbox is running but port is not open", **where(sandbox, port))
 
 
 def where(sandbox: Sandbox, port: int) -> dict[str, object]:
@@ -171,7 +175,7 @@ def check_name(scope: Scope, serving: Serving) -> None:
     """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
     name = name_of(Headers(scope=scope).get("host", ""))
     if name not in own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
-        raise Refusal(421, "this server has another name")
+        raise ErrorResponse(421, "this server has another name")
 
 
 def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
@@ -180,7 +184,7 @@ def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
         return
     shown = Headers(scope=scope).get(TOKEN, "")
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
-        raise Refusal(
+        raise ErrorResponse(
             403, f"this sandbox is reached with its traffic token only: send it as {TOKEN}", sandboxId=sandbox.id
         )
 

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 from hotdesk.api.caller import DEFAULT_TENANT, Caller, Power
 from hotdesk.api.native.access.browsers import COOKIE, SAFE
 from hotdesk.api.native.context import Native
-from hotdesk.api.native.jobs.ledger import Ledger
+from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.tenants import Tenant
 
@@ -24,7 +24,7 @@ CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestContext:
     """Who asks, and the tenant they ask for."""
 
     native: Native
@@ -34,7 +34,7 @@ class Asked:
     """Whether it is a person at the page, who came with a session instead of a key."""
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> JobLedger:
         """Give what is known of the tenant's jobs."""
         return self.native.ledger(self.tenant)
 
@@ -79,7 +79,7 @@ def key_of(connection: HTTPConnection) -> str | None:
     return connection.headers.get("x-api-key")
 
 
-async def asked_by(connection: HTTPConnection, power: Power | None) -> Asked:
+async def asked_by(connection: HTTPConnection, power: Power | None) -> RequestContext:
     """Say who asks, if they may; and have their tenant's machine up."""
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
@@ -87,10 +87,10 @@ async def asked_by(connection: HTTPConnection, power: Power | None) -> Asked:
             403, "key.power", f"this key is not for {power}; `hotdesk key new --power {power}` makes one that is"
         )
     native = native_of(connection)
-    return Asked(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)
+    return RequestContext(native, caller, await native.tenants.tenant(caller.tenant), key_of(connection) is None)
 
 
-class Allowed:
+class RequirePower:
     """Asks for a power, or only for a key."""
 
     def __init__(self, power: Power | None = None) -> None:
@@ -102,21 +102,21 @@ class Allowed:
         bearer: Annotated[object, Security(BEARER)],
         header: Annotated[object, Security(HEADER)],
         browser: Annotated[object, Security(BROWSER)],
-    ) -> Asked:
+    ) -> RequestContext:
         """Say who asks."""
         return await asked_by(request, self.power)
 
 
-async def on_socket(socket: WebSocket, power: Power) -> Asked:
+async def on_socket(socket: WebSocket, power: Power) -> RequestContext:
     """Say who opens a WebSocket; a browser must come from our own page."""
     return await asked_by(socket, power)
 
 
-Anybody = Annotated[Asked, Depends(Allowed())]
-ForDesks = Annotated[Asked, Depends(Allowed("desks"))]
-ForJobs = Annotated[Asked, Depends(Allowed("jobs"))]
-ForApproval = Annotated[Asked, Depends(Allowed("approve"))]
-ForDrive = Annotated[Asked, Depends(Allowed("drive"))]
-ForVault = Annotated[Asked, Depends(Allowed("vault"))]
-ForJournal = Annotated[Asked, Depends(Allowed("journal"))]
-ForAdmin = Annotated[Asked, Depends(Allowed("admin"))]
+Anybody = Annotated[RequestContext, Depends(RequirePower())]
+ForDesks = Annotated[RequestContext, Depends(RequirePower("desks"))]
+ForJobs = Annotated[RequestContext, Depends(RequirePower("jobs"))]
+ForApproval = Annotated[RequestContext, Depends(RequirePower("approve"))]
+ForDrive = Annotated[RequestContext, Depends(RequirePower("drive"))]
+ForVault = Annotated[RequestContext, Depends(RequirePower("vault"))]
+ForJournal = Annotated[RequestContext, Depends(RequirePower("journal"))]
+ForAdmin = Annotated[RequestContext, Depends(RequirePower("admin"))]

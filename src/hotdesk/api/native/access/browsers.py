@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from starlette.requests import HTTPConnection
 
 from hotdesk.api.caller import Caller
-from hotdesk.api.keys import Keys
+from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.problems import Problem
 
 COOKIE = "__Host-hotdesk"
@@ -25,7 +25,7 @@ TRIES, WINDOW = 20, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """One browser that signed in."""
 
     key: str
@@ -38,9 +38,9 @@ class Session:
 class Browsers:
     """Who signed in; forgotten when the server ends."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: ApiKeys) -> None:
         self.keys = keys
-        self.known: dict[str, Session] = {}
+        self.known: dict[str, BrowserSession] = {}
         self.tries: dict[str, list[float]] = {}
 
     def begin(self, key: str, address: str) -> tuple[Caller, str, str]:
@@ -56,7 +56,7 @@ class Browsers:
         for name in own[: -MOST_OF_TENANT + 1]:
             del self.known[name]
         cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.known[cookie] = Session(caller.key, csrf, now + SECONDS, caller.tenant)
+        self.known[cookie] = BrowserSession(caller.key, csrf, now + SECONDS, caller.tenant)
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:
@@ -69,7 +69,7 @@ class Browsers:
                 429, "session.tries", "too many keys were tried from there; wait a minute", {"Retry-After": "60"}
             )
 
-    def session(self, connection: HTTPConnection) -> Session | None:
+    def session(self, connection: HTTPConnection) -> BrowserSession | None:
         """Give the session a browser's cookie names."""
         found = self.known.get(connection.cookies.get(COOKIE, ""))
         return found if found is not None and found.until > time.monotonic() else None

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.caller import Power
-from hotdesk.api.keys import Keys
-from hotdesk.api.native.access.auth import Asked, ForAdmin
+from hotdesk.api.keys import ApiKeys
+from hotdesk.api.native.access.auth import ForAdmin, RequestContext
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.desk.seam import new_id
@@ -76,12 +76,12 @@ async def revoke(asked: ForAdmin, key: KeyId) -> None:
     await anyio.to_thread.run_sync(apart(asked).revoke, key)
 
 
-def apart(asked: Asked) -> Keys:
+def apart(asked: RequestContext) -> ApiKeys:
     """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
-    return Keys(asked.native.keys.path.parent)
+    return ApiKeys(asked.native.keys.path.parent)
 
 
-def known(asked: Asked) -> list[KeyShown]:
+def known(asked: RequestContext) -> list[KeyShown]:
     """Give the tenant's keys."""
     keys = asked.native.keys
     keys.refresh()

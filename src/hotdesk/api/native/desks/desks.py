@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForDesks
+from hotdesk.api.native.access.auth import ForDesks, RequestContext
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
 from hotdesk.api.native.problems import Problem, documented
@@ -139,7 +139,7 @@ async def open_desk(asked: ForDesks, told: DeskOrder, again: IdempotencyKey = No
     return await asked.native.repeats.once(asked.caller, "desks", again, told, lambda: opened(asked, told))
 
 
-async def opened(asked: Asked, told: DeskOrder) -> DeskShown:
+async def opened(asked: RequestContext, told: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
     require_template(told.image)
     spec = Spec(
@@ -220,14 +220,14 @@ async def fork(asked: ForDesks, desk: DeskName, told: ForkOrder) -> Page[DeskSho
     return Page(items=[await one(asked, each.id) for each in forks])
 
 
-async def shown(asked: Asked) -> list[DeskShown]:
+async def shown(asked: RequestContext) -> list[DeskShown]:
     """Give the tenant's desks."""
     jobs = {desk: tale.job for tale in (await asked.ledger.known()).values() for desk in tale.desks if not tale.ended}
     found = [told for told in state.desks(asked.tenant.settings) if told["kept"] and told["state"] in SHOWN]
     return [as_shown(told, jobs.get(str(told["id"]), "")) for told in found]
 
 
-async def one(asked: Asked, desk: str) -> DeskShown:
+async def one(asked: RequestContext, desk: str) -> DeskShown:
     """Give one of the tenant's desks; another's is as unknown as one that never was."""
     for each in await shown(asked):
         if each.id == desk:
@@ -246,7 +246,7 @@ def bytes_of(size: str | int) -> int:
 
 
 @asynccontextmanager
-async def owner_of(asked: Asked, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
+async def owner_of(asked: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
     """Give the process that keeps a desk; one that has just ended takes its desks along."""
     try:
         async with remote_runtime(owner_path(asked.tenant.settings, desk)) as owner:
@@ -255,7 +255,7 @@ async def owner_of(asked: Asked, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
         raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
 
 
-async def burn(asked: Asked, desk: DeskId) -> None:
+async def burn(asked: RequestContext, desk: DeskId) -> None:
     """Burn one of the tenant's desks where it is kept: here, or by the process of a job or a command."""
     try:
         await asked.tenant.host.runtime.find(desk)
@@ -267,7 +267,7 @@ async def burn(asked: Asked, desk: DeskId) -> None:
 
 
 @asynccontextmanager
-async def at(asked: Asked, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
+async def at(asked: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
     """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
     told = await one(asked, name)
     if told.state in STOPPED and not stopped:

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, WebSocket
 from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
-from hotdesk.api.native.access.auth import Asked, ForDesks, native_of, on_socket
+from hotdesk.api.native.access.auth import ForDesks, RequestContext, native_of, on_socket
 from hotdesk.api.native.desks.desks import at, one, owner_of
 from hotdesk.api.native.desks.viewers import new_name
 from hotdesk.api.native.problems import Problem, documented, translated
@@ -85,7 +85,7 @@ async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
             raise Problem(409, "wheel.lost", str(e)) from None
 
 
-def shown(asked: Asked, desk: str, viewer: str, told: object) -> WheelShown:
+def shown(asked: RequestContext, desk: str, viewer: str, told: object) -> WheelShown:
     """Tell of a wheel."""
     facts = told if isinstance(told, dict) else {}
     name = asked.native.viewers.latest(asked.caller, desk, viewer) or "-"
@@ -102,7 +102,7 @@ def shown(asked: Asked, desk: str, viewer: str, told: object) -> WheelShown:
 
 
 @asynccontextmanager
-async def owner(asked: Asked, desk: str) -> AsyncIterator[Far]:
+async def owner(asked: RequestContext, desk: str) -> AsyncIterator[Far]:
     """Give the owner of one of the tenant's desks: this server, or the process of a job."""
     await one(asked, desk)
     async with owner_of(asked, DeskId(desk)) as runtime:
@@ -125,7 +125,7 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
         await close(websocket, GONE, str(e))
 
 
-async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: Asked) -> None:
+async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: RequestContext) -> None:
     """Carry bytes both ways until either side ends."""
     async with anyio.create_task_group() as tasks:
 
@@ -179,7 +179,7 @@ async def terminal(
         await close(websocket, GONE, str(e))
 
 
-async def typed(websocket: WebSocket, process: Process, asked: Asked) -> None:
+async def typed(websocket: WebSocket, process: Process, asked: RequestContext) -> None:
     """Carry what is typed and what is said, until the shell ends or nobody looks."""
     async with anyio.create_task_group() as tasks:
 
@@ -204,7 +204,7 @@ async def typed(websocket: WebSocket, process: Process, asked: Asked) -> None:
     await close(websocket, 1000, "")
 
 
-async def while_admitted(asked: Asked, scope: anyio.CancelScope) -> None:
+async def while_admitted(asked: RequestContext, scope: anyio.CancelScope) -> None:
     """End what somebody looks at or types into once their key is revoked or over."""
     await asked.native.keys.ended(asked.caller.key)
     scope.cancel()
@@ -219,7 +219,7 @@ def size_of(text: object) -> Size | None:
     return None
 
 
-async def admitted(websocket: WebSocket, desk: str) -> Asked | None:
+async def admitted(websocket: WebSocket, desk: str) -> RequestContext | None:
     """Say who looks; whoever may not is told so, and None."""
     native_of(websocket)
     try:

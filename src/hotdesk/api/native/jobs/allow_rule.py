@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForApproval
+from hotdesk.api.native.access.auth import ForApproval, RequestContext
 from hotdesk.api.native.desks.desks import owner_of
 from hotdesk.api.native.desks.desks import shown as open_desks
 from hotdesk.api.native.desks.egress_limits import require_public
@@ -50,7 +50,7 @@ async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
     return Allowed(rule=rule_text(rule), desks=await allowed_at(asked, held, rule_text(rule)))
 
 
-async def allowed_at(asked: Asked, desks: list[str], rule: str) -> list[str]:
+async def allowed_at(asked: RequestContext, desks: list[str], rule: str) -> list[str]:
     """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
     done: list[str] = []
     why: BriefError | None = None

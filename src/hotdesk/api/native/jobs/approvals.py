@@ -9,7 +9,7 @@ import anyio
 from fastapi import APIRouter, Path
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForApproval
+from hotdesk.api.native.access.auth import ForApproval, RequestContext
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paged
 from hotdesk.brief.names import registrable
@@ -97,7 +97,7 @@ async def decide(asked: ForApproval, id: ApprovalId, told: Decision) -> Settled:
     return await answer_door(asked, id, told)
 
 
-async def cases(asked: Asked) -> list[Approval]:
+async def cases(asked: RequestContext) -> list[Approval]:
     """Give what jobs wait for."""
     now = int(time.time() * 1000)
     found = []
@@ -109,7 +109,7 @@ async def cases(asked: Asked) -> list[Approval]:
     return found
 
 
-def of_case(asked: Asked, tale: JobSummary, case: OpenDecision) -> Approval:
+def of_case(asked: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
@@ -119,13 +119,13 @@ def of_case(asked: Asked, tale: JobSummary, case: OpenDecision) -> Approval:
     )  # fmt: skip
 
 
-def requester(asked: Asked, tale: JobSummary) -> str:
+def requester(asked: RequestContext, tale: JobSummary) -> str:
     """Name who asked for a job."""
     request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
 
 
-def require_other(asked: Asked, tale: JobSummary) -> None:
+def require_other(asked: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
     if not asked.native.serving.requester_may_approve and requester(asked, tale) == asked.caller.name:
         raise Problem(403, "approval.requester", "who asked for a job does not approve it here; somebody else has to")
@@ -152,7 +152,7 @@ def draft(subject: str) -> str:
         return ""
 
 
-async def settle(asked: Asked, tale: JobSummary, case: OpenDecision, told: Decision) -> Settled:
+async def settle(asked: RequestContext, tale: JobSummary, case: OpenDecision, told: Decision) -> Settled:
     """Decide what a job waits for, if nobody was first."""
     require_other(asked, tale)
     answer = meant(case, told)
@@ -187,7 +187,7 @@ def meant(case: OpenDecision, told: Decision) -> Answer:
     raise Problem(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
 
 
-async def at_doors(asked: Asked) -> list[Approval]:
+async def at_doors(asked: RequestContext) -> list[Approval]:
     """Give what desks ask for at their doors."""
     tales = (await asked.ledger.known()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
@@ -195,7 +195,7 @@ async def at_doors(asked: Asked) -> list[Approval]:
     return [of_question(asked, each.asked, jobs.get(each.asked.desk)) for each in waiting]
 
 
-def of_question(asked: Asked, question: Question, tale: JobSummary | None) -> Approval:
+def of_question(asked: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
     place = {"domain": registrable(question.host), "host": question.host}
@@ -212,7 +212,7 @@ def of_question(asked: Asked, question: Question, tale: JobSummary | None) -> Ap
     )  # fmt: skip
 
 
-async def answer_door(asked: Asked, number: str, told: Decision) -> Settled:
+async def answer_door(asked: RequestContext, number: str, told: Decision) -> Settled:
     """Answer what a desk asks for, at its owner."""
     if told.answer not in ("approve", "refuse"):
         raise Problem(400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.api.native import uploads
-from hotdesk.api.native.access.auth import Asked
+from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
 from hotdesk.api.native.jobs.templates import Template
@@ -31,7 +31,7 @@ BESIDE = "inputs"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentFile:
     """A file that comes with a brief."""
 
     upload: str
@@ -39,7 +39,7 @@ class Sent:
 
 
 def lay_out(
-    asked: Asked, folder: Path, text: str, form: Form, files: Sequence[Sent], template: Template | None
+    asked: RequestContext, folder: Path, text: str, form: Form, files: Sequence[SentFile], template: Template | None
 ) -> Brief:
     """Put a brief and its files into a folder of their own, and read it; what is wrong with it is told."""
     (folder / f"brief.{form}").write_text(text, encoding="utf-8")
@@ -89,7 +89,7 @@ def require_wanted(template: Template, name: str) -> None:
         raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {wanted}")
 
 
-def require_own_checks(template: Template, job: Brief, files: Sequence[Sent]) -> None:
+def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:
     """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
     listed = {each.name for each in template.shown.files}
     needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}

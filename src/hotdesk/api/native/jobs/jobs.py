@@ -16,12 +16,12 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from hotdesk.api.launch.job_command import folder_of
 from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
-from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import shown as open_desks
 from hotdesk.api.native.jobs import templates
-from hotdesk.api.native.jobs.briefs import Sent, lay_out
+from hotdesk.api.native.jobs.briefs import SentFile, lay_out
 from hotdesk.api.native.jobs.frames import frame
-from hotdesk.api.native.jobs.requests import Request, make_folder, takes
+from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes
 from hotdesk.api.native.jobs.templates import Filled, Template
 from hotdesk.api.native.jobs.views import JobLine, JobShown, line, unborn, whole, whole_unborn
 from hotdesk.api.native.problems import Problem, documented
@@ -119,7 +119,7 @@ async def start(asked: ForJobs, told: JobOrder, again: IdempotencyKey = None) ->
     return await asked.native.repeats.once(asked.caller, "jobs", again, told, lambda: started(asked, told))
 
 
-async def started(asked: Asked, told: JobOrder) -> JobShown:
+async def started(asked: RequestContext, told: JobOrder) -> JobShown:
     """Lay a brief out, and have it carried out."""
     job = new_id()
     folder = make_folder(asked.tenant.settings, job)
@@ -137,20 +137,22 @@ async def started(asked: Asked, told: JobOrder) -> JobShown:
     return whole_unborn(asked, request)
 
 
-def prepared(asked: Asked, told: JobOrder, job: str, folder: Place) -> tuple[Request, bool, tuple[str, ...]]:
+def prepared(
+    asked: RequestContext, told: JobOrder, job: str, folder: Place
+) -> tuple[RequestedJob, bool, tuple[str, ...]]:
     """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
     form: Form = "json" if told.template is not None else "toml"
     template = templates.find(asked.native.templates, told.template) if told.template is not None else None
     text = templates.filled(template, told.values) if template is not None else told.brief or ""
-    files = [Sent(each.upload, each.name) for each in told.files]
+    files = [SentFile(each.upload, each.name) for each in told.files]
     read = lay_out(asked, folder, text, form, files, template)
     scripted = template is not None and template.shown.scripted and not told.models
     models = () if scripted else chosen_models(asked, told, read, template)
     amounts = takes(read.size, read.deliverables)
-    return Request(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
+    return RequestedJob(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
 
 
-def chosen_models(asked: Asked, told: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
+def chosen_models(asked: RequestContext, told: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
     """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
     listed = asked.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
@@ -191,7 +193,7 @@ async def list_jobs(asked: ForJobs, limit: Limit = 100, after: After = "") -> Pa
 async def get_job(asked: ForJobs, job: JobName) -> JobShown:
     """Say how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
     tale = await find(asked, job)
-    if isinstance(tale, Request):
+    if isinstance(tale, RequestedJob):
         return whole_unborn(asked, tale)
     desks = [each.id for each in await open_desks(asked)]
     return await anyio.to_thread.run_sync(whole, asked, tale, desks)
@@ -211,7 +213,7 @@ async def stop(asked: ForJobs, job: JobName) -> JobShown:
 async def resume(asked: ForJobs, job: JobName, told: ResumeOrder | None = None) -> JobShown:
     """Go on with a job that stopped, was killed, or used up a limit."""
     tale = await find(asked, job)
-    if isinstance(tale, Request) or tale.ended is not None:
+    if isinstance(tale, RequestedJob) or tale.ended is not None:
         raise Problem(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
     if tale.forgotten is not None or not (asked.tenant.settings.lib / JOBS / job).is_dir():
         raise Problem(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
@@ -260,7 +262,7 @@ async def get_frame(asked: ForJobs, job: JobName, act: Annotated[int, Path(ge=1,
     return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")
 
 
-async def find(asked: Asked, job: str) -> JobSummary | Request:
+async def find(asked: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
     if job in await asked.ledger.known():
         return await anyio.to_thread.run_sync(tell, journal_of(asked.tenant.settings), job)

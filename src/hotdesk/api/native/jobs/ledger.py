@@ -19,7 +19,7 @@ LATELY = 10_000_000_000
 NAMES = tuple(kind.__name__ for kind in LINE)
 
 
-class Ledger:
+class JobLedger:
     """Tales of all jobs of one journal, as much as a line needs."""
 
     def __init__(self, settings: Config) -> None:

@@ -40,7 +40,7 @@ def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RequestedJob:
     """What somebody asked for."""
 
     job: str
@@ -58,17 +58,17 @@ class Jobs:
     """The jobs of a server."""
 
     starter: Starter
-    known: dict[str, dict[str, Request]] = field(default_factory=dict)
+    known: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """What was asked for, by tenant and job."""
 
-    def requests(self, tenant: str, settings: Config) -> dict[str, Request]:
+    def requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
         """Give everything that was asked for here, read once."""
         if tenant not in self.known:
             found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
             self.known[tenant] = {each.job: each for each in found if each is not None}
         return self.known[tenant]
 
-    async def remember(self, tenant: str, settings: Config, request: Request) -> None:
+    async def remember(self, tenant: str, settings: Config, request: RequestedJob) -> None:
         """Write down what is asked for; in a thread, because the disk may take long."""
         folder, text = folder_of(settings, request.job), json.dumps(asdict(request)).encode()
         await anyio.to_thread.run_sync(private_files.write, folder, REQUEST, text, 0o600)
@@ -80,10 +80,10 @@ class Jobs:
         shutil.rmtree(folder_of(settings, job), ignore_errors=True)
 
 
-def read_request(path: Path) -> Request | None:
+def read_request(path: Path) -> RequestedJob | None:
     """Read what was asked for; None where that cannot be read."""
     with suppress(OSError, ValueError, TypeError):
-        return Request(**json.loads(path.read_bytes()))
+        return RequestedJob(**json.loads(path.read_bytes()))
     return None
 
 

@@ -10,7 +10,7 @@ import anyio
 from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked, ForJobs
+from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.jobs.story_cache import Remembered
 from hotdesk.api.native.problems import Problem, documented
@@ -131,7 +131,7 @@ async def get_act(asked: ForJobs, job: JobName, act: ActNumber) -> ActShown:
     raise Problem(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
 
 
-async def remembered(asked: Asked, job: str) -> Remembered | None:
+async def remembered(asked: RequestContext, job: str) -> Remembered | None:
     """Give a job's story as far as it was read; None: the job has not begun."""
     tale = await find(asked, job)
     if not isinstance(tale, JobSummary):
@@ -146,7 +146,7 @@ async def remembered(asked: Asked, job: str) -> Remembered | None:
     return asked.native.stories.find(asked.tenant.name, job, begin)
 
 
-def read_on(asked: Asked, following: Following, after: int) -> StoryShown:
+def read_on(asked: RequestContext, following: Following, after: int) -> StoryShown:
     """Read a story on, and tell what is new of it."""
     following.read_on(journal_of(asked.tenant.settings))
     return shown(following, after)

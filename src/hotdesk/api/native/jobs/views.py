@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from hotdesk.api.native.access.auth import Asked
-from hotdesk.api.native.jobs.requests import Request, last_words
+from hotdesk.api.native.access.auth import RequestContext
+from hotdesk.api.native.jobs.requests import RequestedJob, last_words
 from hotdesk.api.native.schema import Model, clean
 from hotdesk.errors import HotdeskError
 from hotdesk.event import JobBurnt, Kept
@@ -100,24 +100,24 @@ class JobShown(JobLine):
     receipt: ReceiptShown | None
 
 
-def line(asked: Asked, tale: JobSummary) -> JobLine:
+def line(asked: RequestContext, tale: JobSummary) -> JobLine:
     """Tell of a job in a line."""
     return JobLine.model_validate(line_of(asked, latest(asked, tale)))
 
 
-def latest(asked: Asked, tale: JobSummary) -> JobSummary:
+def latest(asked: RequestContext, tale: JobSummary) -> JobSummary:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.state(is_live(asked, tale.job), int(time.time() * 1000))
     return tell(journal_of(asked.tenant.settings), tale.job) if state == "killed" else tale
 
 
-def is_live(asked: Asked, job: str) -> bool:
+def is_live(asked: RequestContext, job: str) -> bool:
     """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
     here = asked.native.jobs.starter.is_running(asked.tenant.name, job)
     return here or is_held(asked.tenant.settings.lib / JOBS / job)
 
 
-def line_of(asked: Asked, tale: JobSummary) -> dict[str, object]:
+def line_of(asked: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Give what a line about a job says."""
     settings, live = asked.tenant.settings, is_live(asked, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
@@ -145,7 +145,7 @@ def line_of(asked: Asked, tale: JobSummary) -> dict[str, object]:
     }
 
 
-def unborn(asked: Asked, request: Request) -> dict[str, object]:
+def unborn(asked: RequestContext, request: RequestedJob) -> dict[str, object]:
     """Tell of a job that was asked for and has not begun; or never did."""
     running = asked.native.jobs.starter.is_running(asked.tenant.name, request.job)
     return {
@@ -158,7 +158,7 @@ def unborn(asked: Asked, request: Request) -> dict[str, object]:
     }  # fmt: skip
 
 
-def whole(asked: Asked, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
+def whole(asked: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
     tale = latest(asked, tale)
     return JobShown.model_validate({
@@ -174,14 +174,14 @@ def whole(asked: Asked, tale: JobSummary, open_desks: Sequence[str]) -> JobShown
     })  # fmt: skip
 
 
-def whole_unborn(asked: Asked, request: Request) -> JobShown:
+def whole_unborn(asked: RequestContext, request: RequestedJob) -> JobShown:
     """Tell all there is of a job that has not begun."""
     none: list[object] = []
     rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}
     return JobShown.model_validate({**unborn(asked, request), **rest})
 
 
-def plan_text(asked: Asked, tale: JobSummary) -> str:
+def plan_text(asked: RequestContext, tale: JobSummary) -> str:
     """Read the plan as people edit it; nothing where it is gone."""
     if not tale.plan_paper:
         return ""

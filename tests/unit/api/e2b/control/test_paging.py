@@ -7,7 +7,7 @@ import urllib.parse
 import pytest
 
 from hotdesk.api.e2b.control import paging
-from hotdesk.api.e2b.responses import Refusal
+from hotdesk.api.e2b.responses import ErrorResponse
 
 ITEMS = [(float(moment), name) for moment, name in zip([3, 1, 2, 2, 5, 4], "abcdef", strict=True)]
 
@@ -27,7 +27,7 @@ def test_pages_put_together_are_the_whole_list_in_order(limit: str, order: str) 
 
 
 def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
-    first, headers = paging.cut(ITEMS, lambda item: item, paging.Page(limit=2))
+    first, headers = paging.cut(ITEMS, lambda item: item, paging.PageRequested(limit=2))
     changed = [item for item in [*ITEMS, (9.0, "z")] if item not in first]
     rest, _ = paging.cut(changed, lambda item: item, paging.page_of({"nextToken": headers["x-next-token"]}))
     assert first + rest == sorted(ITEMS, reverse=True)
@@ -42,7 +42,7 @@ def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
     ids=repr,
 )  # fmt: skip
 def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
-    with pytest.raises(Refusal) as told:
+    with pytest.raises(ErrorResponse) as told:
         paging.page_of(query)
     assert told.value.status == 400
 
