@@ -8,7 +8,7 @@ import json
 
 from PIL import Image
 
-from hotdesk.checks.seam import Fault, Page, Value, Verdict
+from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
 from hotdesk.checks.verdict_json import seen_of
 from hotdesk.checks.verdict_json import to_json as verdict_to_json
 from hotdesk.event import (
@@ -66,7 +66,7 @@ def seen(text: str, ok: bool = True, image: bytes = b"") -> str:
 def verdict(word: str, *, passed: bool) -> bytes:
     """Write a verdict with three pages."""
     sheet = Image.new("RGB", (620, 877), (250, 250, 250))
-    pages = tuple(Page(*sheet.size, sheet.tobytes()) for _ in range(3))
+    pages = tuple(DrawnPixels(*sheet.size, sheet.tobytes()) for _ in range(3))
     faults = () if passed else (Fault("total", f"Sheet1!C42 {word}", f"1,204.00 {word}", f"1,240.00 {word}"),)
     values: dict[str, Value] = {f"rows {word}": 500, "total": 61768.22, word: word}
     made = Verdict(("opens", word), faults, (f"6 columns, 500 rows {word}",), values, {word: f"24.2 {word}"}, pages)

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # the typing module costs a desk 5 ms
 if TYPE_CHECKING:
     from typing import Any
 
-    from hotdesk_guest.agent import Channel, Guest
+    from hotdesk_guest.agent import Guest, GuestChannel
 
 import _socket
 import os
@@ -27,7 +27,7 @@ WORDS = 4000
 NAMES = ("HOME", "USER", "LOGNAME", "PATH")
 
 
-class Caller:
+class SudoCaller:
     """One `sudo`, from its call to the exit of what it asked for."""
 
     def __init__(self, sock: _socket.socket) -> None:
@@ -49,7 +49,7 @@ class Caller:
         self.sock.close()
 
 
-class Acts:
+class SudoCalls:
     """Who calls, what the host decided, and what runs."""
 
     def __init__(self, guest: Guest, listener: int) -> None:
@@ -57,13 +57,13 @@ class Acts:
         os.set_inheritable(listener, False)
         self.listener = _socket.socket(fileno=listener)
         self.listener.setblocking(False)
-        self.callers: dict[int, Caller] = {}
+        self.callers: dict[int, SudoCaller] = {}
         self.count = 0
-        self.channel: Channel | None = None
+        self.channel: GuestChannel | None = None
         """Where the host listens; without it no act begins."""
         self.listen()
 
-    def attend(self, channel: Channel) -> None:
+    def attend(self, channel: GuestChannel) -> None:
         """Take the host's channel, and ask about everyone who waits."""
         self.channel = channel
         for caller in self.callers.values():
@@ -98,12 +98,12 @@ class Acts:
             return
         sock = _socket.socket(fileno=fd)
         sock.setblocking(False)
-        self.callers[fd] = Caller(sock)
+        self.callers[fd] = SudoCaller(sock)
         self.guest.poll.register(fd, select.EPOLLIN)
         if len(self.callers) >= MOST:
             self.guest.poll.unregister(self.listener.fileno())
 
-    def read(self, caller: Caller) -> None:
+    def read(self, caller: SudoCaller) -> None:
         """Take a request: a length, a value of that length, and three streams with its first byte."""
         try:
             data, ancillary, _, _ = caller.sock.recvmsg(LONGEST, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
@@ -121,7 +121,7 @@ class Acts:
             caller.signals = bytes(caller.buffer[end:])
             self.take(caller, bytes(caller.buffer[4:end]))
 
-    def take(self, caller: Caller, data: bytes) -> None:
+    def take(self, caller: SudoCaller, data: bytes) -> None:
         """Check a request, number it and put it to the host."""
         try:
             ask = decode(data)
@@ -157,7 +157,7 @@ class Acts:
         except OSError as e:
             self.answer(caller, {"code": 127 if e.errno == 2 else 126, "text": "sudo: %s" % e.strerror})
 
-    def run(self, caller: Caller) -> None:
+    def run(self, caller: SudoCaller) -> None:
         """Start an act with its caller's streams; root's own home and path, the rest of the variables as asked."""
         environment = dict(caller.ask["env"])
         environment.update({name: os.environ[name] for name in NAMES if name in os.environ})
@@ -172,7 +172,7 @@ class Acts:
         self.guest.programs.awaited[caller.pid] = lambda status: self.ended(caller, status)
         self.signal(caller, caller.signals)
 
-    def relay(self, caller: Caller) -> None:
+    def relay(self, caller: SudoCaller) -> None:
         """Pass signals on, a byte each; a caller that is gone takes its act along."""
         try:
             data = caller.sock.recv(64)
@@ -187,7 +187,7 @@ class Acts:
         else:
             caller.signals = (caller.signals + data)[-MOST:]
 
-    def signal(self, caller: Caller, numbers: bytes) -> None:
+    def signal(self, caller: SudoCaller, numbers: bytes) -> None:
         """Signal an act and what it started in its group."""
         for number in numbers:
             if 0 < number < 65:
@@ -196,7 +196,7 @@ class Acts:
                 except OSError:
                     pass  # it ended just now
 
-    def ended(self, caller: Caller, status: int) -> None:
+    def ended(self, caller: SudoCaller, status: int) -> None:
         """Tell host and caller how an act ended."""
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         if self.channel is not None and self.channel.credit >= STEP:
@@ -205,7 +205,7 @@ class Acts:
         if caller.sock.fileno() >= 0:
             self.answer(caller, {"code": code})
 
-    def answer(self, caller: Caller, body: dict[str, object]) -> None:
+    def answer(self, caller: SudoCaller, body: dict[str, object]) -> None:
         """Give a caller its last word."""
         try:
             caller.sock.send(encode(body))
@@ -213,7 +213,7 @@ class Acts:
             pass  # it is gone
         self.drop(caller)
 
-    def drop(self, caller: Caller) -> None:
+    def drop(self, caller: SudoCaller) -> None:
         """Let go of a call, and end what it started."""
         full = len(self.callers) >= MOST
         del self.callers[caller.sock.fileno()]

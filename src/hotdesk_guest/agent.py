@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from hotdesk_guest.acts import Acts
-    from hotdesk_guest.process import Process
-    from hotdesk_guest.watch import Watch
+    from hotdesk_guest.acts import SudoCalls
+    from hotdesk_guest.process import GuestProcess
+    from hotdesk_guest.watch import GuestWatch
 
     Ask = dict[str, Any]
     Steps = Iterator[tuple[int, bytes]]
@@ -24,8 +24,8 @@ import posix
 import select
 
 from hotdesk_guest import files
-from hotdesk_guest.line import Line
-from hotdesk_guest.programs import Programs
+from hotdesk_guest.line import GuestLink
+from hotdesk_guest.programs import GuestPrograms
 from hotdesk_guest.wire import (
     CREDIT,
     DATA,
@@ -51,16 +51,16 @@ SLICE = 64
 """Steps one long operation takes before others get their turn."""
 
 
-class Channel:
+class GuestChannel:
     """One thing the host asked for."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.credit = WINDOW
-        self.process: Process | None = None
+        self.process: GuestProcess | None = None
         self.steps: Steps | None = None
         self.sink: files.Sink | None = None
-        self.watch: Watch | None = None
+        self.watch: GuestWatch | None = None
 
 
 class Guest:
@@ -68,12 +68,12 @@ class Guest:
 
     def __init__(self, path: str) -> None:
         self.poll = select.epoll()
-        self.channels: dict[int, Channel] = {}
-        self.line = Line(path, self.poll)
-        self.programs = Programs(self)
-        self.watches: dict[int, Channel] = {}
+        self.channels: dict[int, GuestChannel] = {}
+        self.line = GuestLink(path, self.poll)
+        self.programs = GuestPrograms(self)
+        self.watches: dict[int, GuestChannel] = {}
         """Channels that watch files, by the descriptor that tells of them."""
-        self.acts: Acts | None = None
+        self.acts: SudoCalls | None = None
         self.wake, wake_w = posix.pipe()
         posix.set_blocking(self.wake, False)
         posix.set_blocking(wake_w, False)
@@ -90,7 +90,7 @@ class Guest:
         for number in list(self.channels):
             self.forget(number)
 
-    def tell(self, channel: Channel, kind: int, payload: bytes) -> None:
+    def tell(self, channel: GuestChannel, kind: int, payload: bytes) -> None:
         """Send what counts against a channel's credit."""
         channel.credit -= cost(payload)
         self.line.send(kind, channel.number, payload)
@@ -121,7 +121,7 @@ class Guest:
         """Handle one frame."""
         if kind == OPEN:
             self.forget(number)
-            self.channels[number] = Channel(number)
+            self.channels[number] = GuestChannel(number)
             ask = table(payload)
             self.start(self.channels[number], ask["op"], ask)
             return
@@ -146,7 +146,7 @@ class Guest:
         elif kind == DROP:
             self.forget(number)
 
-    def obey(self, channel: Channel, order: Ask) -> None:
+    def obey(self, channel: GuestChannel, order: Ask) -> None:
         """Carry out an order about what a channel follows."""
         if channel.process is not None:
             self.programs.obey(channel.process, order)
@@ -155,12 +155,12 @@ class Guest:
         elif self.acts is not None and self.acts.channel is channel:
             self.acts.decide(order["act"], order["allow"])
 
-    def reply(self, channel: Channel, body: dict[str, object]) -> None:
+    def reply(self, channel: GuestChannel, body: dict[str, object]) -> None:
         """Answer a channel for good."""
         self.line.send(REPLY, channel.number, encode(body))
         self.forget(channel.number)
 
-    def fail(self, channel: Channel, error: OSError) -> None:
+    def fail(self, channel: GuestChannel, error: OSError) -> None:
         """Answer a channel with what went wrong."""
         self.reply(channel, {"error": files.reason(error), "text": error.strerror or str(error)})
 
@@ -180,7 +180,7 @@ class Guest:
 
     # -- what a host asks -------------------------------------------------------------------------------------
 
-    def start(self, channel: Channel, operation: str, ask: Ask) -> None:
+    def start(self, channel: GuestChannel, operation: str, ask: Ask) -> None:
         """Find who carries an operation out."""
         if operation == "exec":
             self.programs.execute(channel, ask)
@@ -202,16 +202,16 @@ class Guest:
         else:
             self.reply(channel, files.SIMPLE[operation](ask))
 
-    def begin_watch(self, channel: Channel, ask: Ask) -> None:
+    def begin_watch(self, channel: GuestChannel, ask: Ask) -> None:
         """Watch a folder; few desks ever do, so the rest do not pay for it at their start."""
-        from hotdesk_guest.watch import Watch
+        from hotdesk_guest.watch import GuestWatch
 
-        channel.watch = Watch(files.resolve(ask["path"]), ask["recursive"])
+        channel.watch = GuestWatch(files.resolve(ask["path"]), ask["recursive"])
         self.watches[channel.watch.fd] = channel
         self.poll.register(channel.watch.fd, select.EPOLLIN)
         self.tell(channel, EVENT, encode([]))
 
-    def consume(self, channel: Channel, data: bytes) -> None:
+    def consume(self, channel: GuestChannel, data: bytes) -> None:
         """Take bytes for a program's standard input or a file."""
         if channel.process is not None:
             self.programs.consume(channel, channel.process, data)
@@ -223,7 +223,7 @@ class Guest:
                 return
             self.line.send(CREDIT, channel.number, len(data).to_bytes(4, "big"))
 
-    def finish(self, channel: Channel) -> None:
+    def finish(self, channel: GuestChannel) -> None:
         """Take the end of what the host sends on a channel."""
         if channel.process is not None:
             self.programs.finish(channel.process)
@@ -266,7 +266,7 @@ class Guest:
                 busy = True
         return busy
 
-    def pass_on(self, channel: Channel, watch: Watch) -> None:
+    def pass_on(self, channel: GuestChannel, watch: GuestWatch) -> None:
         """Tell what changed, as far as the host can take it; while it cannot, changes wait in the kernel."""
         while channel.credit >= STEP and (batch := watch.take()):
             self.tell(channel, EVENT, batch)
@@ -333,9 +333,9 @@ def main(path: str, sudo: int | None = None) -> None:
     """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor."""
     guest = Guest(path)
     if sudo is not None:
-        from hotdesk_guest.acts import Acts
+        from hotdesk_guest.acts import SudoCalls
 
-        guest.acts = Acts(guest, sudo)
+        guest.acts = SudoCalls(guest, sudo)
     guest.line.dial()
     hide()
     guest.run()

@@ -7,21 +7,21 @@ import posix
 import select
 
 from hotdesk_guest.process import HOME
-from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, Reader, encode, frame
+from hotdesk_guest.wire import HELLO, HOST_KINDS, HOST_LIMIT, VERSION, FrameReader, encode, frame
 
 READ = 1 << 16
 HIGH = 1 << 20
 """Bytes that may wait to be written before programs and files are read no further."""
 
 
-class Line:
+class GuestLink:
     """One link at a time, in the guest's poll."""
 
     def __init__(self, path: str, poll: select.epoll) -> None:
         self.path = path
         self.poll = poll
         self.sock: _socket.socket | None = None
-        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
+        self.reader = FrameReader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
         self.listening = 0
 
@@ -43,7 +43,7 @@ class Line:
             return False
         sock.setblocking(False)
         self.sock = sock
-        self.reader = Reader(HOST_KINDS, HOST_LIMIT)
+        self.reader = FrameReader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
         self.listening = select.EPOLLIN
         self.poll.register(sock.fileno(), select.EPOLLIN)

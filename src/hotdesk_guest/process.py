@@ -39,7 +39,7 @@ END_OF_FILE = b"\x04"
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
-class Process:
+class GuestProcess:
     """A program, from posix_spawn to the exit that is kept for late followers."""
 
     count = 0
@@ -47,8 +47,8 @@ class Process:
     def __init__(self, ask: Ask) -> None:
         check(ask)
         self.argv = ask["argv"]
-        Process.count += 1
-        self.mark = "%s-%d" % (MARKS, Process.count)
+        GuestProcess.count += 1
+        self.mark = "%s-%d" % (MARKS, GuestProcess.count)
         self.followers: dict[int, Any] = {}
         self.heard: set[int] = set()
         self.pending: list[tuple[int, bytes]] = []

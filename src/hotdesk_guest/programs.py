@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from hotdesk_guest.agent import Channel, Guest
+    from hotdesk_guest.agent import Guest, GuestChannel
 
     Ask = dict[str, Any]
 
@@ -16,7 +16,7 @@ import posix
 import select
 import time
 
-from hotdesk_guest.process import ENVIRONMENT, Process, kill_tree
+from hotdesk_guest.process import ENVIRONMENT, GuestProcess, kill_tree
 from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
 
 KEPT_SECONDS = 30
@@ -25,24 +25,24 @@ TICK = 1.0
 """Seconds between two looks at programs with a time limit: a longer gap means that the whole desk stood still."""
 
 
-class Programs:
+class GuestPrograms:
     """What the guest started, and who follows it."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
         self.poll = guest.poll
         self.line = guest.line
-        self.known: dict[int, Process] = {}
-        self.by_fd: dict[int, Process] = {}
+        self.known: dict[int, GuestProcess] = {}
+        self.by_fd: dict[int, GuestProcess] = {}
         self.timed: set[int] = set()
         self.awaited: dict[int, Callable[[int], None]] = {}
         """Who wants to know the exit of a child that no channel follows."""
         self.tidied = self.looked = time.monotonic()
 
-    def execute(self, channel: Channel, ask: Ask) -> None:
+    def execute(self, channel: GuestChannel, ask: Ask) -> None:
         """Start a program with this channel as its first follower, before it can write."""
         self.tidy()
-        process = Process(ask)
+        process = GuestProcess(ask)
         if not process.pid:
             self.guest.reply(channel, process.outcome())
             return
@@ -58,7 +58,7 @@ class Programs:
             self.guest.tell(channel, EVENT, encode({"pid": process.pid}))
         self.listen(process)
 
-    def attach(self, channel: Channel, pid: int) -> None:
+    def attach(self, channel: GuestChannel, pid: int) -> None:
         """Follow a program already started."""
         self.tidy()
         process = self.known.get(pid)
@@ -73,11 +73,11 @@ class Programs:
             self.follow(channel, process)
             self.listen(process)
 
-    def follow(self, channel: Channel, process: Process) -> None:
+    def follow(self, channel: GuestChannel, process: GuestProcess) -> None:
         channel.process = process
         process.followers[channel.number] = channel
 
-    def leave(self, channel: Channel) -> None:
+    def leave(self, channel: GuestChannel) -> None:
         """Stop following; the program goes on, and what it was sent is nobody's: the next host counts anew."""
         if channel.process is not None:
             channel.process.followers.pop(channel.number, None)
@@ -90,7 +90,7 @@ class Programs:
         self.tidy()
         return [one.describe() for one in self.known.values()]
 
-    def obey(self, process: Process, order: Ask) -> None:
+    def obey(self, process: GuestProcess, order: Ask) -> None:
         """Do to a program what its follower orders."""
         if "size" in order:
             process.resize(order["size"])
@@ -110,18 +110,18 @@ class Programs:
             self.hear(process, fd)
         return True
 
-    def consume(self, channel: Channel, process: Process, data: bytes) -> None:
+    def consume(self, channel: GuestChannel, process: GuestProcess, data: bytes) -> None:
         """Take bytes for a program's standard input."""
         process.pending.append((channel.number, data))
         process.typed = data[-1:]
         self.feed(process)
 
-    def finish(self, process: Process) -> None:
+    def finish(self, process: GuestProcess) -> None:
         """Let a program read end of file, once it has read the rest."""
         process.end_input()
         self.feed(process)
 
-    def feed(self, process: Process) -> None:
+    def feed(self, process: GuestProcess) -> None:
         """Write to a program's standard input what it takes now, and give the host its credit back."""
         for number, size in process.feed():
             if number in self.guest.channels:
@@ -132,7 +132,7 @@ class Programs:
         elif self.by_fd.get(process.feeding) is process and (process.stdin < 0 or not process.pending):
             self.stop_feeding(process)
 
-    def stop_feeding(self, process: Process) -> None:
+    def stop_feeding(self, process: GuestProcess) -> None:
         """Stop waiting for a program to take more; its descriptor may be another's once it is closed."""
         fd, process.feeding = process.feeding, -1 if process.stdin < 0 else process.feeding
         if self.by_fd.get(fd) is process:
@@ -142,7 +142,7 @@ class Programs:
             except OSError:
                 pass  # closing it took it out
 
-    def listen(self, process: Process) -> None:
+    def listen(self, process: GuestProcess) -> None:
         """Read a program's output only while every follower can take it: reading slowly slows the program down."""
         ready = not self.line.full() and process.room() > 0
         for fd in process.open_outputs():
@@ -158,7 +158,7 @@ class Programs:
         for process in list(self.known.values()):
             self.listen(process)
 
-    def hear(self, process: Process, fd: int) -> None:
+    def hear(self, process: GuestProcess, fd: int) -> None:
         """Pass on what a program wrote."""
         if process.room() <= 0:
             self.listen(process)
@@ -172,7 +172,7 @@ class Programs:
             self.hush(process, fd)
             self.conclude(process)
 
-    def hush(self, process: Process, fd: int) -> None:
+    def hush(self, process: GuestProcess, fd: int) -> None:
         """Close an output; closing takes it out of the poll."""
         process.heard.discard(fd)
         self.by_fd.pop(fd, None)
@@ -194,7 +194,7 @@ class Programs:
             elif pid in self.awaited:
                 self.awaited.pop(pid)(status)
 
-    def conclude(self, process: Process) -> None:
+    def conclude(self, process: GuestProcess) -> None:
         """Tell the followers once a program is reaped and its output closed."""
         if process.over or process.status is None or process.open_outputs():
             return

@@ -32,7 +32,7 @@ MOST_FOLDERS = 8192
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Watch:
+class GuestWatch:
     """One watched folder, perhaps with all below it."""
 
     def __init__(self, top: str, recursive: bool) -> None:

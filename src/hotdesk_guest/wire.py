@@ -51,7 +51,7 @@ def cost(payload: bytes) -> int:
     return len(payload) + OVERHEAD
 
 
-class Reader:
+class FrameReader:
     """Takes bytes as they come and gives whole frames; checks each header before waiting for its payload."""
 
     def __init__(self, kinds: frozenset[int], limit: int) -> None:

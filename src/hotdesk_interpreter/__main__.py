@@ -12,52 +12,52 @@ from pathlib import Path
 from hotdesk_interpreter.contexts import Contexts
 from hotdesk_interpreter.kernel import Event
 from hotdesk_interpreter.languages import language_of, variables
-from hotdesk_interpreter.web import HEAD, Answer, Refused, Request, serve
+from hotdesk_interpreter.web import HEAD, HttpError, InterpreterRequest, InterpreterResponse, serve
 
 PORT = 49999
 
 
-class Server:
+class InterpreterServer:
     """Answers requests."""
 
     def __init__(self, contexts: Contexts) -> None:
         self.contexts = contexts
 
-    async def respond(self, request: Request) -> Answer:
+    async def respond(self, request: InterpreterRequest) -> InterpreterResponse:
         """Answer one request."""
         match request.method, request.path.strip("/").split("/"):
             case "GET", ["health"]:
-                return Answer("OK")
+                return InterpreterResponse("OK")
             case "GET", ["ready"]:
                 await self.contexts.prepared()
-                return Answer("OK")
+                return InterpreterResponse("OK")
             case "POST", ["init"]:
                 await self.contexts.adopt(texts(request.told().get("env")))
                 self.contexts.prepare()
-                return Answer(None, 204)
+                return InterpreterResponse(None, 204)
             case "POST", ["execute"]:
-                return Answer(lines=as_lines(self.execute(request.told())))
+                return InterpreterResponse(lines=as_lines(self.execute(request.told())))
             case "GET", ["contexts"]:
-                return Answer([each.described() for each in self.contexts.known.values()])
+                return InterpreterResponse([each.described() for each in self.contexts.known.values()])
             case "POST", ["contexts"]:
                 told = request.told()
                 made = self.contexts.make(language_of(told.get("language") or "python"), told.get("cwd"))
-                return Answer(made.described())
+                return InterpreterResponse(made.described())
             case "DELETE", ["contexts", name]:
                 await self.contexts.remove(self.contexts.get(name))
-                return Answer(None, 204)
+                return InterpreterResponse(None, 204)
             case "POST", ["contexts", name, "restart"]:
                 await self.contexts.stop(self.contexts.get(name))
-                return Answer(None, 204)
-        raise Refused(404, "there is no such thing here")
+                return InterpreterResponse(None, 204)
+        raise HttpError(404, "there is no such thing here")
 
     def execute(self, told: dict[str, object]) -> AsyncIterator[Event]:
         """Run code."""
         code, name, language = told.get("code"), told.get("context_id"), told.get("language")
         if not isinstance(code, str):
-            raise Refused(400, "code must be a text")
+            raise HttpError(400, "code must be a text")
         if name and language:
-            raise Refused(400, "Only one of context_id or language can be provided")
+            raise HttpError(400, "Only one of context_id or language can be provided")
         context = self.contexts.get(name) if name else self.contexts.default(language or "python")
         return self.contexts.execute(context, code, variables(told.get("env_vars")))
 
@@ -81,7 +81,7 @@ async def main() -> None:
     """Serve, and say so once that is true."""
     home = os.environ.get("HOME", "/")
     contexts = Contexts(os.environ, home if Path(home).is_dir() else "/")
-    server = Server(contexts)
+    server = InterpreterServer(contexts)
     listening = await asyncio.start_server(
         lambda reader, writer: serve(reader, writer, server.respond), "127.0.0.1", PORT, limit=HEAD
     )

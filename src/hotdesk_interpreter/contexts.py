@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk_interpreter.kernel import Died, Event, Kernel
+from hotdesk_interpreter.kernel import Died, Event, InterpreterKernel
 from hotdesk_interpreter.languages import PYTHON, Language, language_of
-from hotdesk_interpreter.web import Refused
+from hotdesk_interpreter.web import HttpError
 
 SILENCE = 5.0
 """Seconds of silence after which a program hears that its code still runs."""
@@ -32,7 +32,7 @@ class Context:
     id: str
     language: Language
     cwd: str
-    kernel: Kernel | None = None
+    kernel: InterpreterKernel | None = None
     count: int = 0
     """Pieces of code its kernel has run."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -48,7 +48,7 @@ class Contexts:
     def __init__(self, env: Mapping[str, str], home: str) -> None:
         self.env, self.home = dict(env), home
         self.known: dict[str, Context] = {}
-        self.spare: Kernel | None = None
+        self.spare: InterpreterKernel | None = None
         for name in DEFAULTS:
             self.default(name)
 
@@ -60,16 +60,16 @@ class Contexts:
     def get(self, name: object) -> Context:
         """Give a context by its id."""
         if not isinstance(name, str) or name not in self.known:
-            raise Refused(404, f"Context {str(name)[:64]} not found")
+            raise HttpError(404, f"Context {str(name)[:64]} not found")
         return self.known[name]
 
     def make(self, language: Language, cwd: object) -> Context:
         """Make a context."""
         folder = self.home if cwd is None else cwd
         if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
-            raise Refused(400, f"cwd {str(folder)[:100]!r} is not a folder")
+            raise HttpError(400, f"cwd {str(folder)[:100]!r} is not a folder")
         if len(self.known) >= MOST:
-            raise Refused(429, f"there are {MOST} contexts already; remove one")
+            raise HttpError(429, f"there are {MOST} contexts already; remove one")
         context = Context(str(uuid.uuid4()), language, str(Path(self.home) / folder))
         self.known[context.id] = context
         return context
@@ -98,14 +98,14 @@ class Contexts:
     def prepare(self) -> None:
         """Have a kernel of Python ready for whoever comes next."""
         if self.spare is None or not self.spare.lives:
-            self.spare = Kernel(PYTHON.argv, self.env, self.home)
+            self.spare = InterpreterKernel(PYTHON.argv, self.env, self.home)
 
     async def prepared(self) -> None:
         """Wait until the kernel that is kept ready is."""
         if self.spare is not None:
             await self.spare.started()
 
-    def kernel_for(self, context: Context) -> Kernel:
+    def kernel_for(self, context: Context) -> InterpreterKernel:
         """Give a context's kernel, begun if there is none."""
         if context.kernel is None or not context.kernel.lives:
             context.count = 0
@@ -116,12 +116,12 @@ class Contexts:
                 context.kernel = self.start(context)
         return context.kernel
 
-    def start(self, context: Context) -> Kernel:
+    def start(self, context: Context) -> InterpreterKernel:
         """Start a kernel."""
         try:
-            return Kernel(context.language.argv, self.env, context.cwd)
+            return InterpreterKernel(context.language.argv, self.env, context.cwd)
         except OSError as e:
-            raise Refused(500, f"{context.language.name} could not be started: {e}") from e
+            raise HttpError(500, f"{context.language.name} could not be started: {e}") from e
 
     async def execute(self, context: Context, code: str, env: Mapping[str, str]) -> AsyncIterator[Event]:
         """Run code when it is its turn; yield what happens. Whoever stops listening interrupts it."""
@@ -148,7 +148,7 @@ class Contexts:
                     await self.interrupt(context, kernel)
             yield {"type": "end_of_execution"}
 
-    async def interrupt(self, context: Context, kernel: Kernel) -> None:
+    async def interrupt(self, context: Context, kernel: InterpreterKernel) -> None:
         """Stop what runs: asked first, killed if that does not help."""
         kernel.interrupt(context.language.interruption)
         try:
@@ -158,7 +158,7 @@ class Contexts:
         except (TimeoutError, Died):
             await self.drop(context, kernel)
 
-    async def drop(self, context: Context, kernel: Kernel) -> None:
+    async def drop(self, context: Context, kernel: InterpreterKernel) -> None:
         """End a kernel that is of no more use; the next code gets a new one."""
         if context.kernel is kernel:
             context.kernel = None
@@ -179,7 +179,7 @@ def settling(env: Mapping[str, str], cwd: str) -> bytes:
     return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 
 
-def died(kernel: Kernel) -> Event:
+def died(kernel: InterpreterKernel) -> Event:
     """Say that a kernel ended."""
     code = kernel.process.returncode
     how = f"by signal {-code}" if code < 0 else f"with {code}"

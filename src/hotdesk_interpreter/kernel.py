@@ -30,7 +30,7 @@ class Died(Exception):  # noqa: N818 - a word of ours
     """The kernel's process ended."""
 
 
-class Kernel:
+class InterpreterKernel:
     """A child that runs code."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk_interpreter.web import Refused
+from hotdesk_interpreter.web import HttpError
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"js": "javascript", "ts": "typescript", "py": "python", "sh": "bash", "shell": "bash"}
@@ -37,7 +37,7 @@ def as_line(code: str, env: Mapping[str, str]) -> bytes:
 def as_script(code: str, env: Mapping[str, str]) -> bytes:
     """Write an order as a script for bash, its variables put back afterwards."""
     if "\0" in code or any("\0" in value for value in env.values()):
-        raise Refused(400, "a script for bash cannot hold the character NUL")
+        raise HttpError(400, "a script for bash cannot hold the character NUL")
     before = [f"__was_{key}=$(declare -p {key} 2>/dev/null); export {key}={shlex.quote(env[key])}" for key in env]
     after = [f'unset {key}; eval "${{__was_{key}/declare /declare -g }}"; unset __was_{key}' for key in env]
     return "\0".join(("\n".join(before), code, "\n".join(after), "")).encode("utf-8", "replace")
@@ -55,10 +55,10 @@ LANGUAGES = {
 def language_of(name: object) -> Language:
     """Give a language by one of its names."""
     if not isinstance(name, str):
-        raise Refused(400, "language must be a text")
+        raise HttpError(400, "language must be a text")
     found = LANGUAGES.get(NAMES.get(name.lower(), name.lower()))
     if found is None:
-        raise Refused(400, f"language {name[:40]!r} is not offered here; there is {', '.join(LANGUAGES)}")
+        raise HttpError(400, f"language {name[:40]!r} is not offered here; there is {', '.join(LANGUAGES)}")
     return found
 
 
@@ -67,8 +67,8 @@ def variables(told: object) -> dict[str, str]:
     if told is None:
         return {}
     if not isinstance(told, dict):
-        raise Refused(400, "env_vars must be texts by name")
+        raise HttpError(400, "env_vars must be texts by name")
     for key, value in told.items():
         if not VARIABLE.fullmatch(key) or not isinstance(value, str) or "\0" in value:
-            raise Refused(400, f"{key[:40]!r} cannot be an environment variable with that value")
+            raise HttpError(400, f"{key[:40]!r} cannot be an environment variable with that value")
     return dict(told)

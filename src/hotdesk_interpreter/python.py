@@ -27,7 +27,7 @@ LARGE = 1 << 14
 """Characters of output that do not wait."""
 
 
-class Channel:
+class EventChannel:
     """Where events go; one for all threads."""
 
     def __init__(self, fd: int) -> None:
@@ -79,10 +79,10 @@ class Channel:
             view = view[os.write(self.fd, view) :]
 
 
-class Output(io.RawIOBase):
+class OutputStream(io.RawIOBase):
     """The bytes of an output stream, which are told as text."""
 
-    def __init__(self, channel: Channel, kind: str, fd: int) -> None:
+    def __init__(self, channel: EventChannel, kind: str, fd: int) -> None:
         self.channel, self.kind, self.fd = channel, kind, fd
         self.rest = b""
 
@@ -114,7 +114,7 @@ def whole_until(data: bytes) -> int:
     return len(data)
 
 
-class Told(DisplayHook):  # type: ignore[misc]
+class ResultHook(DisplayHook):  # type: ignore[misc]
     """What the last expression of code is worth."""
 
     def start_displayhook(self) -> None:
@@ -131,7 +131,7 @@ class Told(DisplayHook):  # type: ignore[misc]
         """Write nothing after it."""
 
 
-class Shown(DisplayPublisher):  # type: ignore[misc]
+class Displayed(DisplayPublisher):  # type: ignore[misc]
     """What code displays."""
 
     def publish(self, data: Any, *_: Any, **__: Any) -> None:
@@ -142,19 +142,19 @@ class Shown(DisplayPublisher):  # type: ignore[misc]
         """Take nothing back: it was told."""
 
 
-class Shell(InteractiveShell):  # type: ignore[misc]
+class InterpreterShell(InteractiveShell):  # type: ignore[misc]
     """IPython's shell without a terminal."""
 
-    channel: Channel
+    channel: EventChannel
 
     def init_displayhook(self) -> None:
         """Tell results as events."""
-        self.displayhook_class = Told
+        self.displayhook_class = ResultHook
         super().init_displayhook()
 
     def init_display_pub(self) -> None:
         """Tell what is displayed as events."""
-        self.display_pub_class = Shown
+        self.display_pub_class = Displayed
         super().init_display_pub()
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: Any) -> None:
@@ -170,10 +170,10 @@ def as_text(value: object) -> str:
         return f"an error whose text cannot be written: {type(e).__name__}"
 
 
-def make_shell(channel: Channel) -> Shell:
+def make_shell(channel: EventChannel) -> InterpreterShell:
     """Make the shell."""
-    Shell.channel = channel
-    shell: Shell = Shell.instance(colors="nocolor", history_length=1000)
+    InterpreterShell.channel = channel
+    shell: InterpreterShell = InterpreterShell.instance(colors="nocolor", history_length=1000)
     shell.history_manager.enabled = False
     shell.user_ns["__name__"] = "__main__"
     page.page = lambda text, *_, **__: print(text["text/plain"] if isinstance(text, dict) else text)
@@ -189,7 +189,7 @@ def settle(env: Mapping[str, str], cwd: str) -> None:
     os.chdir(cwd)
 
 
-def carry_out(shell: Shell, code: str, env: Mapping[str, str]) -> None:
+def carry_out(shell: InterpreterShell, code: str, env: Mapping[str, str]) -> None:
     """Run code with some more variables."""
     before = {key: os.environ.get(key) for key in env}
     os.environ.update(env)
@@ -207,9 +207,9 @@ def main(orders: int, events: int) -> None:
     """Run what is ordered, one after the other."""
     os.set_inheritable(orders, False)
     os.set_inheritable(events, False)
-    channel = Channel(events)
+    channel = EventChannel(events)
     for kind, fd in (("stdout", 1), ("stderr", 2)):
-        stream = io.TextIOWrapper(Output(channel, kind, fd), "utf-8", "backslashreplace", write_through=True)  # type: ignore[type-var]
+        stream = io.TextIOWrapper(OutputStream(channel, kind, fd), "utf-8", "backslashreplace", write_through=True)  # type: ignore[type-var]
         setattr(sys, kind, stream)
         setattr(sys, f"__{kind}__", stream)
     os.environ.setdefault("MPLBACKEND", showing.BACKEND)

@@ -15,7 +15,7 @@ BODY = 64 << 20
 """The longest body of a request, in bytes."""
 
 
-class Refused(Exception):  # noqa: N818 - a word of ours
+class HttpError(Exception):
     """A request that is answered with a status and a reason."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -24,7 +24,7 @@ class Refused(Exception):  # noqa: N818 - a word of ours
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class InterpreterRequest:
     """One request."""
 
     method: str
@@ -38,14 +38,14 @@ class Request:
         try:
             found = json.loads(self.body or b"{}")
         except (ValueError, RecursionError):
-            raise Refused(400, "the body is not JSON") from None
+            raise HttpError(400, "the body is not JSON") from None
         if not isinstance(found, dict):
-            raise Refused(400, "the body must be a JSON object")
+            raise HttpError(400, "the body must be a JSON object")
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InterpreterResponse:
     """What is answered: a text or a value at once, or lines as they come."""
 
     value: object = None
@@ -59,7 +59,7 @@ class Answer:
         return "application/json", b"" if self.value is None else json.dumps(self.value).encode()
 
 
-Respond = Callable[[Request], Awaitable[Answer]]
+Respond = Callable[[InterpreterRequest], Awaitable[InterpreterResponse]]
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, respond: Respond) -> None:
@@ -72,8 +72,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, resp
                 if request is None:
                     return
                 lasting, answer = request.lasting, await respond(request)
-            except Refused as e:
-                lasting, answer = False, Answer(str(e), e.status)
+            except HttpError as e:
+                lasting, answer = False, InterpreterResponse(str(e), e.status)
             if answer.lines is not None:
                 lasting = await stream(reader, writer, answer.lines) and lasting
             else:
@@ -84,25 +84,25 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, resp
         writer.close()
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> InterpreterRequest | None:
     """Read one request; None at the end."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return None
     except asyncio.LimitOverrunError:
-        raise Refused(431, "the head is too long") from None
+        raise HttpError(431, "the head is too long") from None
     first, *rest = head.decode("latin-1").split("\r\n")[:-2]
     words = first.split(" ")
     if len(words) != 3:
-        raise Refused(400, "this is not HTTP")
+        raise HttpError(400, "this is not HTTP")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
     if "chunked" in fields.get("transfer-encoding", "").lower():
         body = await read_chunks(reader)
     else:
         body = await reader.readexactly(size_of(fields.get("content-length", "0"), 10))
     lasting = fields.get("connection", "").lower() != "close" and words[2] == "HTTP/1.1"
-    return Request(words[0], words[1].partition("?")[0], body, lasting)
+    return InterpreterRequest(words[0], words[1].partition("?")[0], body, lasting)
 
 
 def size_of(text: str, base: int) -> int:
@@ -110,9 +110,9 @@ def size_of(text: str, base: int) -> int:
     try:
         size = int(text, base)
     except ValueError:
-        raise Refused(400, "the body's length is not a number") from None
+        raise HttpError(400, "the body's length is not a number") from None
     if not 0 <= size <= BODY:
-        raise Refused(413, f"the body is longer than {BODY} bytes")
+        raise HttpError(413, f"the body is longer than {BODY} bytes")
     return size
 
 
@@ -122,7 +122,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
     total = 0
     while size := size_of((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
         if (total := total + size) > BODY:
-            raise Refused(413, f"the body is longer than {BODY} bytes")
+            raise HttpError(413, f"the body is longer than {BODY} bytes")
         parts.append(await reader.readexactly(size))
         await reader.readline()
     while (await reader.readline()).strip():
@@ -130,7 +130,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
     return b"".join(parts)
 
 
-async def give(writer: asyncio.StreamWriter, answer: Answer, lasting: bool) -> None:
+async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lasting: bool) -> None:
     """Answer at once."""
     kind, body = answer.whole()
     lines = (

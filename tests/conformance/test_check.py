@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hotdesk.checks import CHECKS, find
 from hotdesk.checks.patch import STEPS
-from hotdesk.checks.seam import Check, Evidence, Page
+from hotdesk.checks.seam import Check, DrawnPixels, Evidence
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 
@@ -87,7 +87,7 @@ ANYTHING = st.sampled_from(STRANGE) | st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-PAGE = Page(4, 4, b"\xff\0\0" * 8 + b"\xff\xff\xff" * 8)
+PAGE = DrawnPixels(4, 4, b"\xff\0\0" * 8 + b"\xff\xff\xff" * 8)
 
 
 @pytest.fixture(params=CHECKS)
@@ -140,7 +140,7 @@ def test_what_each_could_be_told_can_be_read(name: str) -> None:
     assert "opens" not in {fault.rule for fault in verdict.faults}, verdict.findings
 
 
-def see(check: Check, told: object, pages: tuple[Page, ...]) -> None:
+def see(check: Check, told: object, pages: tuple[DrawnPixels, ...]) -> None:
     """See that evidence is judged, and that what is said of it can be shown."""
     verdict = check.judge(Evidence(json.dumps(told).encode(), pages))
     assert verdict.looked_for

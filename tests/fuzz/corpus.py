@@ -121,12 +121,12 @@ def sort(to_host: bytes, to_guest: bytes) -> Corpus:
     """Sort answers to their questions; of a question asked twice the last answer counts."""
     questions = {
         number: asked(wire.decode(payload))  # type: ignore[arg-type]
-        for kind, number, payload in wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT).feed(to_guest)
+        for kind, number, payload in wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT).feed(to_guest)
         if kind == wire.OPEN
     }
     found: Corpus = {}
     for number, question in questions.items():
-        frames = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(to_host)
+        frames = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(to_host)
         # what a guest says while its program takes input is made up when the host sends some
         found[question] = [each for each in frames if each[1] == number and each[0] != wire.CREDIT]
     return found

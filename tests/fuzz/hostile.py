@@ -253,7 +253,7 @@ class HostileGuest:
         self.corpus = corpus
         self.chance = chance
         self.malice = malice
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.last = 1
         self.said = 0
         self.style = chance.choice(("whole", "whole", "pieces", "bytes", "slow") if malice else ("whole",))
@@ -368,13 +368,13 @@ class Flood(threading.Thread):
         self.sock = sock
         self.noise = noise
         self.patient = patient
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.credit = wire.WINDOW
         self.sent = 0
 
     def run(self) -> None:
         """Talk until hung up on."""
-        frames = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(self.noise)
+        frames = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(self.noise)
         price = sum(wire.cost(payload) for _, _, payload in frames)
         with self.sock:
             try:

@@ -65,7 +65,7 @@ async def serve(sock: socket.socket, link: Link) -> None:
         anyio.notify_closing(sock)
 
 
-async def hear(sock: socket.socket, reader: wire.Reader) -> list[tuple[int, int, bytes]]:
+async def hear(sock: socket.socket, reader: wire.FrameReader) -> list[tuple[int, int, bytes]]:
     """Give the next frames the owner passes on; none when it took the loan back."""
     while True:
         try:
@@ -80,7 +80,7 @@ async def hear(sock: socket.socket, reader: wire.Reader) -> list[tuple[int, int,
 async def taken_back(sock: socket.socket) -> bool:
     """Say whether the owner ends the loan soon."""
     with anyio.move_on_after(5):
-        while await hear(sock, wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)):
+        while await hear(sock, wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)):
             pass
         return True
     return False
@@ -128,7 +128,7 @@ async def say(sock: socket.socket, data: bytes) -> None:
 def test_a_call_that_is_over_is_forgotten_though_its_borrower_stays(corpus: Corpus) -> None:
     async def play() -> None:
         async with lent(corpus, Random(0), 0.0) as (link, borrower):
-            reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+            reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
             for number in range(1, 50):
                 await send(borrower, frame(OPEN, number, RUN))
                 while not any(kind == wire.REPLY for kind, _, _ in await hear(borrower, reader)):

@@ -25,7 +25,7 @@ from hotdesk.checks.command import CommandCheck
 from hotdesk.checks.csv import CsvCheck
 from hotdesk.checks.custom import CustomCheck
 from hotdesk.checks.evidence import LARGEST, WIDEST, read_json, trouble_of, unpack
-from hotdesk.checks.execution import Run
+from hotdesk.checks.execution import Execution
 from hotdesk.checks.json import JsonCheck
 from hotdesk.checks.program import ProgramCheck
 from hotdesk.checks.required import checks_of
@@ -103,7 +103,7 @@ def told(value: object) -> Evidence:
         (ActiveCheck(), {"kind": "text", "bytes": 1, "parts": 0, "count": 1, "found": [], "tools": {}}),
         (ProgramCheck.expecting({"output": "42"}), {"runs": {"program": {"exit_code": 0}}, "made": {}}),
         (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": {"exit_code": 0}}, "there": True}),
-        (CustomCheck.expecting({"file": "c.py"}), {"runs": {"check": asdict(Run(0, json.dumps(PASSED), ""))}}),
+        (CustomCheck.expecting({"file": "c.py"}), {"runs": {"check": asdict(Execution(0, json.dumps(PASSED), ""))}}),
     ],
     ids=["csv", "json", "zip", "active", "program", "command", "custom"],
 )  # fmt: skip
@@ -117,7 +117,7 @@ def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
     check = CustomCheck.expecting({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
     for said in lies:
-        assert not check.judge(execution.told({"check": Run(0, json.dumps(said), "")})).passed
+        assert not check.judge(execution.told({"check": Execution(0, json.dumps(said), "")})).passed
 
 
 @pytest.mark.parametrize("lie", [json.dumps(PASSED), "42", '{"exit_code": 0, "stdout": "42"}', "\x1b]0;42\x07"])
@@ -214,7 +214,7 @@ HUGE = 10**400
 UNTOLD: list[tuple[Check, object]] = [
     (ActiveCheck(), {"kind": "text", "bytes": HUGE, "parts": 0, "count": 0, "found": [], "tools": {}}),
     (ZipCheck(), {"members": [["a", HUGE, True, "file"]]}),
-    (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": asdict(Run(HUGE, "", ""))}, "there": True}),
+    (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": asdict(Execution(HUGE, "", ""))}, "there": True}),
 ]
 
 

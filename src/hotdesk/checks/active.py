@@ -130,7 +130,7 @@ class ActiveCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was found."""
         try:
-            told = Told.read(evidence.told, opened=self.open)
+            told = ActiveFindings.read(evidence.told, opened=self.open)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a file that can be looked into", e)
         bad = [each for each in told.found if each.rule not in self.allow]
@@ -148,7 +148,7 @@ class ActiveCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ActiveFindings:
     """What the desk said, read strictly."""
 
     kind: str
@@ -160,7 +160,7 @@ class Told:
     """What opened it."""
 
     @classmethod
-    def read(cls, told: bytes, *, opened: bool = False) -> Told:
+    def read(cls, told: bytes, *, opened: bool = False) -> ActiveFindings:
         """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
         match read_json(told):
             case {"unreadable": str(why)}:

@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from hotdesk.checks.seam import Evidence, Fault, Page, Verdict
+from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import alone, printable
 
@@ -139,7 +139,7 @@ def page_sizes(told: object) -> list[tuple[int, int, int]]:
     return found
 
 
-def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Page]:
+def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[DrawnPixels]:
     """Inflate pixels, never more than were announced."""
     pages, at = [], 0
     for width, height, size in sizes:
@@ -147,7 +147,7 @@ def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Page]
         rgb = inflating.decompress(rest[at : at + size], width * height * 3)
         if len(rgb) != width * height * 3:
             raise ValueError("a page is not as large as it was said to be")
-        pages.append(Page(width, height, rgb))
+        pages.append(DrawnPixels(width, height, rgb))
         at += size
     return pages
 

@@ -25,7 +25,7 @@ ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Execution:
     """How a program ended, and what it said."""
 
     exit_code: int
@@ -43,10 +43,10 @@ class Run:
 
 async def run(
     desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = SECONDS
-) -> Run:
+) -> Execution:
     """Run a program, and take what it does from the desk's keeper."""
     done = await desk.run(argv, stdin=stdin.encode(), env=ENV, cwd=cwd, timeout=seconds, output_limit=LARGEST)
-    return Run(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
+    return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
 
 
 def as_text(data: bytes) -> str:
@@ -65,12 +65,12 @@ def why_not(done: Done) -> str:
     return ""
 
 
-def told(runs: Mapping[str, Run], **more: object) -> Evidence:
+def told(runs: Mapping[str, Execution], **more: object) -> Evidence:
     """Write down what was seen; the host wrote it, and a check still judges nothing but this."""
     return Evidence(json.dumps({"runs": {name: asdict(each) for name, each in runs.items()}, **more}).encode())
 
 
-def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Run], dict[str, object]]:
+def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execution], dict[str, object]]:
     """Read it back strictly: the runs, which are these, and what else was told."""
     match read_json(evidence.told):
         case {"runs": dict(runs), **more} if set(runs) == set(names):
@@ -79,11 +79,11 @@ def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Run],
             raise ValueError("what was seen of it makes no sense")
 
 
-def read_run(each: object) -> Run:
+def read_run(each: object) -> Execution:
     """Read one run."""
     match each:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
-            return Run(int(told_number(code)), stdout, stderr, told_text(trouble))
+            return Execution(int(told_number(code)), stdout, stderr, told_text(trouble))
         case _:
             raise ValueError("what should be a run is none")
 
@@ -105,7 +105,7 @@ class Ending:
         output = expect.text("output") if "output" in expect.told else None
         return cls(int(expect.number("exit", 0, 0, 255)), output, expect.texts("contains"))
 
-    def faults(self, run: Run, where: str = "") -> Iterator[Fault]:
+    def faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
         """Find how it ended otherwise, and what it did not say."""
         if run.trouble:
             yield Fault("ends", where, "a program that ends by itself", run.trouble)

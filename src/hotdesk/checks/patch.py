@@ -13,7 +13,7 @@ from hotdesk.brief.brief import placed
 from hotdesk.checks import execution
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, unreadable
-from hotdesk.checks.execution import Run, quoted
+from hotdesk.checks.execution import Execution, quoted
 from hotdesk.checks.expectations import Expect
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
@@ -118,7 +118,7 @@ class PatchCheck:
             if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and stands_in(path))):
                 yield Fault("tests unchanged", where, "tests as they were, and how they are run", "a change")
 
-    def tested(self, before: Run, after: Run) -> Iterator[Fault]:
+    def tested(self, before: Execution, after: Execution) -> Iterator[Fault]:
         """Find tests that passed before, or fail after."""
         if before.exit_code == 0 or before.exit_code in NOT_STARTED or before.trouble:
             found = before.trouble or f"exit code {before.exit_code}: {tail(before)}"
@@ -133,7 +133,7 @@ class PatchCheck:
             yield Fault("green after", "", "tests that pass with the change", found)
 
 
-def applied(seen: Mapping[str, Run], changed: Sequence[object]) -> Iterator[Fault]:
+def applied(seen: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
     """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
         if seen[step].exit_code or seen[step].trouble:
@@ -142,7 +142,7 @@ def applied(seen: Mapping[str, Run], changed: Sequence[object]) -> Iterator[Faul
         yield Fault("applies", "", "a change", "none")
 
 
-def read_changes(listed: Run) -> list[tuple[str, str, str]]:
+def read_changes(listed: Execution) -> list[tuple[str, str, str]]:
     """Read what git listed: how each path was changed, and what it is now."""
     if listed.exit_code not in (0, 1) or listed.trouble:
         raise ValueError(f"what it changes could not be listed: {quoted(listed.stderr)}")
@@ -163,12 +163,12 @@ def stands_in(path: str) -> bool:
     return bool(dot) and name in sys.stdlib_module_names
 
 
-def fails(run: Run, name: str) -> bool:
+def fails(run: Execution, name: str) -> bool:
     """Say whether a test is told to fail: its name stands on a line that says so."""
     lines = f"{run.stdout}\n{run.stderr}".splitlines()
     return any(name in line and FAILED.search(line.replace(name, "")) for line in lines)
 
 
-def tail(run: Run) -> str:
+def tail(run: Execution) -> str:
     """Give the end of what a run said."""
     return quoted(f"{run.stdout}\n{run.stderr}")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import look, read_json, told_number, told_text, unreadable
 from hotdesk.checks.expectations import Expect
-from hotdesk.checks.seam import Evidence, Fault, Page, Verdict
+from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
@@ -79,7 +79,7 @@ def read_told(told: bytes) -> dict[str, int]:
             raise ValueError("it is no PNG")
 
 
-def colours(page: Page) -> int:
+def colours(page: DrawnPixels) -> int:
     """Count the colours of a page that differ more than dust does; at most 256."""
     step = CALM + 1
     seen: set[tuple[int, int, int]] = set()

@@ -77,7 +77,7 @@ class ProgramCheck:
             told.append("the output is as expected")
         return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, told)), run.values)
 
-    def read(self, evidence: Evidence) -> tuple[execution.Run, dict[str, int]]:
+    def read(self, evidence: Evidence) -> tuple[execution.Execution, dict[str, int]]:
         """Read what was seen."""
         found, more = execution.read_runs(evidence, ["program"])
         made = more.get("made")

@@ -13,7 +13,7 @@ Value: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DrawnPixels:
     """One page as the desk drew it: raw pixels, so that no picture of a desk's making is ever decoded here."""
 
     width: int
@@ -28,7 +28,7 @@ class Evidence:
 
     told: bytes
     """JSON, at most `evidence.LARGEST` bytes; not read yet."""
-    pages: tuple[Page, ...] = ()
+    pages: tuple[DrawnPixels, ...] = ()
     trouble: str = ""
     """Why what looked did not end by itself, as the host saw it: such a look proves nothing, whatever it told."""
     attempts: int | None = None
@@ -65,7 +65,7 @@ class Verdict:
     """What was seen, for the certificate: bounded, typed, printable."""
     tools: Mapping[str, str] = field(default_factory=dict)
     """What looked, and its version, as the desk said."""
-    pages: tuple[Page, ...] = ()
+    pages: tuple[DrawnPixels, ...] = ()
     """What a person may be shown of the file."""
 
     @property

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 
 from PIL import Image
 
-from hotdesk.checks.seam import Fault, Page, Value, Verdict
+from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PagePicture:
     """A page as a person may be shown it."""
 
     width: int
@@ -29,7 +29,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StoredVerdict:
     """A verdict read back."""
 
     check: str
@@ -43,7 +43,7 @@ class Seen:
     held: tuple[str, ...]
     values: Mapping[str, Value]
     tools: Mapping[str, str]
-    pictures: tuple[Picture, ...]
+    pictures: tuple[PagePicture, ...]
     beside: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what the check had beside the file, by name: its own program, what it compared the file with."""
 
@@ -55,23 +55,23 @@ class Seen:
 
 def seen_of(
     verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
-) -> Seen:
+) -> StoredVerdict:
     """Give a verdict as it is kept."""
     pictures = tuple(picture_of(page) for page in verdict.pages)
-    return Seen(
+    return StoredVerdict(
         check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,
         verdict.tools, pictures,
     )  # fmt: skip
 
 
-def picture_of(page: Page) -> Picture:
+def picture_of(page: DrawnPixels) -> PagePicture:
     """Encode a page. Nothing of a desk's is decoded: pixels are pixels."""
     made = io.BytesIO()
     Image.frombytes("RGB", (page.width, page.height), page.rgb).save(made, "PNG", optimize=False, compress_level=6)
-    return Picture(page.width, page.height, made.getvalue())
+    return PagePicture(page.width, page.height, made.getvalue())
 
 
-def to_json(seen: Seen) -> bytes:
+def to_json(seen: StoredVerdict) -> bytes:
     """Write it."""
     told = {
         **{name: getattr(seen, name) for name in ("check", "image", "looked_for", "not_checked", "held")},
@@ -85,12 +85,12 @@ def to_json(seen: Seen) -> bytes:
     return json.dumps(told).encode()
 
 
-def from_json(data: bytes) -> Seen:
+def from_json(data: bytes) -> StoredVerdict:
     """Read it back: it is ours, and sealed."""
     told = json.loads(data)
-    return Seen(
+    return StoredVerdict(
         told["check"], told["image"], told["expect"], tuple(told["looked_for"]), tuple(told["not_checked"]),
         tuple(Fault(**each) for each in told["faults"]), tuple(told["held"]), told["values"], told["tools"],
-        tuple(Picture(width, height, base64.b64decode(png)) for width, height, png in told["pictures"]),
+        tuple(PagePicture(width, height, base64.b64decode(png)) for width, height, png in told["pictures"]),
         told.get("beside", {}),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.desk.image import sterile
-from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, untested
 
 MENDED = {(6, 18): 29, (7, 0): 6}
 """The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
@@ -17,7 +17,7 @@ FLAWS = "CVE-2026-31431, -43284 and -43500"
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelReport:
     """What a kernel says of itself."""
 
     release: str
@@ -32,9 +32,9 @@ class Apart:
     verifying: frozenset[str]
 
 
-def look() -> Kernel:
+def look() -> KernelReport:
     """Look at this kernel."""
-    return Kernel(os.uname().release, sterile.taint())
+    return KernelReport(os.uname().release, sterile.taint())
 
 
 def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
@@ -43,7 +43,7 @@ def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
     return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
 
 
-def mended(kernel: Kernel) -> Finding:
+def mended(kernel: KernelReport) -> Finding:
     """Judge a kernel by its release; what a distribution mended in an older one shows in no number."""
     numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", kernel.release)
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
@@ -55,7 +55,7 @@ def mended(kernel: Kernel) -> Finding:
     return untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
 
 
-def sound(kernel: Kernel) -> Finding:
+def sound(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
         return failed(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
@@ -71,8 +71,8 @@ def apart(seen: Apart) -> Finding:
     return held(f"one stands on {', '.join(sorted(seen.working))}, the other on {', '.join(sorted(seen.verifying))}")
 
 
-CHECKS: tuple[Check[Kernel], ...] = (
-    Check(
+CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
+    JudgedMeasure(
         Measure(
             "kernel-mended",
             "machine",
@@ -82,7 +82,7 @@ CHECKS: tuple[Check[Kernel], ...] = (
         ),
         mended,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "kernel-sound",
             "machine",
@@ -93,7 +93,7 @@ CHECKS: tuple[Check[Kernel], ...] = (
         sound,
     ),
 )
-APART = Check(
+APART = JudgedMeasure(
     Measure(
         "own-superblock",
         "files",

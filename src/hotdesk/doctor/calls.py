@@ -81,7 +81,7 @@ NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProbedCall:
     """One call: what it is, as Python for the prelude in `inside.py`, and what it must answer."""
 
     what: str
@@ -95,15 +95,15 @@ def numbers(machine: str) -> dict[str, int]:
     return {name: pair[column] for name, pair in NUMBERS.items()}
 
 
-def named(what: str, arguments: str, answer: str | int = "EPERM") -> Call:
+def named(what: str, arguments: str, answer: str | int = "EPERM") -> ProbedCall:
     """Give a call that is known by its own name."""
-    return Call(what, f"call('{what}', {arguments})", answer)
+    return ProbedCall(what, f"call('{what}', {arguments})", answer)
 
 
 NAMESPACES = (
     named("unshare", "0"),
     named("setns", "-1, 0"),
-    *(Call(f"clone {flag:#x}", f"call('clone', {flag | THREAD}, 0, 0, 0, 0)") for flag in NAMESPACE_FLAGS),
+    *(ProbedCall(f"clone {flag:#x}", f"call('clone', {flag | THREAD}, 0, 0, 0, 0)") for flag in NAMESPACE_FLAGS),
     named("clone3", "0, 0", "ENOSYS"),
     named("mount", "1, 1, 1, 0, 0"),
     named("umount2", "b'/none', 0"),
@@ -159,45 +159,47 @@ UNSEEN = (
 )
 """Calls the kernel refuses an ordinary user before it looks at anything, with the same answer as the filter."""
 ARGUMENTS = (
-    Call("personality without random addresses", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"),
-    Call("personality that maps page zero", "apart(lambda: call('personality', 0x0100000))", "ENOSYS"),
-    Call("a seccomp listener", "apart(lambda: call('seccomp', 1, 8, program()))"),
-    Call("a character device", "call('mknodat', -100, b'/none/c', 0o20666, 0x103)"),
-    Call("a block device", "call('mknodat', -100, b'/none/b', 0o60666, 0x700)"),
-    Call("a lower core limit", "apart(lambda: call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0))"),
-    Call("a lower core limit by setrlimit", "apart(lambda: call('setrlimit', 4, struct.pack('QQ', 0, 0)))"),
-    Call("tracing pid 1", "call('ptrace', 7, 1, 0, 0)"),
-    Call("tracing pid 1 with high bits", f"call('ptrace', 7, {1 | HIGH}, 0, 0)"),
+    ProbedCall("personality without random addresses", "apart(lambda: call('personality', 0x0040000))", "ENOSYS"),
+    ProbedCall("personality that maps page zero", "apart(lambda: call('personality', 0x0100000))", "ENOSYS"),
+    ProbedCall("a seccomp listener", "apart(lambda: call('seccomp', 1, 8, program()))"),
+    ProbedCall("a character device", "call('mknodat', -100, b'/none/c', 0o20666, 0x103)"),
+    ProbedCall("a block device", "call('mknodat', -100, b'/none/b', 0o60666, 0x700)"),
+    ProbedCall("a lower core limit", "apart(lambda: call('prlimit64', 0, 4, struct.pack('QQ', 0, 0), 0))"),
+    ProbedCall("a lower core limit by setrlimit", "apart(lambda: call('setrlimit', 4, struct.pack('QQ', 0, 0)))"),
+    ProbedCall("tracing pid 1", "call('ptrace', 7, 1, 0, 0)"),
+    ProbedCall("tracing pid 1 with high bits", f"call('ptrace', 7, {1 | HIGH}, 0, 0)"),
 )
 FAMILIES = (
     *(
-        Call(f"family {family}", f"call('socket', {family}, {ODD | 2}, 0)", "EAFNOSUPPORT")
+        ProbedCall(f"family {family}", f"call('socket', {family}, {ODD | 2}, 0)", "EAFNOSUPPORT")
         for family in (*range(47), 255, 17 | HIGH)
         if family not in (1, 2, 10, 16)
     ),
     *(
-        Call(f"pair of family {family}", f"call('socketpair', {family}, {ODD | 1}, 0, pair())", "EAFNOSUPPORT")
+        ProbedCall(f"pair of family {family}", f"call('socketpair', {family}, {ODD | 1}, 0, pair())", "EAFNOSUPPORT")
         for family in (2, 10, 16, 17, 38, 40, 17 | HIGH)
     ),
     *(
-        Call(f"protocol {protocol} of family {family}", f"call('socket', {family}, {ODD | kind}, {protocol})", answer)
+        ProbedCall(
+            f"protocol {protocol} of family {family}", f"call('socket', {family}, {ODD | kind}, {protocol})", answer
+        )
         for family in (2, 10)
         for kind, protocol in ((1, 262), (2, 136), (1, 132), (2, 1), (2, 58), (3, 1), (3, 6), (3, 255), (10, 0))
         for answer in ("EPROTONOSUPPORT",)
     ),
     *(
-        Call(f"netlink protocol {protocol}", f"call('socket', 16, {ODD | 3}, {protocol})", "EPROTONOSUPPORT")
+        ProbedCall(f"netlink protocol {protocol}", f"call('socket', 16, {ODD | 3}, {protocol})", "EPROTONOSUPPORT")
         for protocol in (2, 4, 6, 9, 10, 12, 15, 16, 20, 21)
     ),
 )
 OPTIONS = (
-    Call("TCP_ULP", "option(1, 6, 31, b'tls')"),
-    Call("UDP_ENCAP", "option(2, 17, 100, struct.pack('i', 2))"),
-    Call("UDP_ENCAP with high bits", f"option(2, 17, {100 | HIGH}, struct.pack('i', 2))"),
-    Call("SO_ATTACH_FILTER", "option(2, 1, 26, program())"),
-    Call("SO_ATTACH_BPF", "option(2, 1, 50, struct.pack('i', -1))"),
-    Call("SO_ATTACH_REUSEPORT_CBPF", "option(2, 1, 51, program())"),
-    Call("SO_ATTACH_REUSEPORT_EBPF", "option(2, 1, 52, struct.pack('i', -1))"),
+    ProbedCall("TCP_ULP", "option(1, 6, 31, b'tls')"),
+    ProbedCall("UDP_ENCAP", "option(2, 17, 100, struct.pack('i', 2))"),
+    ProbedCall("UDP_ENCAP with high bits", f"option(2, 17, {100 | HIGH}, struct.pack('i', 2))"),
+    ProbedCall("SO_ATTACH_FILTER", "option(2, 1, 26, program())"),
+    ProbedCall("SO_ATTACH_BPF", "option(2, 1, 50, struct.pack('i', -1))"),
+    ProbedCall("SO_ATTACH_REUSEPORT_CBPF", "option(2, 1, 51, program())"),
+    ProbedCall("SO_ATTACH_REUSEPORT_EBPF", "option(2, 1, 52, struct.pack('i', -1))"),
 )
 PAGE_CACHE = ("family 33", "family 38", "UDP_ENCAP", "splice", "vmsplice", "clone 0x10000000")
 """What Copy Fail (CVE-2026-31431) and Dirty Frag (CVE-2026-43284, CVE-2026-43500) need: AF_RXRPC, AF_ALG, ESP in UDP,

@@ -18,9 +18,9 @@ from hotdesk.desk.seam import Desk, Done, Process, Spec
 from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
-from hotdesk.doctor.machine import Facts
-from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, Silent, failed, give_up, judge, untested
-from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, Told, heard, listening, probe, program
+from hotdesk.doctor.machine import MachineFacts
+from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, SilentProbeError, failed, give_up, judge, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, heard, listening, probe, program
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup, here
@@ -38,7 +38,7 @@ Wanted: TypeAlias = Callable[[Finding], Iterator[Result]]
 class Examination:
     """What was found, and why no desk could be opened, if none could."""
 
-    facts: Facts
+    facts: MachineFacts
     results: list[Result] = field(default_factory=list)
     unopened: str | None = None
 
@@ -49,7 +49,7 @@ class Examination:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ExaminedDesk:
     """A desk of ours, and where the host finds it."""
 
     desk: Desk
@@ -93,7 +93,7 @@ async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -
     try:
         with anyio.fail_after(SECONDS):
             await work(host, results)
-    except (HotdeskError, OSError, Silent, TimeoutError) as e:
+    except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         seen = {result.measure for result in results}
         lost = failed(f"the desk was lost before this was tried: {e or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in seen]
@@ -101,13 +101,13 @@ async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -
 
 
 @contextlib.asynccontextmanager
-async def opened(host: Host, spec: Spec) -> AsyncIterator[Opened]:
+async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
     async with host.open_desk(spec) as desk:
         told = state.facts(host.config.run / "desks" / desk.id)
         if told is None:
             raise DeskError(f"desk {desk.id} left no note of itself")
-        yield Opened(desk, told, Cgroup(here(), desk.id))
+        yield ExaminedDesk(desk, told, Cgroup(here(), desk.id))
 
 
 # -- the desk that is looked at ---------------------------------------------------------------------------------
@@ -125,13 +125,13 @@ async def patient(host: Host, results: list[Result]) -> None:
             said = await it.desk.run(probe(port, name), timeout=SECONDS, output_limit=LIMIT)
         try:
             results += judge(inside.CHECKS, heard(said))
-        except Silent as e:
+        except SilentProbeError as e:
             results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
     base, keeper = (int(str(it.told[name])) for name in ("base", "keeper"))
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
-async def stay(desk: Desk) -> tuple[Process, Told]:
+async def stay(desk: Desk) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
     said = b""
@@ -143,7 +143,7 @@ async def stay(desk: Desk) -> tuple[Process, Told]:
     return process, heard_so_far(said)
 
 
-def heard_so_far(said: bytes) -> Told:
+def heard_so_far(said: bytes) -> ProbeResult:
     """Read the first line of a program that goes on."""
     return heard(Done(0, said.partition(b"\n")[0]))
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hotdesk.doctor import calls
-from hotdesk.doctor.measure import Check, Finding, Measure, Silent, failed, held, unless, untested
-from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, Told
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
+from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
 SHOWN = 6
 """How many flaws of one measure are named."""
@@ -17,27 +17,27 @@ REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
 UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
-def wrong(told: Told, group: str) -> list[str]:
+def wrong(told: ProbeResult, group: str) -> list[str]:
     """Name the calls of a group that answered otherwise than the filter must."""
     answers = told.table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
-        raise Silent(f"it says nothing of {missing[0]}")
+        raise SilentProbeError(f"it says nothing of {missing[0]}")
     flaws = [f"{each.what} answers {answers[each.what]}" for each in listed if answers[each.what] != each.answer]
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
 
-def refused(*groups: str) -> Callable[[Told], Finding]:
+def refused(*groups: str) -> Callable[[ProbeResult], Finding]:
     """Judge groups of calls."""
 
-    def judge(told: Told) -> Finding:
+    def judge(told: ProbeResult) -> Finding:
         flaws = [flaw for group in groups for flaw in wrong(told, group)]
         return unless(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
 
     return judge
 
 
-def unseen(told: Told) -> Finding:
+def unseen(told: ProbeResult) -> Finding:
     """Judge the calls whose rule cannot be seen."""
     if flaws := wrong(told, "unseen"):
         return failed(", ".join(flaws))
@@ -47,7 +47,7 @@ def unseen(told: Told) -> Finding:
     )
 
 
-def page_cache(told: Told) -> Finding:
+def page_cache(told: ProbeResult) -> Finding:
     """Judge what the known flaws in the page cache need."""
     answers: dict[str, object] = {}
     for group in ("families", "options", "splices", "namespaces"):
@@ -57,7 +57,7 @@ def page_cache(told: Told) -> Finding:
     return unless(flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether this kernel is mended or not")
 
 
-def other_programs(told: Told) -> Finding:
+def other_programs(told: ProbeResult) -> Finding:
     """Judge whether a 32-bit program ran."""
     number, code = told.row("width", 2)
     if number == signal.SIGSYS:
@@ -67,7 +67,7 @@ def other_programs(told: Told) -> Finding:
     return failed(f"a 32-bit program ended with signal {number}, code {code}")
 
 
-def x32(told: Told) -> Finding:
+def x32(told: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
         return untested(f"there is no x32 on {machine}")
@@ -79,16 +79,16 @@ def x32(told: Told) -> Finding:
     return failed(f"an x32 call answers {answer}")
 
 
-def nothing_beyond(told: Told) -> Finding:
+def nothing_beyond(told: ProbeResult) -> Finding:
     """Judge what a desk can route to."""
     answers = told.table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
-        raise Silent("it did not try every address")
+        raise SilentProbeError("it did not try every address")
     flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in UNREACHABLE]
     return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
 
-def host_sockets(told: Told) -> Finding:
+def host_sockets(told: ProbeResult) -> Finding:
     """Judge whether the host's own sockets were reached."""
     names = ("its loopback TCP", "its abstract unix socket")
     answers = told.row("host", 2)
@@ -96,13 +96,13 @@ def host_sockets(told: Told) -> Finding:
     return unless(flaws, "a port and an abstract name of this process were out of reach")
 
 
-def gate_refuses(told: Told) -> Finding:
+def gate_refuses(told: ProbeResult) -> Finding:
     """Judge the gate's answer."""
     answer = told.word("gate")
     return held(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
 
 
-def gate_stays(told: Told) -> Finding:
+def gate_stays(told: ProbeResult) -> Finding:
     """Judge whether the gate's port was taken."""
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = told.row("take", 2)
@@ -110,7 +110,7 @@ def gate_stays(told: Told) -> Finding:
     return unless(flaws, "binding it anew answers EADDRINUSE, reuse asked for or not")
 
 
-def loopback_stays(told: Told) -> Finding:
+def loopback_stays(told: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
     answer = told.word("flags")
     return (
@@ -118,7 +118,7 @@ def loopback_stays(told: Told) -> Finding:
     )
 
 
-def one_caller(told: Told) -> Finding:
+def one_caller(told: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
     answer = told.word("link")
     if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
@@ -126,7 +126,7 @@ def one_caller(told: Told) -> Finding:
     return failed(f"a second caller: {answer}")
 
 
-def terminals(told: Told) -> Finding:
+def terminals(told: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
     count = told.number("terminals")
     return (
@@ -134,34 +134,34 @@ def terminals(told: Told) -> Finding:
     )
 
 
-def first_process(told: Told) -> Finding:
+def first_process(told: ProbeResult) -> Finding:
     """Judge what the first process can be made to do."""
     answers = told.table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
-        raise Silent("it did not try everything")
+        raise SilentProbeError("it did not try everything")
     return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
-def no_cores(told: Told) -> Finding:
+def no_cores(told: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
     number, dumped = told.row("crash", 2)
     if number != signal.SIGSEGV:
-        raise Silent(f"its crash ended with {number}")
+        raise SilentProbeError(f"its crash ended with {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
     return failed("a core was dumped") if dumped else held("a crash dumped none", piped if pattern[:1] == "|" else "")
 
 
-def own_name(told: Told) -> Finding:
+def own_name(told: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
     name = told.word("name")
     return failed("it is this machine's") if name == os.uname().nodename else held(f"{name[:64]!r}")
 
 
 FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"
-CHECKS: tuple[Check[Told], ...] = (
-    Check(
+CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
+    JudgedMeasure(
         Measure(
             "first-process",
             "user",
@@ -171,7 +171,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         first_process,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "core-dumps",
             "user",
@@ -181,7 +181,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         no_cores,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "namespace-calls",
             "calls",
@@ -191,7 +191,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         refused("namespaces"),
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "unneeded-calls",
             "calls",
@@ -201,7 +201,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         refused("unneeded", "splices"),
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "call-arguments",
             "calls",
@@ -211,7 +211,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         refused("arguments"),
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "socket-families",
             "calls",
@@ -221,7 +221,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         refused("families"),
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "socket-options",
             "calls",
@@ -231,7 +231,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         refused("options"),
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "page-cache-flaws",
             "calls",
@@ -241,12 +241,12 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         page_cache,
     ),
-    Check(
+    JudgedMeasure(
         Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: one executed", FILTER),
         other_programs,
     ),
-    Check(Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), x32),
-    Check(
+    JudgedMeasure(Measure("x32-calls", "calls", "no x32 way around the filter", "inside: one such call", FILTER), x32),
+    JudgedMeasure(
         Measure(
             "unseen-calls",
             "calls",
@@ -256,7 +256,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         unseen,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "no-way-out",
             "network",
@@ -266,7 +266,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         nothing_beyond,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "host-sockets",
             "network",
@@ -276,7 +276,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         host_sockets,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "loopback-stays",
             "network",
@@ -286,7 +286,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         loopback_stays,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "gate-refuses",
             "network",
@@ -296,7 +296,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         gate_refuses,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "gate-stays",
             "network",
@@ -306,7 +306,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         gate_stays,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "host-name",
             "files",
@@ -316,7 +316,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         own_name,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "terminals",
             "limits",
@@ -326,7 +326,7 @@ CHECKS: tuple[Check[Told], ...] = (
         ),
         terminals,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "one-caller",
             "life",

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.config import Config
 from hotdesk.doctor.limits import SHORT
-from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless
 from hotdesk.doctor.view import read, read_mounts, status_of
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
@@ -38,7 +38,7 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class DeadlineOutcome:
     """How long a desk with a deadline stood; None when it stood for too long."""
 
     seconds: float | None
@@ -88,11 +88,11 @@ def count(pid: int) -> int:
     return int(status_of(pid)["voluntary_ctxt_switches"])
 
 
-async def outlive(settings: Config, desk: str, opened: float) -> Ended:
+async def outlive(settings: Config, desk: str, opened: float) -> DeadlineOutcome:
     """Wait until a desk is gone; nobody burns it but its deadline."""
     folder = settings.run / "desks" / desk
     gone = await until(lambda: not folder.exists(), SHORT.deadline + PATIENCE)
-    return Ended(time.monotonic() - opened if gone else None)
+    return DeadlineOutcome(time.monotonic() - opened if gone else None)
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -150,7 +150,7 @@ def freezes(seen: Frozen) -> Finding:
     return unless(flaws, f"{seen.before} ticks, none while frozen, {seen.after} after")
 
 
-def ends(seen: Ended) -> Finding:
+def ends(seen: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
     if seen.seconds is None:
         return failed(f"it stood {PATIENCE:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
@@ -164,7 +164,7 @@ def nothing_left(seen: list[str]) -> Finding:
     return unless(seen, "no process, cgroup, mount, file, disk or claim of user ids")
 
 
-FREEZE = Check(
+FREEZE = JudgedMeasure(
     Measure(
         "freeze",
         "life",
@@ -174,7 +174,7 @@ FREEZE = Check(
     ),
     freezes,
 )
-DEADLINE = Check(
+DEADLINE = JudgedMeasure(
     Measure(
         "deadline",
         "life",
@@ -184,7 +184,7 @@ DEADLINE = Check(
     ),
     ends,
 )
-BURNT = Check(
+BURNT = JudgedMeasure(
     Measure(
         "burnt",
         "life",

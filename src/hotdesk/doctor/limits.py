@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done, Spec
-from hotdesk.doctor.measure import Check, Finding, Measure, Silent, failed, held, unless, untested
-from hotdesk.doctor.probes import LIMIT, SIGNALS, Told, heard, program
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, heard, program
 from hotdesk.doctor.view import limits_of, opened, read
 from hotdesk.linux.cgroup import PERIOD, Cgroup
 
@@ -101,7 +101,7 @@ class Spun:
 class Signals:
     """What a program that queues signals took, and from whom."""
 
-    told: Told
+    told: ProbeResult
     roots: int
     """By how many the queue of the host's root grew."""
 
@@ -183,7 +183,7 @@ def sockets(strained: Strain) -> Finding:
     if limit and int(limit) > SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
-        raise Silent(f"its flood came to {queued} bytes only")
+        raise SilentProbeError(f"its flood came to {queued} bytes only")
     return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
 
 
@@ -206,8 +206,8 @@ def signals(seen: Signals) -> Finding:
 
 
 CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
-CHECKS: tuple[Check[Strain], ...] = (
-    Check(
+CHECKS: tuple[JudgedMeasure[Strain], ...] = (
+    JudgedMeasure(
         Measure(
             "memory",
             "limits",
@@ -217,7 +217,7 @@ CHECKS: tuple[Check[Strain], ...] = (
         ),
         memory,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "processes",
             "limits",
@@ -227,7 +227,7 @@ CHECKS: tuple[Check[Strain], ...] = (
         ),
         processes,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "disk",
             "limits",
@@ -237,7 +237,7 @@ CHECKS: tuple[Check[Strain], ...] = (
         ),
         disk,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "socket-buffers",
             "limits",
@@ -248,7 +248,7 @@ CHECKS: tuple[Check[Strain], ...] = (
         sockets,
     ),
 )
-CPU = Check(
+CPU = JudgedMeasure(
     Measure(
         "cpu",
         "limits",
@@ -258,7 +258,7 @@ CPU = Check(
     ),
     cpu,
 )
-SIGNALLED = Check(
+SIGNALLED = JudgedMeasure(
     Measure(
         "signals",
         "limits",

@@ -17,7 +17,7 @@ from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.wall.container import bundle
-from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
 from hotdesk.ipc.child import SOURCE
@@ -77,7 +77,7 @@ class Confined:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MachineFacts:
     """This machine, as far as anybody can see it."""
 
     name: str
@@ -110,7 +110,7 @@ class Stores:
     """Permission bits and owner of what is there."""
 
 
-def look(settings: Config) -> Facts:
+def look(settings: Config) -> MachineFacts:
     """Look at this machine."""
     here = requirements.look()
     program = shutil.which(settings.runtime, path=bundle.PATH)
@@ -119,7 +119,7 @@ def look(settings: Config) -> Facts:
     except (HostError, OSError) as e:
         hierarchies, error = None, str(e)
     hybrid = " (a v2 hierarchy beside it is not used)" if Path("/sys/fs/cgroup/unified").is_dir() else ""
-    return Facts(
+    return MachineFacts(
         name=here.name,
         arch=here.arch,
         kernel=os.uname().release,
@@ -182,7 +182,7 @@ def look_at_stores(settings: Config) -> Stores:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def kernel(facts: Facts) -> Finding:
+def kernel(facts: MachineFacts) -> Finding:
     """Judge the kernel."""
     note = facts.unsupported or ""
     if facts.restricted == "1":
@@ -190,7 +190,7 @@ def kernel(facts: Facts) -> Finding:
     return unless(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
 
 
-def runtime(facts: Facts) -> Finding:
+def runtime(facts: MachineFacts) -> Finding:
     """Judge the runtime by its version."""
     if not facts.version:
         return failed(f"{facts.runtime} is not there, or does not tell its version")
@@ -201,28 +201,28 @@ def runtime(facts: Facts) -> Finding:
     return held(seen, "; ".join(flaws)) if os.path.basename(facts.runtime) == "crun" else held(f"{seen}; made for crun")
 
 
-def cgroups(facts: Facts) -> Finding:
+def cgroups(facts: MachineFacts) -> Finding:
     """Judge the cgroup layout."""
     return failed(facts.cgroup_error) if facts.cgroup_error else held(facts.cgroups)
 
 
-def reserved(facts: Facts) -> Finding:
+def reserved(facts: MachineFacts) -> Finding:
     """Judge the reservation of ids."""
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
     return held(entry) if facts.reserved else failed(f"{entry} is not in both files")
 
 
-def given_up(facts: Facts) -> Finding:
+def given_up(facts: MachineFacts) -> Finding:
     """Judge capabilities."""
     if facts.confined is None:
         return untested(UNSTARTED)
     return unless([f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up")
 
 
-def landlocked(abi: int, what: str, answer: str) -> Check[Facts]:
+def landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
     """Give the check of one thing Landlock takes away."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
             return untested(UNSTARTED)
         said = getattr(facts.confined, what)
@@ -232,7 +232,7 @@ def landlocked(abi: int, what: str, answer: str) -> Check[Facts]:
             )
         return held(f"refused (Landlock {facts.confined.abi})") if said == "PermissionError" else failed(f"{said}")
 
-    return Check(
+    return JudgedMeasure(
         Measure(
             f"command-{what}",
             "machine",
@@ -272,7 +272,7 @@ def folders(stores: Stores) -> Finding:
     return unless(flaws, f"{len(stores.modes)} folders and files, written by root alone")
 
 
-def line(facts: Facts) -> str:
+def line(facts: MachineFacts) -> str:
     """Describe the machine in a line."""
     version = ".".join(map(str, facts.version)) or "missing"
     parts = (facts.name, facts.arch, f"kernel {facts.kernel}", f"{facts.runtime} {version}")
@@ -280,8 +280,8 @@ def line(facts: Facts) -> str:
 
 
 SETUP = "run `hotdesk setup`"
-CHECKS: tuple[Check[Facts], ...] = (
-    Check(
+CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
+    JudgedMeasure(
         Measure(
             "kernel",
             "machine",
@@ -291,11 +291,11 @@ CHECKS: tuple[Check[Facts], ...] = (
         ),
         kernel,
     ),
-    Check(
+    JudgedMeasure(
         Measure("runtime", "machine", "an OCI runtime whose flaws are known", "host: its version and age", SETUP),
         runtime,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "cgroups",
             "machine",
@@ -305,13 +305,13 @@ CHECKS: tuple[Check[Facts], ...] = (
         ),
         cgroups,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "ids-reserved", "machine", "user ids for desks are reserved", "host: /etc/subuid and /etc/subgid", SETUP
         ),
         reserved,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "command-rights",
             "machine",
@@ -325,8 +325,8 @@ CHECKS: tuple[Check[Facts], ...] = (
     landlocked(ABI_TCP, "bind", "use TCP"),
     landlocked(ABI_SIGNALS, "signal", "signal others"),
 )
-STORES: tuple[Check[Stores], ...] = (
-    Check(
+STORES: tuple[JudgedMeasure[Stores], ...] = (
+    JudgedMeasure(
         Measure(
             "floors",
             "machine",
@@ -336,7 +336,7 @@ STORES: tuple[Check[Stores], ...] = (
         ),
         floors,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "file-table",
             "machine",
@@ -346,7 +346,7 @@ STORES: tuple[Check[Stores], ...] = (
         ),
         file_table,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "folders",
             "machine",

@@ -57,14 +57,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
+class JudgedMeasure(Generic[T]):
     """A measure, and how to judge it by what was gathered."""
 
     measure: Measure
     judge: Callable[[T], Finding]
 
 
-class Silent(Exception):  # noqa: N818 - what the probe was
+class SilentProbeError(Exception):
     """A probe did not say what it was asked."""
 
 
@@ -93,19 +93,19 @@ def clean(text: str) -> str:
     return printable(text if len(text) <= SEEN else f"{text[:SEEN]} …")
 
 
-def judge(checks: Iterable[Check[T]], gathered: T) -> Iterator[Result]:
+def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
     """Judge all checks by what was gathered; what could not be read, or was not said, is no proof."""
     for check in checks:
         try:
             finding = check.judge(gathered)
-        except Silent as e:
+        except SilentProbeError as e:
             finding = failed(f"the probe did not answer: {e}")
         except (OSError, ValueError, KeyError, IndexError) as e:
             finding = failed(f"could not be read: {type(e).__name__} {e}")
         yield Result(check.measure, finding)
 
 
-def give_up(checks: Iterable[Check[T]], finding: Finding) -> Iterator[Result]:
+def give_up(checks: Iterable[JudgedMeasure[T]], finding: Finding) -> Iterator[Result]:
     """Find the same for all checks."""
     for check in checks:
         yield Result(check.measure, finding)

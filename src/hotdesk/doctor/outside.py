@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotdesk.doctor.measure import Check, Finding, Measure, failed, held, unless, untested
-from hotdesk.doctor.view import NAMESPACES, NODES, Rooted, View
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless, untested
+from hotdesk.doctor.view import NAMESPACES, NODES, DeskView, Rooted
 from hotdesk.linux import uids
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
@@ -29,7 +29,7 @@ SAFE = frozenset(("nosuid", "nodev"))
 READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
 
 
-def own_ids(view: View) -> Finding:
+def own_ids(view: DeskView) -> Finding:
     """Judge the host ids a desk's processes have."""
     user = str(view.base + uids.USER)
     flaws = [
@@ -45,13 +45,13 @@ def own_ids(view: View) -> Finding:
     return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
 
 
-def own_charges(view: View) -> Finding:
+def own_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
     wanted = view.base + uids.ANCHOR
     return unless([] if view.owner == wanted else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
 
 
-def no_capabilities(view: View) -> Finding:
+def no_capabilities(view: DeskView) -> Finding:
     """Judge capabilities."""
     flaws = [
         f"process {each.pid} has {name} {each.status[name]}"
@@ -62,19 +62,19 @@ def no_capabilities(view: View) -> Finding:
     return unless(flaws, f"none in {len(view.processes)} processes, nor to be had")
 
 
-def no_new_privileges(view: View) -> Finding:
+def no_new_privileges(view: DeskView) -> Finding:
     """Judge whether an exec could give privileges."""
     flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
     return unless(flaws, f"set in {len(view.processes)} processes")
 
 
-def filtered(view: View) -> Finding:
+def filtered(view: DeskView) -> Finding:
     """Judge whether a filter stands at all."""
     flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
     return unless(flaws, f"in force in {len(view.processes)} processes")
 
 
-def own_namespaces(view: View) -> Finding:
+def own_namespaces(view: DeskView) -> Finding:
     """Judge namespaces by inode."""
     flaws = [
         f"{kind} is the host's"
@@ -85,7 +85,7 @@ def own_namespaces(view: View) -> Finding:
     return unless(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
 
 
-def own_environment(view: View) -> Finding:
+def own_environment(view: DeskView) -> Finding:
     """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
     return unless(
@@ -93,7 +93,7 @@ def own_environment(view: View) -> Finding:
     )
 
 
-def limits(view: View) -> Finding:
+def limits(view: DeskView) -> Finding:
     """Judge resource limits; a host may hold a desk to less."""
     flaws, seen = [], []
     for name, most in LIMITS.items():
@@ -107,7 +107,7 @@ def limits(view: View) -> Finding:
     return unless(flaws, ", ".join(seen))
 
 
-def loopback_only(view: View) -> Finding:
+def loopback_only(view: DeskView) -> Finding:
     """Judge cards and routes."""
     cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
     routes = view.network["route"].splitlines()[1:]
@@ -118,7 +118,7 @@ def loopback_only(view: View) -> Finding:
     return failed("no loopback") if not cards else unless(flaws, "lo, and no route")
 
 
-def gate_inside(view: View) -> Finding:
+def gate_inside(view: DeskView) -> Finding:
     """Judge where the gate listens."""
     rows = [line.split() for line in view.network["tcp"].splitlines()[1:]]
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
@@ -128,14 +128,14 @@ def gate_inside(view: View) -> Finding:
     return held("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
 
 
-def own_nodes(view: View) -> Finding:
+def own_nodes(view: DeskView) -> Finding:
     """Judge device nodes."""
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
     return unless(flaws, f"{', '.join(NODES)}: other inodes than the host's")
 
 
-def mount_flags(view: View) -> Finding:
+def mount_flags(view: DeskView) -> Finding:
     """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
     mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
     flaws = [f"{each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
@@ -145,7 +145,7 @@ def mount_flags(view: View) -> Finding:
     return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev but for {' and '.join(DEVICE_MOUNTS)}")
 
 
-def layer_flags(view: View) -> Finding:
+def layer_flags(view: DeskView) -> Finding:
     """Judge what the keeper mounted below the desk's root."""
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
@@ -160,7 +160,7 @@ def layer_flags(view: View) -> Finding:
     )
 
 
-def read_only(view: View) -> Finding:
+def read_only(view: DeskView) -> Finding:
     """Judge what a desk cannot write."""
     covers = [each for each in view.mounts if each.at.startswith("/proc/") and not each.at.startswith("/proc/sys")]
     found = {each.at: each for each in view.mounts if each.at in READ_ONLY}
@@ -169,7 +169,7 @@ def read_only(view: View) -> Finding:
     return unless(flaws, f"{', '.join(READ_ONLY)} and {len(covers)} covers in /proc")
 
 
-def masks(view: View) -> Finding:
+def masks(view: DeskView) -> Finding:
     """Judge what /proc tells of the host."""
     covered = {each.at.removeprefix("/proc/") for each in view.mounts if each.at.startswith("/proc/")}
     there = {name: empty for name, empty in view.masked.items() if empty is not None}
@@ -179,7 +179,7 @@ def masks(view: View) -> Finding:
     return unless(flaws, f"{len(there) + 1} parts covered and empty or steady")
 
 
-def own_sys(view: View) -> Finding:
+def own_sys(view: DeskView) -> Finding:
     """Judge /sys."""
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
@@ -189,7 +189,7 @@ def own_sys(view: View) -> Finding:
     return unless(flaws, "a file system of its own: loopback and processors")
 
 
-def own_ids_of_machine(view: View) -> Finding:
+def own_ids_of_machine(view: DeskView) -> Finding:
     """Judge boot id and machine id."""
     flaws = []
     if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
@@ -200,19 +200,19 @@ def own_ids_of_machine(view: View) -> Finding:
     return unless(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
 
 
-def hidden_paths(view: View) -> Finding:
+def hidden_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
     flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
     return unless(flaws, f"none in {len(view.mounts)} mounts")
 
 
-def own_files(view: View) -> Finding:
+def own_files(view: DeskView) -> Finding:
     """Judge open files."""
     flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
     return unless(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
 
 
-def devices(view: View) -> Finding:
+def devices(view: DeskView) -> Finding:
     """Judge the device cgroup."""
     if view.cgroup_version == 2:
         return untested(
@@ -247,7 +247,7 @@ def root_inside(rooted: Rooted) -> Finding:
 
 
 STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
-ROOTED: Check[Rooted] = Check(
+ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
     Measure(
         "root-inside",
         "user",
@@ -257,8 +257,8 @@ ROOTED: Check[Rooted] = Check(
     ),
     root_inside,
 )
-CHECKS: tuple[Check[View], ...] = (
-    Check(
+CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
+    JudgedMeasure(
         Measure(
             "own-ids",
             "user",
@@ -268,7 +268,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_ids,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "own-charges",
             "user",
@@ -278,21 +278,21 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_charges,
     ),
-    Check(
+    JudgedMeasure(
         Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", STALE),
         no_capabilities,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", STALE
         ),
         no_new_privileges,
     ),
-    Check(
+    JudgedMeasure(
         Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", STALE),
         own_namespaces,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "environment",
             "user",
@@ -302,11 +302,11 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_environment,
     ),
-    Check(
+    JudgedMeasure(
         Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", STALE),
         filtered,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "loopback-only",
             "network",
@@ -316,13 +316,13 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         loopback_only,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "gate-inside", "network", "the gate listens in the desk's own network", "host: /proc/PID/net/tcp", STALE
         ),
         gate_inside,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "device-nodes",
             "files",
@@ -332,7 +332,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_nodes,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "mount-flags",
             "files",
@@ -342,7 +342,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         mount_flags,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "layer-flags",
             "files",
@@ -352,7 +352,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         layer_flags,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "read-only",
             "files",
@@ -362,7 +362,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         read_only,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "proc-masks",
             "files",
@@ -372,13 +372,13 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         masks,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", STALE
         ),
         own_sys,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "own-identity",
             "files",
@@ -388,11 +388,11 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_ids_of_machine,
     ),
-    Check(
+    JudgedMeasure(
         Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", STALE),
         hidden_paths,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "open-files",
             "files",
@@ -402,7 +402,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         own_files,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "device-cgroup",
             "files",
@@ -412,7 +412,7 @@ CHECKS: tuple[Check[View], ...] = (
         ),
         devices,
     ),
-    Check(
+    JudgedMeasure(
         Measure(
             "resource-limits",
             "limits",

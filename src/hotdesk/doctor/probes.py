@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls
-from hotdesk.doctor.measure import Silent
+from hotdesk.doctor.measure import SilentProbeError
 from hotdesk.errors import printable
 
 LIMIT = 1 << 18
@@ -190,7 +190,7 @@ while True:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ProbeResult:
     """What a probe said: a table whose values are checked when they are used."""
 
     values: Mapping[str, object]
@@ -199,32 +199,32 @@ class Told:
         """Give a table."""
         value = self.values.get(name)
         if not isinstance(value, dict):
-            raise Silent(f"it says nothing of {name}")
+            raise SilentProbeError(f"it says nothing of {name}")
         return value
 
     def row(self, name: str, length: int) -> list[object]:
         """Give a list of a known length."""
         value = self.values.get(name)
         if not isinstance(value, list) or len(value) != length:
-            raise Silent(f"it says nothing of {name}")
+            raise SilentProbeError(f"it says nothing of {name}")
         return value
 
     def word(self, name: str) -> str:
         """Give a word."""
         value = self.values.get(name)
         if not isinstance(value, str):
-            raise Silent(f"it says nothing of {name}")
+            raise SilentProbeError(f"it says nothing of {name}")
         return value
 
     def number(self, name: str) -> int:
         """Give a number."""
         value = self.values.get(name)
         if type(value) is not int:
-            raise Silent(f"it says nothing of {name}")
+            raise SilentProbeError(f"it says nothing of {name}")
         return value
 
 
-def heard(done: Done) -> Told:
+def heard(done: Done) -> ProbeResult:
     """Read the last line a probe said; `Silent` when there is no sense in it."""
     line = done.stdout[-LIMIT:].splitlines()[-1:] if done.ok and not done.truncated else []
     try:
@@ -233,8 +233,8 @@ def heard(done: Done) -> Told:
         value = None
     if not isinstance(value, dict):
         complaint = done.stderr[-200:].decode("utf-8", "replace").strip()
-        raise Silent(f"exit code {done.exit_code} {printable(complaint)}".strip())
-    return Told(value)
+        raise SilentProbeError(f"exit code {done.exit_code} {printable(complaint)}".strip())
+    return ProbeResult(value)
 
 
 def program(code: str, **given: object) -> list[str]:

@@ -50,7 +50,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class SeenProcess:
     """One process of a desk."""
 
     pid: int
@@ -64,13 +64,13 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DeskView:
     """All of one desk that the host can see."""
 
     base: int
     """The first of its host ids, as claimed for it."""
     claimed: bool
-    processes: tuple[Process, ...]
+    processes: tuple[SeenProcess, ...]
     """The first process first."""
     host_namespaces: dict[str, int]
     maps: tuple[str, str]
@@ -100,7 +100,7 @@ class Rooted:
     """A desk in which a program runs as root."""
 
     base: int
-    processes: tuple[Process, ...]
+    processes: tuple[SeenProcess, ...]
     host_namespaces: dict[str, int]
 
 
@@ -111,7 +111,7 @@ def look_at_root(told: dict[str, object], cgroup: Cgroup) -> Rooted:
     return Rooted(int(str(told["base"])), processes, namespaces(os.getpid()))
 
 
-def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -> View:
+def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -> DeskView:
     """Look at a desk from everywhere the host can."""
     first, base, keeper = (int(str(told[name])) for name in ("pid", "base", "keeper"))
     pids = [first, *sorted(cgroup.pids() - {first})]
@@ -119,7 +119,7 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
     kept = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
     with opened(first) as inside, RootDirectory("/") as host:
-        return View(
+        return DeskView(
             base=base,
             claimed=is_claimed(base, settings.run / "desks" / desk),
             processes=tuple(look_at(pid, mounts) for pid in pids),
@@ -141,11 +141,11 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
         )
 
 
-def look_at(pid: int, mounts: Iterable[Mount]) -> Process:
+def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
     """Look at one process."""
     numbers = {each.number for each in mounts}
     variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return Process(
+    return SeenProcess(
         pid=pid,
         status=status_of(pid),
         namespaces=namespaces(pid),

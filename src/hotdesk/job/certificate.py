@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
-from hotdesk.checks.verdict_json import Seen
+from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.desk.image import image
 from hotdesk.drive.certificate import LARGEST, canonical
 from hotdesk.errors import BriefError, ImageError
@@ -30,7 +30,7 @@ def claim_of(made: Candidate, job: str, wall: str, images: Path, *, recorded: bo
     return told
 
 
-def check_of(seen: Seen, wall: str, images: Path) -> dict[str, object]:
+def check_of(seen: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
     """Say what one check was, and what it saw."""
     return {
         "beside": dict(seen.beside),

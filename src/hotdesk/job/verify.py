@@ -20,7 +20,7 @@ from hotdesk.checks.active import NAME as ACTIVE
 from hotdesk.checks.active import REACHING
 from hotdesk.checks.required import checks_of, is_opened
 from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
-from hotdesk.checks.verdict_json import Seen, seen_of, to_json
+from hotdesk.checks.verdict_json import StoredVerdict, seen_of, to_json
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.certificate import beside_digest
 from hotdesk.errors import ImageError, alone
@@ -51,7 +51,7 @@ class Candidate:
     data: bytes = b""
     lacks: str = ""
     """Why there is none."""
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[StoredVerdict, ...] = ()
     """What its checks found, once they have."""
 
     @property
@@ -183,7 +183,7 @@ class DeliverableVerifier:
 
     async def look(
         self, place: int, made: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool
-    ) -> Seen:
+    ) -> StoredVerdict:
         """Have one check look at it, in an office where one is needed anyway; judge what it saw."""
         async with AsyncExitStack() as own:
             if not check.alone:
@@ -242,7 +242,7 @@ class DeliverableVerifier:
             await at.stack.aclose()
         return replace(evidence, trouble=trouble, attempts=attempts), beside
 
-    def write_down(self, made: Candidate, verdict: Verdict, seen: Seen, desk: str) -> None:
+    def write_down(self, made: Candidate, verdict: Verdict, seen: StoredVerdict, desk: str) -> None:
         """Write a verdict down."""
         outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
         paper = self.log.papers.write(to_json(seen))
@@ -257,7 +257,7 @@ class DeliverableVerifier:
 
 def judged(
     check: Check, evidence: Evidence, name: str, image: str, expect: Mapping[str, object]
-) -> tuple[Verdict, Seen]:
+) -> tuple[Verdict, StoredVerdict]:
     """Judge what was seen, and give the verdict also as it is kept."""
     verdict = check.judge(evidence)
     if evidence.trouble:

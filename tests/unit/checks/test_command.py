@@ -6,7 +6,7 @@ import pytest
 
 from hotdesk.checks import execution, find
 from hotdesk.checks.command import CommandCheck
-from hotdesk.checks.execution import Run
+from hotdesk.checks.execution import Execution
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
@@ -38,15 +38,15 @@ async def test_a_command_is_run_beside_the_file() -> None:
 @pytest.mark.parametrize(
     ("run", "passes"),
     [
-        (Run(0, "a total", ""), True),
-        (Run(1, "a total", ""), False),
-        (Run(127, "total", "no such program"), False),
-        (Run(0, "a sum", ""), False),
-        (Run(0, "", "total"), False),
-        (Run(0, "a total", "", "it was not done in time"), False),
+        (Execution(0, "a total", ""), True),
+        (Execution(1, "a total", ""), False),
+        (Execution(127, "total", "no such program"), False),
+        (Execution(0, "a sum", ""), False),
+        (Execution(0, "", "total"), False),
+        (Execution(0, "a total", "", "it was not done in time"), False),
     ],
 )
-def test_how_it_ends_is_what_counts(run: Run, passes: bool) -> None:
+def test_how_it_ends_is_what_counts(run: Execution, passes: bool) -> None:
     assert CHECK.judge(execution.told({"command": run}, there=True)).passed is passes
     assert not CHECK.judge(execution.told({"command": run}, there=False)).passed
     assert not CHECK.judge(execution.told({"other": run}, there=True)).passed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hotdesk.checks import execution, find
 from hotdesk.checks.custom import CustomCheck
-from hotdesk.checks.execution import Run
+from hotdesk.checks.execution import Execution
 from hotdesk.checks.seam import Verdict
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -33,10 +33,10 @@ print(json.dumps({"faults": faults, "held": ["enough lines"], "values": {"lines"
 """
 
 
-def judged(said: object, run: Run | None = None) -> Verdict:
+def judged(said: object, run: Execution | None = None) -> Verdict:
     """Judge what a check said."""
     text = said if isinstance(said, str) else json.dumps(said)
-    return CHECK.judge(execution.told({"check": run or Run(0, text, "")}))
+    return CHECK.judge(execution.told({"check": run or Execution(0, text, "")}))
 
 
 async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:
@@ -80,9 +80,9 @@ def test_what_makes_no_sense_is_a_failed_check(said: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "run", [Run(1, json.dumps(GOOD), "x"), Run(0, json.dumps(GOOD), "", "it was not done in time")]
+    "run", [Execution(1, json.dumps(GOOD), "x"), Execution(0, json.dumps(GOOD), "", "it was not done in time")]
 )
-def test_a_check_that_did_not_end_well_says_nothing(run: Run) -> None:
+def test_a_check_that_did_not_end_well_says_nothing(run: Execution) -> None:
     assert not judged(GOOD, run).passed
 
 

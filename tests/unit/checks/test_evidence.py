@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from hotdesk.checks.evidence import MOST_PAGES, MOST_PIXELS, WIDEST, unpack
-from hotdesk.checks.seam import Page
+from hotdesk.checks.seam import DrawnPixels
 
 RED = zlib.compress(b"\xff\0\0" * 6)
 GREEN = zlib.compress(b"\0\xff\0" * 4)
@@ -21,7 +21,7 @@ def said(drawn: object, *pages: bytes) -> bytes:
 
 def test_pages_come_as_pixels_in_their_order() -> None:
     seen = unpack(said([[3, 2, len(RED)], [2, 2, len(GREEN)]], RED, GREEN))
-    assert seen.pages == (Page(3, 2, b"\xff\0\0" * 6), Page(2, 2, b"\0\xff\0" * 4))
+    assert seen.pages == (DrawnPixels(3, 2, b"\xff\0\0" * 6), DrawnPixels(2, 2, b"\0\xff\0" * 4))
     assert json.loads(seen.told)["seen"] == 1
 
 
@@ -50,4 +50,4 @@ def test_what_is_not_as_it_was_announced_is_not_there(evidence: bytes) -> None:
 
 
 def test_no_more_is_inflated_than_was_announced() -> None:
-    assert unpack(said([[1, 1, len(BLANK)]], BLANK)).pages == (Page(1, 1, bytes(3)),)
+    assert unpack(said([[1, 1, len(BLANK)]], BLANK)).pages == (DrawnPixels(1, 1, bytes(3)),)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hotdesk.checks import execution, find
 from hotdesk.checks.evidence import MOST_FAULTS
-from hotdesk.checks.execution import Run
+from hotdesk.checks.execution import Execution
 from hotdesk.checks.patch import PatchCheck, is_any
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk, Spec
@@ -137,7 +137,7 @@ def test_what_cannot_be_expected_is_refused(expect: dict[str, object]) -> None:
 
 
 STEPS = ("copies", "applies", "changed", "before", "after")
-RUN = st.builds(Run, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_size=9), st.text("a\x1b", max_size=5))
+RUN = st.builds(Execution, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_size=9), st.text("a\x1b", max_size=5))
 
 
 @settings(deadline=None)
@@ -150,6 +150,6 @@ def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
 
 def test_a_change_of_everything_is_no_long_story() -> None:
     listed = "".join(f":000000 100644 0 0 A\0after/tests/{each}.py\0" for each in range(5000))
-    seen = {name: Run(0, "", "") for name in ("copies", "applies", "before", "after")}
-    verdict = PatchCheck("repo", ("true",)).judge(execution.told({**seen, "changed": Run(1, listed, "")}))
+    seen = {name: Execution(0, "", "") for name in ("copies", "applies", "before", "after")}
+    verdict = PatchCheck("repo", ("true",)).judge(execution.told({**seen, "changed": Execution(1, listed, "")}))
     assert 0 < len(verdict.faults) <= MOST_FAULTS

@@ -13,7 +13,7 @@ from hotdesk.checks import find
 from hotdesk.checks.evidence import unpack
 from hotdesk.checks.inside.png_look import look
 from hotdesk.checks.png import PngCheck
-from hotdesk.checks.seam import Evidence, Page, Verdict
+from hotdesk.checks.seam import DrawnPixels, Evidence, Verdict
 from hotdesk.errors import BriefError
 
 
@@ -72,10 +72,10 @@ def test_a_transparent_picture_is_blank(tmp_path: Path) -> None:
 def test_what_is_on_it_is_counted_here_whatever_the_desk_says() -> None:
     told = json.dumps({"width": 5, "height": 5, "format": "PNG", "colours": 99}).encode()
     assert not PngCheck().judge(Evidence(told)).passed
-    assert not PngCheck().judge(Evidence(told, (Page(2, 1, bytes(6)),))).passed
-    assert PngCheck().judge(Evidence(told, (Page(2, 1, bytes(3) + b"abc"),))).passed
+    assert not PngCheck().judge(Evidence(told, (DrawnPixels(2, 1, bytes(6)),))).passed
+    assert PngCheck().judge(Evidence(told, (DrawnPixels(2, 1, bytes(3) + b"abc"),))).passed
     few = PngCheck.expecting({"colours": {"min": 3}})
-    assert not few.judge(Evidence(told, (Page(2, 1, bytes(3) + b"abc"),))).passed
+    assert not few.judge(Evidence(told, (DrawnPixels(2, 1, bytes(3) + b"abc"),))).passed
 
 
 @pytest.mark.parametrize("expect", [{"width": "wide"}, {"size": 5}])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.checks import execution, find
-from hotdesk.checks.execution import Run
+from hotdesk.checks.execution import Execution
 from hotdesk.checks.program import ProgramCheck
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk, Spec
@@ -93,7 +93,7 @@ VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["exit_code", "stdout", "stderr", "trouble"]), VALUE), VALUE)
 def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
-    told = execution.told({"program": Run(0, "35", "")}, made={"out.txt": made}).told
+    told = execution.told({"program": Execution(0, "35", "")}, made={"out.txt": made}).told
     other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
     for each in (other, told):
         verdict = ProgramCheck.expecting(EXPECT).judge(Evidence(each))

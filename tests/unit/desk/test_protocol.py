@@ -78,7 +78,7 @@ class Protocol(RuleBasedStateMachine):
         ours, self.guest = socket.socketpair()
         self.guest.setblocking(False)
         self.guest.sendall(GREETING)
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.models: dict[int, Model] = {}
         self.link = self.wait(self.made(ours))
         self.running = self.loop.create_task(self.link.run())
@@ -395,7 +395,7 @@ async def supervised(*said: bytes, full: bool = False, room: int = NOTED) -> tup
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(supervise, link, RootLedger("desk", note, room))
             await anyio.sleep(0.02)
-            reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+            reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
             orders: list[bytes] = []
             for data in said:
                 await anyio.to_thread.run_sync(guest.sendall, data)
@@ -521,7 +521,7 @@ def test_bytes_mean_the_same_in_any_pieces(data: bytes, sizes: list[int]) -> Non
 
 def frames(data: bytes, sizes: list[int]) -> tuple[list[tuple[int, int, bytes]], bool]:
     """Read bytes in pieces of these sizes, then the rest; say whether they broke a rule."""
-    reader = wire.Reader(wire.GUEST_KINDS | {0}, 100)
+    reader = wire.FrameReader(wire.GUEST_KINDS | {0}, 100)
     found: list[tuple[int, int, bytes]] = []
     at = 0
     for size in (*sizes, len(data)):

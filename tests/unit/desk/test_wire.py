@@ -46,7 +46,7 @@ def test_types_survive_the_round_trip() -> None:
 def test_frames_may_arrive_in_any_pieces(frames: list[tuple[int, int, bytes]], data: st.DataObject) -> None:
     stream = b"".join(wire.frame(*frame) for frame in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
-    reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+    reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     got = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         got += reader.feed(stream[start:end])
@@ -55,7 +55,7 @@ def test_frames_may_arrive_in_any_pieces(frames: list[tuple[int, int, bytes]], d
 
 
 def test_frames_may_arrive_byte_by_byte() -> None:
-    reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+    reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     stream = wire.frame(wire.DATA, 7, b"abc") + wire.frame(wire.PONG, 0)
     got = [frame for byte in stream for frame in reader.feed(bytes([byte]))]
     assert got == [(wire.DATA, 7, b"abc"), (wire.PONG, 0, b"")]
@@ -80,7 +80,7 @@ def test_values_that_are_nearly_right_are_only_ever_wire_errors(text: str) -> No
 
 @given(st.binary(max_size=2000))
 def test_hostile_frames_are_only_ever_wire_errors(data: bytes) -> None:
-    reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+    reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     try:
         for kind, number, payload in reader.feed(data):
             assert kind in wire.GUEST_KINDS
@@ -148,7 +148,7 @@ def test_the_largest_value_takes_little_time(part: bytes) -> None:
 
 
 def test_a_header_is_refused_before_its_payload_comes() -> None:
-    reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+    reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     with pytest.raises(WireError, match="bytes"):
         reader.feed((wire.GUEST_LIMIT + 1).to_bytes(4, "big") + bytes([wire.DATA]) + bytes(4))
 
@@ -156,11 +156,11 @@ def test_a_header_is_refused_before_its_payload_comes() -> None:
 @pytest.mark.parametrize("kind", [0, wire.OPEN, wire.END, wire.SIGNAL, wire.DROP, wire.PING, 12, 255])
 def test_a_guest_may_not_send_what_only_hosts_send(kind: int) -> None:
     with pytest.raises(WireError, match="kind"):
-        wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(wire.frame(kind, 1))
+        wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT).feed(wire.frame(kind, 1))
 
 
 def test_the_largest_frame_passes() -> None:
-    reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+    reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
     assert reader.feed(wire.frame(wire.DATA, 1, bytes(wire.GUEST_LIMIT)))[0][2] == bytes(wire.GUEST_LIMIT)
 
 

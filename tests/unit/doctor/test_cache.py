@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.doctor import cache
-from hotdesk.doctor.cache import Apart, Kernel
+from hotdesk.doctor.cache import Apart, KernelReport
 
 MOUNTINFO = """\
 21 1 254:0 / / rw - ext4 /dev/vda rw
@@ -37,12 +37,12 @@ MOUNTINFO = """\
     ],
 )
 def test_a_kernel_is_judged_by_what_its_release_tells_and_no_more(release: str, state: str) -> None:
-    assert cache.mended(Kernel(release, 0)).state == state
+    assert cache.mended(KernelReport(release, 0)).state == state
 
 
 @pytest.mark.parametrize(("tainted", "state"), [(0, "held"), (4097, "held"), (128, "failed"), (4225, "failed")])
 def test_an_oops_is_told(tainted: int, state: str) -> None:
-    assert cache.sound(Kernel("6.18.44", tainted)).state == state
+    assert cache.sound(KernelReport("6.18.44", tainted)).state == state
 
 
 def test_the_layers_of_a_room_are_found_and_nothing_else() -> None:

@@ -12,12 +12,12 @@ import pytest
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls, inside, life, limits, machine, outside
-from hotdesk.doctor.life import Ended, Frozen
+from hotdesk.doctor.life import DeadlineOutcome, Frozen
 from hotdesk.doctor.limits import SHORT, SMALL, Signals, Spun, Strain
-from hotdesk.doctor.machine import Confined, Facts, Stores
-from hotdesk.doctor.measure import SEEN, Check, Finding, Measure, Silent, judge
-from hotdesk.doctor.probes import Told, heard
-from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, Process, Rooted, View, read_limits, read_mounts
+from hotdesk.doctor.machine import Confined, MachineFacts, Stores
+from hotdesk.doctor.measure import SEEN, Finding, JudgedMeasure, Measure, SilentProbeError, judge
+from hotdesk.doctor.probes import ProbeResult, heard
+from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, DeskView, Rooted, SeenProcess, read_limits, read_mounts
 from hotdesk.linux import uids
 
 BASE = uids.FIRST + 7 * uids.WIDTH
@@ -57,7 +57,7 @@ NETWORK = {
     "ipv6_route": "00 00 lo\n",
     "tcp": "  sl\n   0: 0100007F:0C38 00000000:0000 0A 0\n",
 }
-FIRST = Process(
+FIRST = SeenProcess(
     4711,
     STATUS,
     {kind: 100 + n for n, kind in enumerate(NAMESPACES)},
@@ -65,7 +65,7 @@ FIRST = Process(
     outside.VARIABLES,
     (),
 )
-SOUND = View(
+SOUND = DeskView(
     base=BASE,
     claimed=True,
     processes=(FIRST, replace(FIRST, pid=4712)),
@@ -87,12 +87,12 @@ SOUND = View(
 )
 
 
-def changed(**status: str) -> View:
+def changed(**status: str) -> DeskView:
     """Give a desk whose second process has another status."""
     return replace(SOUND, processes=(FIRST, replace(FIRST, status={**STATUS, **status})))
 
 
-def mounted(old: str, new: str) -> View:
+def mounted(old: str, new: str) -> DeskView:
     """Give a desk with another mount."""
     assert old in MOUNTINFO
     return replace(SOUND, mounts=tuple(read_mounts(MOUNTINFO.replace(old, new))))
@@ -148,7 +148,7 @@ def test_a_sound_desk_holds() -> None:
         (replace(SOUND, cgroup={"devices.list": ""}), "device-cgroup"),
     ],
 )
-def test_one_flaw_fails_its_own_measure_and_no_other(view: View, name: str) -> None:
+def test_one_flaw_fails_its_own_measure_and_no_other(view: DeskView, name: str) -> None:
     assert failures(outside.CHECKS, view) == {name}
 
 
@@ -181,7 +181,7 @@ def test_root_inside_is_nobody_outside(status: dict[str, str], state: str) -> No
 
 # -- the machine -----------------------------------------------------------------------------------------------
 
-FACTS = Facts(
+FACTS = MachineFacts(
     name="Debian",
     arch="aarch64",
     kernel="6.1.0",
@@ -278,8 +278,8 @@ WORD: dict[str, object] = {
 
 
 def test_a_desk_that_says_the_right_things_holds() -> None:
-    assert failures(inside.CHECKS, Told(WORD)) == set()
-    assert found(inside.CHECKS, Told(WORD))["unseen-calls"].state == "untested"
+    assert failures(inside.CHECKS, ProbeResult(WORD)) == set()
+    assert found(inside.CHECKS, ProbeResult(WORD))["unseen-calls"].state == "untested"
 
 
 @pytest.mark.parametrize(
@@ -306,17 +306,17 @@ def test_a_desk_that_says_the_right_things_holds() -> None:
     ],
 )
 def test_a_wrong_word_fails_its_measure(key: str, value: object, red: set[str]) -> None:
-    assert failures(inside.CHECKS, Told({**WORD, key: value})) == red
+    assert failures(inside.CHECKS, ProbeResult({**WORD, key: value})) == red
 
 
 @pytest.mark.parametrize("said", [{}, {"families": []}, dict.fromkeys(WORD), {name: [[[]]] for name in WORD}])
 def test_silence_and_nonsense_are_no_proof(said: dict[str, object]) -> None:
-    states = {finding.state for name, finding in found(inside.CHECKS, Told(said)).items() if name != "x32-calls"}
+    states = {finding.state for name, finding in found(inside.CHECKS, ProbeResult(said)).items() if name != "x32-calls"}
     assert states == {"failed"}
 
 
 def test_no_32_bit_programs_at_all_is_untested() -> None:
-    assert inside.other_programs(Told({"width": [0, 7]})).state == "untested"
+    assert inside.other_programs(ProbeResult({"width": [0, 7]})).state == "untested"
 
 
 @pytest.mark.parametrize(
@@ -332,12 +332,12 @@ def test_no_32_bit_programs_at_all_is_untested() -> None:
     ],
 )
 def test_a_probe_that_makes_no_sense_is_silent(done: Done) -> None:
-    with pytest.raises(Silent):
+    with pytest.raises(SilentProbeError):
         heard(done)
 
 
 def test_what_a_desk_says_is_cut_and_escaped() -> None:
-    finding = inside.gate_refuses(Told({**WORD, "gate": "\x1b[2J\u202e" + "x" * 9999}))
+    finding = inside.gate_refuses(ProbeResult({**WORD, "gate": "\x1b[2J\u202e" + "x" * 9999}))
     assert "\x1b" not in finding.seen
     assert "\u202e" not in finding.seen
     assert len(finding.seen) < 2 * SEEN
@@ -399,9 +399,9 @@ def test_a_quota_never_reached_is_untested() -> None:
 
 
 def test_signals_must_be_few_and_the_desks_own() -> None:
-    assert limits.signals(Signals(Told({"signals": 1024}), 3)).state == "held"
-    assert limits.signals(Signals(Told({"signals": 1088}), 3)).state == "failed"
-    assert limits.signals(Signals(Told({"signals": 1024}), 1024)).state == "failed"
+    assert limits.signals(Signals(ProbeResult({"signals": 1024}), 3)).state == "held"
+    assert limits.signals(Signals(ProbeResult({"signals": 1088}), 3)).state == "failed"
+    assert limits.signals(Signals(ProbeResult({"signals": 1024}), 1024)).state == "failed"
 
 
 def test_freezing_ending_and_burning() -> None:
@@ -410,7 +410,7 @@ def test_freezing_ending_and_burning() -> None:
         life.freezes(each).state for each in (Frozen(9, False, 0, 9), Frozen(9, True, 2, 9), Frozen(9, True, 0, 0))
     } == {"failed"}
     assert life.freezes(Frozen(0, True, 0, 0)).state == "failed"
-    assert [life.ends(Ended(seconds)).state for seconds in (1.6, None, 0.1)] == ["held", "failed", "failed"]
+    assert [life.ends(DeadlineOutcome(seconds)).state for seconds in (1.6, None, 0.1)] == ["held", "failed", "failed"]
     assert [life.nothing_left(left).state for left in ([], ["process 7"])] == ["held", "failed"]
 
 
@@ -418,5 +418,5 @@ def test_what_could_not_be_read_is_no_proof() -> None:
     def unreadable(_: object) -> Finding:
         raise PermissionError(13, "no")
 
-    [result] = judge([Check(Measure("x", "user", "", "", ""), unreadable)], None)
+    [result] = judge([JudgedMeasure(Measure("x", "user", "", "", ""), unreadable)], None)
     assert result.finding.state == "failed"

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from hotdesk_guest import watch
-from hotdesk_guest.watch import Watch
+from hotdesk_guest.watch import GuestWatch
 from hotdesk_guest.wire import decode
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[Watch]:
+def watched(tmp_path: Path) -> Iterator[GuestWatch]:
     """Watch a folder."""
-    opened = Watch(str(tmp_path), recursive=True)
+    opened = GuestWatch(str(tmp_path), recursive=True)
     yield opened
     opened.close()
 
 
-def told(watched: Watch) -> list[tuple[object, object]]:
+def told(watched: GuestWatch) -> list[tuple[object, object]]:
     """Give what waits for the host."""
     found = []
     while batch := watched.take():
@@ -30,7 +30,7 @@ def told(watched: Watch) -> list[tuple[object, object]]:
     return found
 
 
-def test_what_a_look_found_is_told_once_though_the_kernel_tells_it_again(watched: Watch, tmp_path: Path) -> None:
+def test_what_a_look_found_is_told_once_though_the_kernel_tells_it_again(watched: GuestWatch, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").touch()
     watched.enter("d/")
@@ -40,7 +40,7 @@ def test_what_a_look_found_is_told_once_though_the_kernel_tells_it_again(watched
 
 @pytest.mark.parametrize(("mask", "kind"), [(watch.DELETE, "remove"), (watch.MOVED_FROM, "rename")])
 def test_what_a_look_found_and_was_then_replaced_is_told_again(
-    watched: Watch, tmp_path: Path, mask: int, kind: str
+    watched: GuestWatch, tmp_path: Path, mask: int, kind: str
 ) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/f").touch()
@@ -50,7 +50,7 @@ def test_what_a_look_found_and_was_then_replaced_is_told_again(
     assert told(watched) == [("create", "d/f"), (kind, "d/f"), ("create", "d/f")]
 
 
-def test_a_mark_comes_after_everything_before_it(watched: Watch, tmp_path: Path) -> None:
+def test_a_mark_comes_after_everything_before_it(watched: GuestWatch, tmp_path: Path) -> None:
     for number in range(5000):
         (tmp_path / f"{number}").touch()
     watched.drain(7)
@@ -60,7 +60,7 @@ def test_a_mark_comes_after_everything_before_it(watched: Watch, tmp_path: Path)
     assert told(watched)[0] == ("create", "later")
 
 
-def test_no_more_is_read_than_the_host_takes(watched: Watch, tmp_path: Path) -> None:
+def test_no_more_is_read_than_the_host_takes(watched: GuestWatch, tmp_path: Path) -> None:
     for number in range(2 * watch.HIGH):
         (tmp_path / f"{number}").touch()
     watched.read()
@@ -68,7 +68,7 @@ def test_no_more_is_read_than_the_host_takes(watched: Watch, tmp_path: Path) -> 
     assert not watched.wants_more()
 
 
-def test_no_batch_is_larger_than_a_frame(watched: Watch) -> None:
+def test_no_batch_is_larger_than_a_frame(watched: GuestWatch) -> None:
     name = b"\xff" * 250
     for number in range(3000):
         watched.note(next(iter(watched.folders)), watch.CREATE, f"{number}" + name.decode("utf-8", "surrogateescape"))
@@ -77,7 +77,7 @@ def test_no_batch_is_larger_than_a_frame(watched: Watch) -> None:
 
 
 def test_too_many_folders_are_refused_not_half_watched(tmp_path: Path) -> None:
-    opened = Watch(str(tmp_path), recursive=False)
+    opened = GuestWatch(str(tmp_path), recursive=False)
     opened.folders = dict.fromkeys(range(watch.MOST_FOLDERS), "")
     with pytest.raises(OSError, match="cannot be watched"):
         opened.add("more/")

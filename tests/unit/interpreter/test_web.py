@@ -8,13 +8,13 @@ import subprocess
 import pytest
 
 from hotdesk_interpreter.languages import as_script, language_of, variables
-from hotdesk_interpreter.web import BODY, HEAD, Refused, Request, read_request
+from hotdesk_interpreter.web import BODY, HEAD, HttpError, InterpreterRequest, read_request
 
 
-def read(data: bytes) -> Request | None:
+def read(data: bytes) -> InterpreterRequest | None:
     """Read a request from bytes."""
 
-    async def work() -> Request | None:
+    async def work() -> InterpreterRequest | None:
         reader = asyncio.StreamReader(limit=HEAD)
         reader.feed_data(data)
         reader.feed_eof()
@@ -34,7 +34,7 @@ def read(data: bytes) -> Request | None:
     ],
 )
 def test_a_request_is_read(data: bytes, body: bytes) -> None:
-    assert read(data) == Request("POST", "/x", body, lasting=True)
+    assert read(data) == InterpreterRequest("POST", "/x", body, lasting=True)
 
 
 def test_the_end_is_no_request() -> None:
@@ -52,26 +52,26 @@ def test_the_end_is_no_request() -> None:
     ],
 )
 def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpError) as refused:
         read(data)
     assert refused.value.status == status
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b"[" * 100_000], ids=["list", "half", "bytes", "deep"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(Refused):
-        Request("POST", "/", body, lasting=True).told()
+    with pytest.raises(HttpError):
+        InterpreterRequest("POST", "/", body, lasting=True).told()
 
 
 @pytest.mark.parametrize("name", ["ruby", 3, None])
 def test_a_language_that_is_not_offered_is_refused(name: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(HttpError):
         language_of(name)
 
 
 @pytest.mark.parametrize("told", [[], {"a b": "x"}, {"A": 1}, {"A": "\0"}, {"": "x"}])
 def test_what_is_no_variable_is_refused(told: object) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(HttpError):
         variables(told)
 
 

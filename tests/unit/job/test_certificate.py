@@ -14,7 +14,7 @@ import pytest
 from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGNER, claim, made, passed, stock, written
 
 from hotdesk.brief.brief import Deliverable, RequiredCheck
-from hotdesk.checks.seam import Page, Verdict
+from hotdesk.checks.seam import DrawnPixels, Verdict
 from hotdesk.checks.verdict_json import seen_of
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.config import Config
@@ -40,7 +40,7 @@ BESIDE = {"rule.py": "78" * 32}
 
 def looked_at(**more: Any) -> Candidate:
     """Give a deliverable that was looked at."""
-    verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (Page(2, 1, b"\0" * 6),))
+    verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (DrawnPixels(2, 1, b"\0" * 6),))
     seen = seen_of(verdict, "sheet", "base", EXPECT, ("the rest",))
     return Candidate(Deliverable(NAME, "xlsx", (RequiredCheck("sheet", EXPECT),)), FILE, seen=(replace(seen, **more),))
 

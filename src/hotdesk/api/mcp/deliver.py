@@ -16,7 +16,7 @@ from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check
-from hotdesk.checks.verdict_json import Seen
+from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.desk.seam import Desk, Spec, new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.keep import Drive
@@ -72,7 +72,7 @@ class Delivering:
         lines += [f"Not checked by {each}." for each in left_out]
         return ToolAnswer("\n".join(lines))
 
-    async def verify(self, item: Deliverable, data: bytes) -> tuple[list[Seen], list[str]]:
+    async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:
         """Have every check of a file's kind look at it; name those that cannot be had here."""
         seen, left_out = [], []
         for name, expect in checks_of(item, office=True):
@@ -85,7 +85,9 @@ class Delivering:
                 left_out.append(f"{name}: {e}")
         return seen, left_out
 
-    async def look(self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes) -> Seen:
+    async def look(
+        self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes
+    ) -> StoredVerdict:
         """Have one check look at a file in a clean desk of its own, and judge what it saw."""
         spec = Spec(image=check.image, deadline=LOOKING, idle=LOOKING, sterile=True)
         async with AsyncExitStack() as stack:

@@ -50,7 +50,7 @@ STREAMS = (
 )  # fmt: skip
 
 
-class Look:
+class FileInspection:
     """One look at one file and at what is inside it."""
 
     def __init__(self, code: bool) -> None:
@@ -100,7 +100,7 @@ class Look:
         """Look at a document that is one text of markup, whatever it is called."""
         if b"tc:opendocument" not in data[:4096].replace(b"\0", b""):
             self.found.add("legacy-format", where, "an old document of one text, in which macros cannot be ruled out")
-        package = active_office.Package()
+        package = active_office.OfficeParts()
         self.part("", data, where, package)
         package.judge(self.found, where)
 
@@ -144,7 +144,7 @@ class Look:
             return "archive"
         names = file.namelist()
         office = any(name.lower() in ("[content_types].xml", "mimetype") for name in names)
-        package = active_office.Package()
+        package = active_office.OfficeParts()
         package.names = frozenset(name.lower() for name in names)
         for name, inside in active_zip.members(file, self.found, where):
             self.member(name, inside, where + name, depth, package if office else None)
@@ -153,7 +153,7 @@ class Look:
             self.found.add("encrypted", where, "an encrypted document")
         return "office document" if office else "archive"
 
-    def member(self, name: str, data: bytes, where: str, depth: int, package: active_office.Package | None) -> None:
+    def member(self, name: str, data: bytes, where: str, depth: int, package: active_office.OfficeParts | None) -> None:
         """Look at one member of an archive; `package` when that is an office document."""
         office = package is not None
         if STARTED.search(name) and not self.code:
@@ -169,7 +169,7 @@ class Look:
             if office and "/embeddings/" in f"/{name}" and kind != "office document":
                 self.found.add("embedded", where, f"an object: {kind}")
 
-    def part(self, name: str, data: bytes, where: str, package: active_office.Package) -> None:
+    def part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
         """Look at one part of an office document."""
         text = active_text.decoded(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
@@ -201,7 +201,7 @@ def after_png(data: bytes) -> int | None:
 
 def look(path: str, code: bool = False) -> dict[str, object]:
     """Say what in a file acts."""
-    looking, kind = Look(code), "unknown"
+    looking, kind = FileInspection(code), "unknown"
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST + 1)

@@ -121,7 +121,7 @@ def name(part: str, found: Found, where: str) -> None:
             found.add(family, where, what)
 
 
-class Package:
+class OfficeParts:
     """What can be said of a document only when all its parts were read: who uses which link, and what lies inside."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Package:
         return False
 
 
-def xml(part: str, data: bytes, found: Found, where: str, package: Package) -> None:
+def xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) -> None:
     """Find what one part holds."""
     try:
         root = ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody, declarations refused before
@@ -185,7 +185,7 @@ def content_types(root: Element, found: Found, where: str) -> None:
                 found.add(family, each.get("PartName") or where, what)
 
 
-def relations(root: Element, found: Found, where: str, source: str, package: Package) -> None:
+def relations(root: Element, found: Found, where: str, source: str, package: OfficeParts) -> None:
     """Find what leads out of the document."""
     for each in root:
         kind, target = each.get("Type", "").lower(), each.get("Target", "").strip(BLANK)
@@ -205,7 +205,7 @@ def is_plain(target: str) -> bool:
     return bool(SAFE.match(bare)) or not SCHEME.match(bare)
 
 
-def elements(root: Element, found: Found, where: str, part: str, package: Package) -> None:
+def elements(root: Element, found: Found, where: str, part: str, package: OfficeParts) -> None:
     """Find elements and formulas that act."""
     for each in root.iter():
         tag = local(each)

@@ -35,7 +35,7 @@ Box = list[float]
 PLAIN: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
-class Leaf:
+class DrawnPage:
     """One page."""
 
     def __init__(self, page: Any) -> None:
@@ -72,7 +72,7 @@ class Leaf:
 
     def lines(self) -> list[list[object]]:
         """Give the text in lines, as far as it goes on without a gap: place, text, how it stands."""
-        reading = Reading(self)
+        reading = LineBuilder(self)
         text = self.page.get_textpage()
         for at in range(text.count_chars()):
             reading.take(text, at)
@@ -103,10 +103,10 @@ class Leaf:
         return found
 
 
-class Reading:
+class LineBuilder:
     """Puts characters together to lines."""
 
-    def __init__(self, leaf: Leaf) -> None:
+    def __init__(self, leaf: DrawnPage) -> None:
         self.leaf = leaf
         self.lines: list[list[object]] = []
         self.text = ""
@@ -263,7 +263,7 @@ def leaves(path: str) -> tuple[dict[str, object], list[bytes]]:
     wide, pages, drawn, packed = width_of(sizes), [], [], []
     for at in range(len(sizes)):
         page = file[at]
-        pages.append(Leaf(page).told())
+        pages.append(DrawnPage(page).told())
         size, pixels = draw(page, wide)
         drawn.append(size)
         packed.append(pixels)

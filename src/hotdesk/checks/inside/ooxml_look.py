@@ -30,7 +30,7 @@ TYPES = "{http://schemas.openxmlformats.org/package/2006/content-types}"
 Element = ElementTree.Element
 
 
-class Package:
+class OoxmlPackage:
     """One file of parts that lead to one another."""
 
     def __init__(self, path: str, main: str) -> None:

@@ -74,7 +74,7 @@ def names(listed: Any) -> list[str]:
     return [f"link {place + 1}" for place in range(listed.Count)] if hasattr(listed, "Count") else []
 
 
-class Viewer:
+class PdfViewer:
     """A PDF viewer that carries out no action, and writes down each that PDFium would not leave to a click."""
 
     def __init__(self, path: str) -> None:
@@ -122,4 +122,4 @@ def text_of(target: Any) -> str:
 
 def read_pdf(path: str) -> list[tuple[str, str]]:
     """Open a PDF in a viewer that writes actions down."""
-    return Viewer(path).show()
+    return PdfViewer(path).show()

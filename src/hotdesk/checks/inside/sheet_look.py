@@ -26,7 +26,7 @@ PLACES = {
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
-class Book:
+class OpenedSheet:
     """One workbook, opened."""
 
     def __init__(self, path: str) -> None:
@@ -115,7 +115,7 @@ def inline(cell: ElementTree.Element) -> str:
 def look(path: str) -> dict[str, object]:
     """Say what is in a workbook, or why it cannot be opened."""
     try:
-        return {"sheets": Book(path).sheets(), "tools": {"Python": platform.python_version()}}
+        return {"sheets": OpenedSheet(path).sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}
 

@@ -9,13 +9,13 @@ from typing import ClassVar, Self
 
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, MOST_PAGES, look, unreadable
-from hotdesk.checks.pages.document import Told, read_told
+from hotdesk.checks.pages.document import DocumentEvidence, read_told
 from hotdesk.checks.pages.layout import Layout
-from hotdesk.checks.pages.parts import Parts, pictures
+from hotdesk.checks.pages.parts import DocumentParts, pictures
 from hotdesk.checks.pages.pixels import is_blank
-from hotdesk.checks.pages.reading import Reading
-from hotdesk.checks.pages.wanted import Wanted
-from hotdesk.checks.seam import Evidence, Fault, Page, Value, Verdict
+from hotdesk.checks.pages.reading import DocumentText
+from hotdesk.checks.pages.wanted import PageExpectations
+from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
@@ -31,7 +31,7 @@ SECONDS = 120.0
 class PagesCheck:
     """What a file with pages shall be."""
 
-    want: Wanted
+    want: PageExpectations
     kind: ClassVar[str] = ""
     """What it is, in a sentence."""
     word: ClassVar[str] = "page"
@@ -45,7 +45,7 @@ class PagesCheck:
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> Self:
         """Read what a brief expects; nothing is enough."""
-        return cls(Wanted.expecting(cls.program.removesuffix("_look"), expect))
+        return cls(PageExpectations.expecting(cls.program.removesuffix("_look"), expect))
 
     @property
     def image(self) -> str:
@@ -73,7 +73,7 @@ class PagesCheck:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
-        rules = self.rules(Told(0, (), "", {}), ())
+        rules = self.rules(DocumentEvidence(0, (), "", {}), ())
         try:
             told = read_told(evidence.told, self.kind)
         except (ValueError, RecursionError) as e:
@@ -83,26 +83,26 @@ class PagesCheck:
         faults = tuple(short(fault) for each in found for fault in each)[:MOST_FAULTS]
         return Verdict(tuple(rules), faults, self.held(told), values(told), told.tools, pages[:MOST_SHOWN])
 
-    def rules(self, told: Told, pages: tuple[Page, ...]) -> dict[str, Iterable[Fault]]:
+    def rules(self, told: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
         """Give every rule by its name, with what breaks it."""
         blanks = frozenset(place for place, page in enumerate(pages) if is_blank(page))
         layout = Layout(self.want, told, pages, blanks, self.word)
-        reading = Reading(self.want, told, blanks, self.word, self.foot)
-        parts = Parts(self.want, told, self.word)
+        reading = DocumentText(self.want, told, blanks, self.word, self.foot)
+        parts = DocumentParts(self.want, told, self.word)
         every = {"opens": (), "drawn": drawn(told, pages, self.word), "pages": self.counted(told)}
         every |= {name: getattr(layout, name)() for name in ("blank", "clipped", "overflow", "overlap")}
         every |= {name: getattr(parts, name)() for name in ("fonts", "media", "charts")}
         names = ("text", "words", "leftovers", "garbled", "links", "title")
         return every | {name: getattr(reading, name)() for name in names}
 
-    def counted(self, told: Told) -> Iterator[Fault]:
+    def counted(self, told: DocumentEvidence) -> Iterator[Fault]:
         """Compare how many pages there are with how many there shall be."""
         if told.count not in self.want.pages:
             yield Fault("pages", "", f"{self.want.pages} {self.word}s", str(told.count))
 
-    def held(self, told: Told) -> tuple[str, ...]:
+    def held(self, told: DocumentEvidence) -> tuple[str, ...]:
         """Say what holds, of a file in which everything does."""
-        reading = Reading(self.want, told, frozenset(), self.word)
+        reading = DocumentText(self.want, told, frozenset(), self.word)
         said = [f"{many(told.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"]
         said += [f"{printable(word)!r} on {self.word} {listed(reading.pages_with(word))}" for word in self.want.words]
         if self.want.sources:
@@ -114,7 +114,7 @@ class PagesCheck:
         return tuple(each[:LONGEST] for each in said)
 
 
-def drawn(told: Told, pages: tuple[Page, ...], word: str) -> Iterator[Fault]:
+def drawn(told: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
     """See that there is a picture of every page, and that it has the page's shape."""
     if told.count > MOST_PAGES:
         yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be looked at", str(told.count))
@@ -127,7 +127,7 @@ def drawn(told: Told, pages: tuple[Page, ...], word: str) -> Iterator[Fault]:
             yield Fault("drawn", f"{word} {place + 1}", "a picture of its shape", f"{page.width} x {page.height}")
 
 
-def values(told: Told) -> dict[str, Value]:
+def values(told: DocumentEvidence) -> dict[str, Value]:
     """Say what was seen, for a certificate."""
     names = {name for leaf in told.leaves for name, _ in leaf.fonts} | {font.name for font in told.fonts}
     return {

@@ -55,7 +55,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """Some words that stand in one line without a gap."""
 
     box: Box
@@ -77,7 +77,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PageLink:
     """Something on a page that leads elsewhere."""
 
     box: Box
@@ -85,14 +85,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class PageContent:
     """What stands on one page."""
 
     width: float
     height: float
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TextLine, ...] = ()
     pictures: tuple[Drawing, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
     unmapped: int = 0
     """Characters that stand for nothing anybody knows."""
     fonts: tuple[tuple[str, bool], ...] = ()
@@ -163,24 +163,24 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DocumentEvidence:
     """Everything told of a file."""
 
     count: int
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[PageContent, ...]
     title: str
     tools: Mapping[str, str]
     fonts: tuple[Font, ...] = ()
     media: tuple[Medium, ...] = ()
     charts: tuple[Chart, ...] = ()
     frames: tuple[Frame, ...] = ()
-    loose: tuple[tuple[Line, ...], ...] = ()
+    loose: tuple[tuple[TextLine, ...], ...] = ()
     """The lines of each page when no box is of fixed height; empty: none was."""
     area: Box | None = None
     """Where text may stand on a page, when a document says so."""
 
 
-def read_told(told: bytes, kind: str) -> Told:
+def read_told(told: bytes, kind: str) -> DocumentEvidence:
     """Read what the desk told; `ValueError` for anything it was not asked for."""
     found = read_json(told)
     if not isinstance(found, dict):
@@ -190,7 +190,7 @@ def read_told(told: bytes, kind: str) -> Told:
     count = found.get("count")
     if type(count) is not int or count < 0:
         raise ValueError("nobody counted its pages")
-    return Told(
+    return DocumentEvidence(
         count=count,
         leaves=several(found, "pages", read_leaf, MOST_PAGES),
         title=told_text(found.get("title", "")),
@@ -230,30 +230,30 @@ def read_tools(told: object) -> dict[str, str]:
     return {told_text(name, 80): told_text(version, 80) for name, version in told.items()}
 
 
-def read_leaf(told: object) -> Leaf:
+def read_leaf(told: object) -> PageContent:
     """Read one page."""
     match told:
         case {"size": [width, height], "unmapped": int(unmapped), **rest} if min(length(width), length(height)) > 0:
             pass
         case _:
             raise ValueError("a page has no size")
-    return Leaf(
+    return PageContent(
         length(width), length(height), read_lines(rest.get("lines")),
         several(rest, "pictures", read_drawing, MOST_EACH), several(rest, "links", read_link, MOST_EACH),
         unmapped, several(rest, "fonts", read_font, MOST_EACH),
     )  # fmt: skip
 
 
-def read_lines(told: object) -> tuple[Line, ...]:
+def read_lines(told: object) -> tuple[TextLine, ...]:
     """Read the lines of a page."""
     return several({"lines": told}, "lines", read_line, MOST_LINES)
 
 
-def read_line(told: object) -> Line:
+def read_line(told: object) -> TextLine:
     """Read one line."""
     match told:
         case [box, str(text), ("" | "turned" | "hidden") as how] if len(text) <= LONGEST:
-            return Line(read_box(box), text, how)
+            return TextLine(read_box(box), text, how)
     raise ValueError("a line is not what a line is")
 
 
@@ -265,11 +265,11 @@ def read_drawing(told: object) -> Drawing:
     raise ValueError("a picture is not what a picture is")
 
 
-def read_link(told: object) -> Link:
+def read_link(told: object) -> PageLink:
     """Read one link."""
     match told:
         case [box, str(to)]:
-            return Link(read_box(box), told_text(to))
+            return PageLink(read_box(box), told_text(to))
     raise ValueError("a link is not what a link is")
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from hotdesk.checks.pages.document import Box, Frame, Leaf, Line, Told
+from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
-from hotdesk.checks.pages.wanted import Wanted
-from hotdesk.checks.seam import Fault, Page
+from hotdesk.checks.pages.wanted import PageExpectations
+from hotdesk.checks.seam import DrawnPixels, Fault
 from hotdesk.errors import printable
 
 NEAR = 1.5
@@ -34,9 +34,9 @@ NO_LETTERS = re.compile(r"[\W_]+")
 class Layout:
     """The pages of a file, as they were told and as they were drawn."""
 
-    want: Wanted
-    told: Told
-    pages: Sequence[Page]
+    want: PageExpectations
+    told: DocumentEvidence
+    pages: Sequence[DrawnPixels]
     blanks: frozenset[int]
     """Pages with nothing on them, from 0."""
     word: str = "page"
@@ -66,7 +66,7 @@ class Layout:
             if place < len(self.pages):
                 yield from self.inked(place, leaf, self.pages[place])
 
-    def inked(self, place: int, leaf: Leaf, page: Page) -> Iterator[Fault]:
+    def inked(self, place: int, leaf: PageContent, page: DrawnPixels) -> Iterator[Fault]:
         """Find writing that touches the very edge; a picture may."""
         for name in EDGES:
             along = leaf.height if name in ("left", "right") else leaf.width
@@ -176,7 +176,7 @@ def is_cut(box: Box, whole: Box) -> bool:
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
 
-def in_picture(leaf: Leaf, edge: str, at: float) -> bool:
+def in_picture(leaf: PageContent, edge: str, at: float) -> bool:
     """Say whether a picture reaches the edge there."""
     for picture in leaf.pictures:
         box = picture.box
@@ -190,7 +190,7 @@ def in_picture(leaf: Leaf, edge: str, at: float) -> bool:
     return False
 
 
-def meeting(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
+def meeting(lines: list[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
     """Give the pairs of lines that have some height in common: from the highest on, with those below in its reach."""
     lines = sorted(lines, key=lambda line: line.box.top)
     tops = [line.box.top for line in lines]
@@ -199,7 +199,7 @@ def meeting(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
             yield line, lines[other]
 
 
-def covers(line: Line, other: Line) -> bool:
+def covers(line: TextLine, other: TextLine) -> bool:
     """Say whether two lines lie on each other. The same words twice are a shadow."""
     if line.box.left >= other.box.right or other.box.left >= line.box.right:
         return False
@@ -219,7 +219,7 @@ class Seeking:
     known: dict[int, list[str]] = field(default_factory=dict)
     """The lines of each page as letters and digits alone."""
 
-    def find(self, text: str, lines: tuple[Line, ...]) -> list[Box]:
+    def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
         """Give every place where a text, or the most of it, stands in lines that follow one another."""
         words, sought = self.plain(lines), plain(text)
         self.left -= len(words)
@@ -227,7 +227,7 @@ class Seeking:
         found = [self.from_line(at, sought, words) for at in begin]
         return [around([lines[at].box for at in each]) for each in found if each]
 
-    def plain(self, lines: tuple[Line, ...]) -> list[str]:
+    def plain(self, lines: tuple[TextLine, ...]) -> list[str]:
         """Give lines as letters and digits alone."""
         if id(lines) not in self.known:
             self.known[id(lines)] = ["" if line.how else plain(line.text) for line in lines]

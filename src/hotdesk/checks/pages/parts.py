@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hotdesk.checks.pages.document import Chart, Leaf, Told
+from hotdesk.checks.pages.document import Chart, DocumentEvidence, PageContent
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 
 EVERYWHERE = frozenset(
@@ -32,11 +32,11 @@ CLOSE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class DocumentParts:
     """What a file is made of."""
 
-    want: Wanted
-    told: Told
+    want: PageExpectations
+    told: DocumentEvidence
     word: str = "page"
 
     def fonts(self) -> Iterator[Fault]:
@@ -133,6 +133,6 @@ def is_alike(name: str, drawn: str) -> bool:
     return wanted in SIGNS or wanted in found or ALIKE.get(wanted) in found
 
 
-def pictures(leaves: tuple[Leaf, ...]) -> int:
+def pictures(leaves: tuple[PageContent, ...]) -> int:
     """Count the pictures on all pages."""
     return sum(len(leaf.own_pictures) for leaf in leaves)

@@ -9,7 +9,7 @@ from collections import Counter
 
 from PIL import Image, ImageChops
 
-from hotdesk.checks.seam import Page
+from hotdesk.checks.seam import DrawnPixels
 
 APART = 28
 """How far pixels that lie side by side differ where something begins."""
@@ -26,7 +26,7 @@ MOSTLY = 0.8
 EDGES = ("left", "top", "right", "bottom")
 
 
-def is_blank(page: Page) -> bool:
+def is_blank(page: DrawnPixels) -> bool:
     """Say whether nothing stands between head and foot. A background that changes slowly is nothing."""
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
@@ -51,12 +51,12 @@ def strongest(image: Image.Image) -> Image.Image:
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
 
-def touched(page: Page, name: str) -> list[float]:
+def touched(page: DrawnPixels, name: str) -> list[float]:
     """List where writing runs off an edge, each as a part of its length."""
     return strokes_of(edge(page, name))
 
 
-def edge(page: Page, name: str) -> list[bytes]:
+def edge(page: DrawnPixels, name: str) -> list[bytes]:
     """Give the pixels at the very edge."""
     height, row = page.height, page.width * 3
     if name in ("top", "bottom"):

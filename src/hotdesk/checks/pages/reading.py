@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from hotdesk.checks.pages.document import Box, Leaf, Link, Told
+from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, PageLink
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable
 
@@ -31,11 +31,11 @@ CONTACTS = ("mailto:", "tel:")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DocumentText:
     """The text of a file's pages."""
 
-    want: Wanted
-    told: Told
+    want: PageExpectations
+    told: DocumentEvidence
     blanks: frozenset[int]
     """Pages with nothing on them, from 0."""
     word: str = "page"
@@ -109,7 +109,7 @@ class Reading:
             if self.want.sources:
                 yield from self.footer(place, leaf)
 
-    def footer(self, place: int, leaf: Leaf) -> Iterator[Fault]:
+    def footer(self, place: int, leaf: PageContent) -> Iterator[Fault]:
         """Compare the links at the foot of a page with the sources."""
         found = list(self.footer_links(leaf))
         for link in found:
@@ -119,7 +119,7 @@ class Reading:
         if self.want.footer and place + 1 not in self.want.no_footer and not found:
             yield Fault("links", self.at(place), "a link to a source in the footer", "none")
 
-    def footer_links(self, leaf: Leaf) -> Iterator[Link]:
+    def footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
         """Give what leads out of the foot of a page: links, and addresses that are only written."""
         area = self.told.area
         top = area.bottom if area is not None else leaf.height * self.foot
@@ -131,7 +131,7 @@ class Reading:
                 continue
             following = low[at + 1].text if at + 1 < len(low) else ""
             for found in ADDRESS.finditer(line.text):
-                yield Link(line.box, self.whole_address(line.text, found, following))
+                yield PageLink(line.box, self.whole_address(line.text, found, following))
 
     def whole_address(self, text: str, found: re.Match[str], following: str) -> str:
         """Give an address that may go on in the next line."""
@@ -142,13 +142,13 @@ class Reading:
         return longer if any(leads_to(longer, source) for source in self.want.sources) else address
 
 
-def is_picture(leaf: Leaf, count: int) -> bool:
+def is_picture(leaf: PageContent, count: int) -> bool:
     """Say whether a page's words can only be pixels."""
     covered = max((each.box.common(leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
     return count < LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < LEAST_BESIDE)
 
 
-def leaf_box(leaf: Leaf) -> Box:
+def leaf_box(leaf: PageContent) -> Box:
     """Give all of a page."""
     return Box(0, 0, leaf.width, leaf.height)
 

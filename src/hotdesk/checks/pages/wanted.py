@@ -32,7 +32,7 @@ EXAMPLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PageExpectations:
     """What a file with pages shall be. Everything has a meaning when it is not said."""
 
     pages: Span = SOME
@@ -63,7 +63,7 @@ class Wanted:
     """What looks left over from a template, and is meant."""
 
     @classmethod
-    def expecting(cls, kind: str, expect: Mapping[str, object]) -> Wanted:
+    def expecting(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
         """Read what a brief expects of a kind of file."""
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
             known = ", ".join(sorted(EXAMPLES))

@@ -12,7 +12,7 @@ from hotdesk.checks.xlsx.cover import Cover
 from hotdesk.checks.xlsx.faults import fault, said
 from hotdesk.checks.xlsx.formula import parse
 from hotdesk.checks.xlsx.place import Area
-from hotdesk.checks.xlsx.workbook import Book, Cell, Sheet
+from hotdesk.checks.xlsx.workbook import Cell, Sheet, Workbook
 
 At = tuple[int, int]
 NUMBER = "a number"
@@ -42,7 +42,7 @@ class Slip:
     neighbour: At
 
 
-def families(book: Book) -> Iterator[Fault]:
+def families(book: Workbook) -> Iterator[Fault]:
     """Find the one cell of a run of formulas that says something else, reads another sheet, or is a number typed in."""
     for sheet in book.sheets:
         for slip in slips(sheet):
@@ -144,12 +144,12 @@ def has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bo
     return any(all(same[first : first + reach + 1]) for first in range(reach + 1))
 
 
-def is_far(book: Book) -> bool:
+def is_far(book: Workbook) -> bool:
     """Say whether formulas read what they do not name: then nobody can say that something is unused."""
     return bool(book.calls & FAR)
 
 
-def unused(book: Book, named: Sequence[Area]) -> Iterator[Fault]:
+def unused(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
     """Find inputs that no formula reads."""
     if is_far(book):
         return
@@ -188,7 +188,7 @@ def is_year(sheet: Sheet, at: At) -> bool:
     return value is not None and 1900 <= value <= 2100 and any(abs(step) == 1 for step in steps)
 
 
-def all_read(book: Book) -> Mapping[str, set[Area]]:
+def all_read(book: Workbook) -> Mapping[str, set[Area]]:
     """Give everything any formula reads, by sheet: directly, by name, or as a table."""
     found: dict[str, set[Area]] = {}
     words = set[str]()
@@ -202,7 +202,7 @@ def all_read(book: Book) -> Mapping[str, set[Area]]:
     return found
 
 
-def by_name(words: Iterable[str], book: Book) -> Iterator[Area]:
+def by_name(words: Iterable[str], book: Workbook) -> Iterator[Area]:
     """Give what is read by name."""
     stands = {name.upper(): parse(text, 1, 1) for name, text in book.names.items()}
     for word in words:
@@ -212,7 +212,7 @@ def by_name(words: Iterable[str], book: Book) -> Iterator[Area]:
             yield from stands[word].areas("", 1, 1)
 
 
-def text_numbers(book: Book) -> Iterator[Fault]:
+def text_numbers(book: Workbook) -> Iterator[Fault]:
     """Find numbers that are stored as texts, where numbers are meant: no sum counts them."""
     for sheet in book.sheets:
         texts = {at: cell for at, cell in sheet.cells.items() if is_numeric_text(cell)}
@@ -239,7 +239,7 @@ def is_head(sheet: Sheet, at: At) -> bool:
     return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
 
 
-def added_up(book: Book, sheet: Sheet) -> set[Area]:
+def added_up(book: Workbook, sheet: Sheet) -> set[Area]:
     """Give the areas of a sheet that formulas calculate with."""
     found = set[Area]()
     for each in book.sheets:

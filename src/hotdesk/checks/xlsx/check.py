@@ -16,7 +16,7 @@ from hotdesk.checks.xlsx.expect import Expected, read_expected
 from hotdesk.checks.xlsx.faults import fault, said, short
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
-from hotdesk.checks.xlsx.workbook import Book, Shown, read_book
+from hotdesk.checks.xlsx.workbook import Shown, Workbook, read_book
 from hotdesk.desk.seam import Desk
 
 SECONDS = 120.0
@@ -114,7 +114,7 @@ class XlsxCheck:
         }
         return (rule for rule, wanted in asked.items() if wanted)
 
-    def faults(self, book: Book) -> Iterator[Fault]:
+    def faults(self, book: Workbook) -> Iterator[Fault]:
         """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
         sheet = book.sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
         if sheet is None:
@@ -142,7 +142,7 @@ class XlsxCheck:
             audit.text_numbers(book),
         )
 
-    def held(self, book: Book) -> tuple[str, ...]:
+    def held(self, book: Workbook) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
         formulas = sum(1 for _ in values.formulas(book))
         told = [f"{many(formulas, 'formula')}, calculated again, and no error"]
@@ -156,7 +156,7 @@ class XlsxCheck:
         told += [f"{each.cell} set to {each.to} moves what it should" for each in self.want.mutate]
         return tuple(map(short, told))
 
-    def values(self, book: Book) -> Mapping[str, Value]:
+    def values(self, book: Workbook) -> Mapping[str, Value]:
         """Give what was seen, for a certificate."""
         formulas = [cell for _, _, cell in values.formulas(book)]
         seen: dict[str, Value] = {
@@ -173,13 +173,13 @@ class XlsxCheck:
         }
         return seen | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
 
-    def sums(self, book: Book) -> Iterator[tuple[str, Value]]:
+    def sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
         """Give what was reconciled."""
         for each in self.want.reconcile:
             cell = book.cell(each.cell)
             yield short(f"{each.cell}"), cell.number if cell else None
 
-    def moves(self, book: Book) -> Iterator[tuple[str, Value]]:
+    def moves(self, book: Workbook) -> Iterator[tuple[str, Value]]:
         """Give by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):

@@ -22,7 +22,7 @@ Coordinate = tuple[bool, int]
 """Whether it moves with the cell, and by how much; or which one it is."""
 
 
-class Reading(NamedTuple):
+class FormulaRange(NamedTuple):
     """An area a formula reads, as seen from its cell."""
 
     sheet: str
@@ -47,7 +47,7 @@ class Formula:
     """Its text, with cells told by how far away they are."""
     bare: str
     """The same, with the sheets left out."""
-    reads: tuple[Reading, ...]
+    reads: tuple[FormulaRange, ...]
     words: frozenset[str]
     """Names it uses that are no functions', in capitals."""
     calls: frozenset[str]
@@ -60,7 +60,7 @@ class Formula:
 
 def parse(text: str, column: int, row: int) -> Formula:
     """Read a formula that stands in a cell."""
-    shape, bare, reads = list[str](), list[str](), list[Reading]()
+    shape, bare, reads = list[str](), list[str](), list[FormulaRange]()
     words, calls, done = set[str](), set[str](), 0
     text = text.removeprefix("=")
     for token in TOKEN.finditer(text):
@@ -79,7 +79,7 @@ def parse(text: str, column: int, row: int) -> Formula:
     return Formula("".join(shape) + rest, "".join(bare) + rest, tuple(reads), frozenset(words), frozenset(calls))
 
 
-def reading(sheet: str, cell: str, column: int, row: int) -> Reading:
+def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
     """Read one reference."""
     name = sheet.removesuffix("!")
     if name.startswith("'"):
@@ -88,7 +88,7 @@ def reading(sheet: str, cell: str, column: int, row: int) -> Reading:
     one, other = END.fullmatch(first), END.fullmatch(last or first)
     if one is None or other is None:
         raise ValueError("a reference is none")
-    return Reading(
+    return FormulaRange(
         name,
         coordinate(one[1], number(one[2]) if one[2] else 1, column, fixed=not one[2]),
         coordinate(one[3], int(one[4]) if one[4] else 1, row, fixed=not one[4]),

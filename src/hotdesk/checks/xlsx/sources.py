@@ -10,7 +10,7 @@ from hotdesk.checks.xlsx.faults import fault, said
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.values import same
-from hotdesk.checks.xlsx.workbook import Book, Like, Mutation, Shown, Sum
+from hotdesk.checks.xlsx.workbook import Like, Mutation, Shown, Sum, Workbook
 
 KINDS = {
     "charts": "charts",
@@ -23,7 +23,7 @@ OWN_NAMES = "_xlnm."
 """How names begin that the program gives, and takes away, by itself."""
 
 
-def sheets(want: Expected, book: Book) -> Iterator[Fault]:
+def sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find sheets that are missing."""
     for name in want.sheets:
         if book.sheet(name) is None:
@@ -31,7 +31,7 @@ def sheets(want: Expected, book: Book) -> Iterator[Fault]:
             yield fault("sheets", "", f"a sheet {name}", f"the sheets {there}")
 
 
-def formulas(want: Expected, book: Book, table: Table) -> Iterator[Fault]:
+def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
     """Find cells that shall be formulas and are none."""
     for each in want.formulas:
         if isinstance(each, str):
@@ -44,7 +44,7 @@ def formulas(want: Expected, book: Book, table: Table) -> Iterator[Fault]:
                 yield fault("formulas", str(where), "a formula", said(cell.shown) if cell else "nothing")
 
 
-def reconciled(want: Expected, book: Book) -> Iterator[Fault]:
+def reconciled(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare numbers with where they come from."""
     sources = iter(book.sums)
     for each in want.reconcile:
@@ -57,7 +57,7 @@ def reconciled(want: Expected, book: Book) -> Iterator[Fault]:
             yield fault("reconcile", str(each.cell), told, found)
 
 
-def stated(each: Reconcile, book: Book, source: Sum | None) -> tuple[str, float | None]:
+def stated(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
     """Say what a number must be equal to; None when that cannot be known."""
     if source is None:
         other = book.cell(each.other) if each.other else None
@@ -69,7 +69,7 @@ def stated(each: Reconcile, book: Book, source: Sum | None) -> tuple[str, float 
     return f"{source.value:.12g}, the sum of {name} over {source.count} rows", source.value
 
 
-def mutated(want: Expected, book: Book) -> Iterator[Fault]:
+def mutated(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare what moved with what shall move."""
     for place, each in enumerate(want.mutate):
         done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
@@ -99,7 +99,7 @@ def is_error(shown: Shown) -> bool:
     return isinstance(shown, str) and shown.startswith(("#", "Err:"))
 
 
-def kept(want: Expected, book: Book) -> Iterator[Fault]:
+def kept(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find what the input workbook has and this one has lost."""
     if not want.like:
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.faults import fault, said, saved
 from hotdesk.checks.xlsx.place import Area
-from hotdesk.checks.xlsx.workbook import Book, Cell, Sheet, Shown
+from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
 CIRCLES = ("Err:522", "Err:523")
 """What LibreOffice shows where a formula needs its own result."""
@@ -19,7 +19,7 @@ PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", 
 MOST_STEPS = 5_000_000
 
 
-def errors(book: Book) -> Iterator[Fault]:
+def errors(book: Workbook) -> Iterator[Fault]:
     """Find error values, saved or only seen when calculated; and what points at cells that are gone."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
@@ -35,7 +35,7 @@ def errors(book: Book) -> Iterator[Fault]:
         yield fault("errors", chart, "series that are there", "#REF!")
 
 
-def calculated(book: Book) -> Iterator[Fault]:
+def calculated(book: Workbook) -> Iterator[Fault]:
     """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
     for sheet, at, cell in formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
@@ -47,7 +47,7 @@ def calculated(book: Book) -> Iterator[Fault]:
             )
 
 
-def fresh(book: Book) -> Iterator[Fault]:
+def fresh(book: Workbook) -> Iterator[Fault]:
     """Find formulas whose saved value is not what they give."""
     unsteady = steady(book)
     for sheet, at, cell in formulas(book):
@@ -58,7 +58,7 @@ def fresh(book: Book) -> Iterator[Fault]:
             yield fault("fresh", sheet.where(at), expected, f"{saved(cell)} saved")
 
 
-def formulas(book: Book) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
+def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
     """Give every cell with a formula."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
@@ -73,7 +73,7 @@ def same(one: Shown, other: Shown) -> bool:
     return one == other
 
 
-def steady(book: Book) -> Callable[[Sheet, tuple[int, int]], bool]:
+def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
     """Say of a cell whether its value hangs on the clock or on chance."""
     if not book.calls & UNSTEADY:
         return lambda sheet, at: False
@@ -81,7 +81,7 @@ def steady(book: Book) -> Callable[[Sheet, tuple[int, int]], bool]:
     return lambda sheet, at: (sheet.name, at) in found
 
 
-def unsteady_cells(book: Book) -> set[tuple[str, tuple[int, int]]]:
+def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
     """Give the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & UNSTEADY}
@@ -100,7 +100,7 @@ def meets(area: Area, cells: set[tuple[str, tuple[int, int]]]) -> bool:
     return any(area.sheet == name and area.has(column, row) for name, (row, column) in cells)
 
 
-def circular(book: Book) -> Iterator[Fault]:
+def circular(book: Workbook) -> Iterator[Fault]:
     """Find formulas that need their own result."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():

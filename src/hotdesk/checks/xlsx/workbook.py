@@ -129,7 +129,7 @@ class Like:
 
 
 @dataclass(frozen=True)
-class Book:
+class Workbook:
     """A workbook."""
 
     sheets: Sequence[Sheet]
@@ -158,7 +158,7 @@ class Book:
         return frozenset[str]().union(*found)
 
 
-def read_book(data: bytes) -> Book:
+def read_book(data: bytes) -> Workbook:
     """Read evidence; `ValueError` for anything that was not asked for."""
     match read_json(data):
         case {"unreadable": str(why)}:
@@ -173,7 +173,7 @@ def read_book(data: bytes) -> Book:
             "like": (dict() | None) as like,
             "tools": {"LibreOffice": str(office), "Python": str(python)},
         } if 0 < len(sheets) <= MOST_SHEETS and max(map(len, (names, tables, broken, sums, mutations))) <= MOST_NAMED:
-            return Book(
+            return Workbook(
                 read_sheets(sheets),
                 dict(pair(each) for each in names),
                 dict(read_table(each) for each in tables),

@@ -148,7 +148,7 @@ async def relay(sock: socket.socket, link: Link) -> None:
 
 async def pass_on(sock: socket.socket, loan: Loan) -> None:
     """Pass the borrower's frames to the guest until it hangs up."""
-    reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+    reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
     count = 0
     while data := await receive(sock):
         reader.buffer += data

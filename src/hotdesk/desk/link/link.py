@@ -41,7 +41,7 @@ class Link:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
-        self.reader = wire.Reader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        self.reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
         self.channels: dict[int, ChannelOwner] = {}
         self.last = 0
         self.failure: LinkError | DeskGone | None = None

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.verdict_json import Seen
+from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.job.format import size
 from hotdesk.job.report.facts import Delivered, JobReport, Looked
 from hotdesk.job.report.markup import Child, Markup, is_near, joined, said, tag
@@ -106,7 +106,7 @@ def faults(found: tuple[Fault, ...]) -> Markup:
     return table(caption, ("Where", "Expected", "Found"), rows)
 
 
-def details(seen: Seen) -> Markup:
+def details(seen: StoredVerdict) -> Markup:
     """Give what was seen, and by what."""
     values = [(said(name, 80), said(str(value))) for name, value in list(seen.values.items())[:MOST]]
     tools = ", ".join(f"{name} {version}" for name, version in list(seen.tools.items())[:MOST])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.verdict_json import Seen
+from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
 from hotdesk.job.record.summary import JobSummary, State
 from hotdesk.job.report.pictures import ReportPicture
@@ -95,7 +95,7 @@ class Looked:
     """What one check saw of a deliverable, the last time it looked."""
 
     event: Verified
-    seen: Seen | None = None
+    seen: StoredVerdict | None = None
     """None: its paper is gone."""
     pages: list[ReportPicture] = field(default_factory=list)
 

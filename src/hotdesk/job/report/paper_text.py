@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotdesk.checks.verdict_json import Seen, from_json
+from hotdesk.checks.verdict_json import StoredVerdict, from_json
 from hotdesk.errors import HotdeskError
 from hotdesk.job.record import papers
 from hotdesk.job.report.facts import PlannedStep
@@ -65,7 +65,7 @@ class PaperReader:
             return {}
         return told if isinstance(told, dict) else {}
 
-    def seen(self, name: str) -> Seen | None:
+    def seen(self, name: str) -> StoredVerdict | None:
         """Give a verdict; None when it is gone."""
         data = self.data(name)
         try:

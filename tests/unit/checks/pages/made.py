@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from hotdesk.checks.seam import Check, Evidence, Fault, Page, Verdict
+from hotdesk.checks.seam import Check, DrawnPixels, Evidence, Fault, Verdict
 
 Told = dict[str, Any]
 Change = Callable[[Told], object]
@@ -66,7 +66,7 @@ def told(*changes: Change) -> Told:
     return made
 
 
-def drawn(draw: Callable[[ImageDraw.ImageDraw], object] | None = None, background: str = "white") -> Page:
+def drawn(draw: Callable[[ImageDraw.ImageDraw], object] | None = None, background: str = "white") -> DrawnPixels:
     """Draw a page with some ink on it, or with what is asked for."""
     image = Image.new("RGB", (WIDTH, HEIGHT), background)
     pen = ImageDraw.Draw(image)
@@ -75,10 +75,10 @@ def drawn(draw: Callable[[ImageDraw.ImageDraw], object] | None = None, backgroun
             pen.line((60, at, 300, at), fill="black")
     else:
         draw(pen)
-    return Page(WIDTH, HEIGHT, image.tobytes())
+    return DrawnPixels(WIDTH, HEIGHT, image.tobytes())
 
 
-def judged(check: Check, seen: Told, pages: Sequence[Page] | None = None) -> Verdict:
+def judged(check: Check, seen: Told, pages: Sequence[DrawnPixels] | None = None) -> Verdict:
     """Judge evidence."""
     shown = [drawn()] * len(seen["pages"]) if pages is None else pages
     return check.judge(Evidence(json.dumps(seen).encode(), tuple(shown)))

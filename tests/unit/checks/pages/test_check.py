@@ -13,12 +13,12 @@ from PIL import ImageDraw
 from tests.unit.checks.pages.made import HEIGHT, SOURCE, WIDTH, drawn, judged, line, only, picture, told
 
 from hotdesk.checks import find
-from hotdesk.checks.pages.document import Box, Leaf, Line, Told
+from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, TextLine
 from hotdesk.checks.pages.layout import MOST_COMPARED, Layout
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import leads_to
-from hotdesk.checks.pages.wanted import Wanted
-from hotdesk.checks.seam import Evidence, Page
+from hotdesk.checks.pages.wanted import PageExpectations
+from hotdesk.checks.seam import DrawnPixels, Evidence
 from hotdesk.errors import BriefError
 
 KINDS = ("docx", "pdf", "pptx")
@@ -185,7 +185,7 @@ def test_every_page_must_have_been_drawn_in_its_shape() -> None:
     check = find("pdf", {})
     assert only(judged(check, told(), [drawn()])).found == "1"
     assert only(
-        judged(check, told(), [drawn(), Page(800, 600, bytes(800 * 600) + bytes(range(250)) * 3840)])
+        judged(check, told(), [drawn(), DrawnPixels(800, 600, bytes(800 * 600) + bytes(range(250)) * 3840)])
     ).where == ("page 2")
     assert only(judged(check, told(lambda seen: seen.update(count=3)))).expected == "3 pages drawn"
     assert {each.rule for each in judged(check, told(lambda seen: seen.update(count=0, pages=[]))).faults} == {
@@ -197,7 +197,7 @@ def test_every_page_must_have_been_drawn_in_its_shape() -> None:
 
 
 def test_pages_wider_than_was_asked_for_are_not_taken() -> None:
-    wide = Page(1000, 4, bytes(12000))
+    wide = DrawnPixels(1000, 4, bytes(12000))
     verdict = judged(find("pdf", {}), told(), [wide, wide])
     assert verdict.pages == ()
     assert only(verdict).rule == "drawn"
@@ -217,9 +217,9 @@ def test_what_is_quoted_cannot_steer_a_terminal() -> None:
 
 
 def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
-    lines = tuple(Line(Box(at * 2.0, 10, at * 2.0 + 1, 20), f"word{at}") for at in range(2000))
-    leaves = tuple(Leaf(600, 800, lines) for _ in range(200))
-    layout = Layout(Wanted(), Told(200, leaves, "", {}), (), frozenset())
+    lines = tuple(TextLine(Box(at * 2.0, 10, at * 2.0 + 1, 20), f"word{at}") for at in range(2000))
+    leaves = tuple(PageContent(600, 800, lines) for _ in range(200))
+    layout = Layout(PageExpectations(), DocumentEvidence(200, leaves, "", {}), (), frozenset())
     assert MOST_COMPARED < 2000 * 2000
     assert [fault.found for fault in layout.overlap()] == ["too many lines in one place"]
 
@@ -318,7 +318,7 @@ JSON = st.recursive(
 )
 
 
-SMALL = Page(30, 40, bytes(range(240)) * 15)
+SMALL = DrawnPixels(30, 40, bytes(range(240)) * 15)
 
 
 def spoil(seen: Any, path: list[int], value: object) -> None:
@@ -350,7 +350,7 @@ def test_evidence_a_hostile_desk_spoiled_is_never_an_error(kind: str, path: list
 @given(width=st.integers(1, 12), height=st.integers(1, 40), data=st.data())
 def test_any_pixels_can_be_judged(width: int, height: int, data: st.DataObject) -> None:
     rgb = data.draw(st.binary(min_size=width * height * 3, max_size=width * height * 3))
-    page = Page(width, height, rgb)
+    page = DrawnPixels(width, height, rgb)
     assert is_blank(page) in (True, False)
     verdict = judged(find("pdf", {}), told(), [page, page])
     assert verdict.looked_for

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.checks.pages.made import chart, frame, judged, line, only, told
 
 from hotdesk.checks import find
-from hotdesk.checks.pages.document import Box, Frame, Leaf, Line, Told
+from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
 from hotdesk.checks.pages.layout import MOST_SOUGHT, Layout, Seeking
-from hotdesk.checks.pages.wanted import Wanted
+from hotdesk.checks.pages.wanted import PageExpectations
 
 TEXT = "Growth in every region of the world"
 LINES = [line("Growth in every", 70, 300), line("region of the world", 70, 315)]
@@ -68,7 +68,7 @@ def test_numbers_and_bullets_between_the_lines_are_passed_over() -> None:
 
 
 def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
-    lines = tuple(Line(Box(0, at, 1, at + 1), "a") for at in range(2000))
+    lines = tuple(TextLine(Box(0, at, 1, at + 1), "a") for at in range(2000))
     seeking = Seeking(20_000)
     while seeking.left > 0:
         before = seeking.left
@@ -80,8 +80,13 @@ def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
 
 def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
     frames = tuple(Frame(0, "text", "Box", Box(0, 0, 9, 9), "a" * 5000) for _ in range(4000))
-    lines = tuple(Line(Box(0, at, 1, at + 1), f"b{at}") for at in range(2000))
-    layout = Layout(Wanted(), Told(1, (Leaf(600, 4000, lines),), "", {}, frames=frames), (), frozenset())
+    lines = tuple(TextLine(Box(0, at, 1, at + 1), f"b{at}") for at in range(2000))
+    layout = Layout(
+        PageExpectations(),
+        DocumentEvidence(1, (PageContent(600, 4000, lines),), "", {}, frames=frames),
+        (),
+        frozenset(),
+    )
     assert [fault.found for fault in layout.overflow()] == ["too many of them"]
 
 

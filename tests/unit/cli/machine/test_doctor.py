@@ -8,10 +8,10 @@ import pytest
 
 from hotdesk.cli.machine.doctor import MARKS, PLAIN, Paper, as_json, exit_code, render
 from hotdesk.doctor.examination import MEASURES, Examination
-from hotdesk.doctor.machine import Confined, Facts
+from hotdesk.doctor.machine import Confined, MachineFacts
 from hotdesk.doctor.measure import THEMES, Finding, Result, failed, held, untested
 
-FACTS = Facts(
+FACTS = MachineFacts(
     name="Debian",
     arch="aarch64",
     kernel="6.1.0",

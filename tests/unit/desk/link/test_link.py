@@ -32,7 +32,7 @@ class Peer:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
 
     async def say(self, data: bytes) -> None:
         """Send bytes, as long as somebody takes them."""

@@ -26,7 +26,7 @@ class Guest:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.orders: list[object] = []
         sock.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "home": "/root"})))
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.native.schema import Model, clean
 from hotdesk.api.web.content import kind_of
-from hotdesk.checks.verdict_json import Picture
+from hotdesk.checks.verdict_json import PagePicture
 from hotdesk.config import Config
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.journal import read
@@ -63,7 +63,7 @@ def page_of(settings: Config, version: Version, number: int) -> Response:
     return Response(jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 
-def drawn(settings: Config, version: Version) -> list[tuple[str, Picture]]:
+def drawn(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
     """Give the pages that checks of its job drew of exactly these bytes, each with the check's name."""
     journal, last = journal_of(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():
@@ -75,7 +75,7 @@ def drawn(settings: Config, version: Version) -> list[tuple[str, Picture]]:
     return [(check, each) for check, seen in verdicts if seen is not None for each in seen.pictures][:MOST_PAGES]
 
 
-def jpeg(picture: Picture) -> bytes:
+def jpeg(picture: PagePicture) -> bytes:
     """Encode a page anew, no wider than a screen."""
     made = io.BytesIO()
     with Image.open(io.BytesIO(picture.png), formats=["PNG"]) as image:
