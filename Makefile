@@ -23,12 +23,13 @@ e2b-images: images
 	@.venv/bin/hotdesk setup --image code-interpreter-v1 --image e2b-desktop
 
 .PHONY: check
-check: .venv/.installed  ## Lint, types, import direction.
+check: .venv/.installed  ## Lint, types, import direction, names.
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench
+	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench tools
 	.venv/bin/lint-imports
+	$(PYTHON) tools/conventions.py
 
 .PHONY: test
 test: e2b-images test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.

@@ -85,7 +85,7 @@ def remedy(name: str) -> str:
     return f"`hotdesk image build {name}` builds it" if has_recipe else "`hotdesk image ls` lists those there are"
 
 
-class Known:
+class ImageCatalog:
     """Images by name, each read again when its description is another."""
 
     def __init__(self, store: Path) -> None:

@@ -7,7 +7,7 @@ import time
 
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code
-from hotdesk.desk.image.image import Image, Known
+from hotdesk.desk.image.image import Image, ImageCatalog
 from hotdesk.desk.image.sterile import Sterile
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.burn import Burning
@@ -36,7 +36,7 @@ class Opening:
         self.burning = burning
         self.hierarchies = here()
         self.guest_sources = guest_code.sources()
-        self.images = Known(settings.images)
+        self.images = ImageCatalog(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""
         self.filters = Filters(settings.lib / "cache", settings.runtime)

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.image.image import Known
+from hotdesk.desk.image.image import ImageCatalog
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError, ImageError
@@ -98,7 +98,7 @@ class Pool:
         self.changed = anyio.Event()
         self.ordered = 0.0
         """When a desk was last asked for."""
-        self.images = Known(config.images)
+        self.images = ImageCatalog(config.images)
         self.failure: HotdeskError | None = None
         """Why the last desk could not be opened."""
 

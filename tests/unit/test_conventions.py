@@ -1,0 +1,24 @@
+"""Rules of names and folders can be broken: a check that nothing violates protects nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.conventions import MAX_MODULES, SOURCE, complaints
+
+
+def test_the_source_keeps_every_rule() -> None:
+    assert complaints(SOURCE) == []
+
+
+def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path: Path) -> None:
+    for name, text in {"a": "class Desk: ...", "b": "class Desk: ...\nclass Told: ..."}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "crowd").mkdir()
+    for number in range(MAX_MODULES + 1):
+        (tmp_path / f"crowd/m{number}.py").write_text("")
+    assert complaints(tmp_path) == [
+        "class Desk is defined in a.py, b.py",
+        "b.py: class Told: use the domain's word",
+        f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",
+    ]

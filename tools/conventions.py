@@ -1,0 +1,70 @@
+"""Check what linters do not: class names are unique and say something, and no folder is crowded.
+
+`make check` runs it; it also prints how many lines of source each package has.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src"
+MAX_MODULES = 26
+MIRRORS = ("hotdesk/client/", "hotdesk/blocking.py")
+"""The public client and the blocking API use the names of what they mirror."""
+BANNED = {*"Told Said Heard Seen Held Kept Left Asked Given Wanted Known Taken Made Line".split()}
+EVENTS = "hotdesk/event/"
+"""Names of events are data in journals: they stay."""
+WIRE = {("hotdesk/api/native/jobs/templates.py", "Wanted")}
+"""Names of schemas in the published OpenAPI document."""
+
+
+def classes(source: Path) -> dict[str, list[str]]:
+    """List the modules that define each class."""
+    found = defaultdict(list)
+    for file in sorted(source.rglob("*.py")):
+        name = str(file.relative_to(source))
+        if not name.startswith(MIRRORS):
+            for node in ast.parse(file.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append(name)
+    return found
+
+
+def complaints(source: Path) -> list[str]:
+    """List everything that breaks a rule."""
+    found = classes(source)
+    wrong = [f"class {name} is defined in {', '.join(files)}" for name, files in found.items() if len(files) > 1]
+    for name, files in found.items():
+        if name in BANNED and not files[0].startswith(EVENTS) and (files[0], name) not in WIRE:
+            wrong.append(f"{files[0]}: class {name}: use the domain's word")
+    modules = Counter(file.parent.relative_to(source) for file in source.rglob("*.py") if file.name != "__init__.py")
+    wrong += [
+        f"{folder} has {count} modules; at most {MAX_MODULES}"
+        for folder, count in modules.items()
+        if count > MAX_MODULES
+    ]
+    return wrong
+
+
+def main() -> int:
+    """Print lines a package, and what is wrong."""
+    lines: Counter[str] = Counter()
+    for file in SOURCE.rglob("*.py"):
+        lines[".".join(file.relative_to(SOURCE).with_suffix("").parts[:2])] += len(file.read_text().splitlines())
+    packages = {name: count for name, count in lines.items() if (SOURCE / name.replace(".", "/")).is_dir()}
+    other = sum(lines.values()) - sum(packages.values())
+    print(
+        f"{sum(lines.values())} lines: " + ", ".join(f"{name} {count}" for name, count in sorted(packages.items())),
+        f"other {other}",
+        sep=", ",
+    )
+    for each in (wrong := complaints(SOURCE)):
+        print(each, file=sys.stderr)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
