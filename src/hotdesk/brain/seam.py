@@ -66,7 +66,7 @@ class Log(Protocol):
         """Note a reply, and that its calls are about to be used; give each call's number. On disk when it returns.
 
         Where no step is named a plan is thought of: its calls are no acts, and have no numbers.
-        Raises `Spent` before anything is used that the budget does not have.
+        Raises `BudgetSpentError` before anything is used that the budget does not have.
         """
         ...
 

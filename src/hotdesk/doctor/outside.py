@@ -1,4 +1,4 @@
-"""What the host sees of an open desk, judged: each check is a function of one `View`."""
+"""What the host sees of an open desk, judged: each check is a function of one `DeskView`."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class ProbeResult:
 
 
 def heard(done: Done) -> ProbeResult:
-    """Read the last line a probe said; `Silent` when there is no sense in it."""
+    """Read the last line a probe said; `SilentProbeError` when there is no sense in it."""
     line = done.stdout[-LIMIT:].splitlines()[-1:] if done.ok and not done.truncated else []
     try:
         value = json.loads(line[0]) if line else None

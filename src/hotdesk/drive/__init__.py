@@ -4,7 +4,5 @@ How it works: `journal.py` keeps events in one SQLite file, `chain.py` says how 
 a head is written, `signing.py` signs heads, `audit.py` proves a file whole or names what was done to it. Whoever holds
 the signing key can write another history; whoever keeps a head elsewhere notices.
 `keep.py` keeps files: `blobs.py` has their bytes by hash, `catalog.py` their names, versions and owners; `names.py`
-says what a name is, `identity.py` who may read it, `earlier.py` takes over what earlier releases kept.
-`course.py` folds a job's events as they come into how far its steps are and what it cost, `receipt.py` all of them into
-a page.
+says what a name is, `identity.py` who may read it, `legacy.py` takes over what earlier releases kept.
 """

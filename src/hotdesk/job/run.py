@@ -135,7 +135,7 @@ class JobRun:
         return None if failed else proven
 
     def send_back(self, made: Candidate) -> None:
-        """Have the step that made something taken again; `Stopped` when that was tried often enough."""
+        """Have the step that made something taken again; `JobStopped` when that was tried often enough."""
         told, before = made.told, self.past.refused.get(made.item.path, [])
         if len(before) >= ROUNDS or made.sha256 in before:
             again = "the same file was made again; " if made.sha256 in before and not made.lacks else ""

@@ -2,7 +2,7 @@
 
 How it works: a root key (a file, a passphrase, the system's keyring: `root.py`) seals one random data key, and that
 seals every value with AES-256-GCM, bound to its name, version, kind and public fields (`store.py`). What kinds there
-are and which values they take is `kinds.py`; `private.py` writes the files. A `Secret` prints as `***`.
+are and which values they take is `kinds.py`; `linux/private_files.py` writes the files. A `Secret` prints as `***`.
 """
 
 from hotdesk.vault.kinds import (

@@ -18,7 +18,7 @@ class WireFormat(Protocol):
         ...
 
     async def gather(self, events: Events) -> dict[str, Any]:
-        """Put an answer together from its events; `Cut` where its end is missing, `Failed` where there is none."""
+        """Assemble a reply from its events; `Cut` when its end is missing, `ProviderError` when there is none."""
         ...
 
     def reply(self, said: dict[str, Any], name: str) -> Reply:

@@ -73,7 +73,7 @@ class ModelRequest:
 
     system: str
     history: Sequence[Item]
-    """Begins with `Told`; a `Reply` with calls is followed by its `Results`."""
+    """Begins with `OurMessage`; a `Reply` with calls is followed by its `Results`."""
     tools: Sequence[Tool] = ()
     screen: tuple[int, int] | None = None
     """Width and height of the screen, where the model may use its native computer tool; None: it may not.

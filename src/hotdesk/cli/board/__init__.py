@@ -1,6 +1,6 @@
 """What a person sees while a job runs.
 
-How it works: `state.py` folds events into what is worth knowing now, `words.py` gives one line for each event worth a
+How it works: `state.py` folds events into what is worth knowing now, `lines.py` gives one line for each event worth a
 line, `area.py` lays out the live area as rows of spans, `cells.py` alone turns spans into what a terminal gets:
 escaped, cut, coloured. `live.py` is the board itself; `receipt.py` is what is said at the end; `stream.py` is the same
 for programs.

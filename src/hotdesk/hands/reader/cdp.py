@@ -42,7 +42,7 @@ class Cdp:
     async def call(
         self, method: str, session: str = "", seconds: float = CALL_SECONDS, /, **parameters: object
     ) -> UntrustedObject:
-        """Ask, and wait for the answer; what happens meanwhile is heard. `Refused`: the browser says no."""
+        """Ask, and wait for the answer; what happens meanwhile is heard. `CdpError`: the browser says no."""
         self.last += 1
         asked = self.last
         message: dict[str, object] = {"id": asked, "method": method, "params": parameters}

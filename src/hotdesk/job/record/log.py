@@ -115,7 +115,7 @@ class JobLog:
         return made[0]
 
     def check(self) -> None:
-        """Raise `Spent` or `Halted` where the job shall not go on."""
+        """Raise `BudgetSpentError` or `Halted` where the job shall not go on."""
         if self.halted:
             raise Halted(ASKED)
         if why := self.exceeded(0):
