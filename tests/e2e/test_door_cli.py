@@ -304,8 +304,11 @@ def test_a_vault_with_a_passphrase_is_opened_for_the_run(place: Place, tmp_path:
         assert "HOTDESK_VAULT_PASSPHRASE_FILE" in locked.stderr
         done = place.call(*command, HOTDESK_VAULT_PASSPHRASE_FILE=str(word))
         assert done.stdout == "200\n", done.stderr
-        desk = place.call("open", *options, HOTDESK_VAULT_PASSPHRASE_FILE=str(word)).stdout.strip()
-        assert place.call("exec", desk, "--", *CURL, "https://erp.test/data/y").stdout == "200\n"
+        opened = place.call("open", *options, HOTDESK_VAULT_PASSPHRASE_FILE=str(word))
+        assert opened.returncode == 0, opened.stderr
+        desk = opened.stdout.strip()
+        done = place.call("exec", desk, "--", *CURL, "https://erp.test/data/y")
+        assert done.stdout == "200\n", done.stderr
         place.call("burn", desk)
         assert {seen.header("Authorization") for seen in place.up.seen} == {f"Bearer {VALUE}"}
         word.write_text("another phrase altogether\n")
