@@ -28,7 +28,7 @@ pytestmark = pytest.mark.container
 SOURCE = str(Path(hotdesk.__file__).parents[1])
 TURNED = textwrap.dedent("""
     import asyncio, ctypes, os, signal, socket, subprocess, sys, time
-    from hotdesk.hands.reader import Told
+    from hotdesk.hands.reader import VerbResult
 
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,19 +45,19 @@ TURNED = textwrap.dedent("""
             self.connect = dial
 
         async def echo(self, text):
-            return Told({"text": text}, text.encode())
+            return VerbResult({"text": text}, text.encode())
 
         async def attempt(self, code):
-            return Told(outcome(lambda: eval(code)))
+            return VerbResult(outcome(lambda: eval(code)))
 
         async def work(self, code):
             exec(code, globals())
-            return Told("done")
+            return VerbResult("done")
 
         async def dial(self, port):
             sock = await self.connect(port)
             sock.setblocking(False)
-            return Told((await asyncio.get_running_loop().sock_recv(sock, 100)).decode())
+            return VerbResult((await asyncio.get_running_loop().sock_recv(sock, 100)).decode())
     """)
 CALLS = {
     "ptrace": (117, 101),

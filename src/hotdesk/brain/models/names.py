@@ -10,8 +10,8 @@ from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.errors import BriefError, printable
 
 MAKERS = {
-    "anthropic": "hotdesk.brain.models.anthropic:Anthropic",
-    "openai": "hotdesk.brain.models.openai:OpenAI",
+    "anthropic": "hotdesk.brain.models.anthropic:AnthropicModel",
+    "openai": "hotdesk.brain.models.openai:OpenAIModel",
     "chat": "hotdesk.brain.models.chat:Chat",
     "ollama": "hotdesk.brain.models.chat:Chat",
 }

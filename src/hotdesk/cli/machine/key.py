@@ -169,7 +169,7 @@ def show(arguments: argparse.Namespace) -> None:
 def known() -> ApiKeys:
     """Give this machine's keys: a tenant has none of its own."""
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
-    found: ApiKeys = import_module(KEYS).Keys(config.load(environ).lib / "serve")
+    found: ApiKeys = import_module(KEYS).ApiKeys(config.load(environ).lib / "serve")
     return found
 
 

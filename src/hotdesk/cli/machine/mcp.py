@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk mcp
       hotdesk mcp --image desktop --allow pypi --memory 2G
     """
-    make_session, serve = import_module(SESSION).Session, import_module(STDIO).serve
+    make_session, serve = import_module(SESSION).McpSession, import_module(STDIO).serve
     spec = options.make_spec(arguments, deadline=LASTING, idle=arguments.idle)
     scope = options.make_scope(arguments)
     settings = config.load()

@@ -83,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
 def any_key(settings: Config) -> bool:
     """Say whether anybody has a key that is valid now."""
     module = import_module(KEYS)
-    keys = module.Keys(settings.lib / "serve")
+    keys = module.ApiKeys(settings.lib / "serve")
     keys.refresh()
     return any(module.is_valid(key, time.time()) for key in keys.known.values())
 

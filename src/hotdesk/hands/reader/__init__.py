@@ -21,7 +21,7 @@ BROWSER_PORT = 9222
 PARTS = {
     "screen": "hotdesk.hands.reader.display:Display",
     "browser": "hotdesk.hands.reader.chrome:Chrome",
-    "view": "hotdesk.hands.reader.view:View",
+    "view": "hotdesk.hands.reader.view:ScreenRelay",
 }
 
 
