@@ -312,7 +312,7 @@ from hotdesk_guest import wire
 s = socket.socket(socket.AF_UNIX)
 s.connect("/run/hotdesk/root.sock")
 s.sendall(wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION, "pid": 2, "home": "/root"})))
-reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
 credit = 0
 def told():
     global credit

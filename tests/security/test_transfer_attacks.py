@@ -127,7 +127,7 @@ class Guest:
     def __init__(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect("/run/hotdesk/link.sock")
-        self.reader = wire.Reader(wire.HOST_KINDS, wire.HOST_LIMIT)
+        self.reader = wire.FrameReader(wire.HOST_KINDS, wire.HOST_LIMIT)
         self.credit, self.endless = {}, {}
         self.say(wire.HELLO, 0, {"version": wire.VERSION, "pid": 1, "home": "/home/user"})
 

@@ -172,7 +172,7 @@ def without_otherwise(root: Element) -> Element:
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Say what is in a file, or why it cannot be opened."""
     try:
-        package = ooxml_look.Package(path, KIND)
+        package = ooxml_look.OoxmlPackage(path, KIND)
         root = without_otherwise(package.part(package.main))
         held = frames(root)
         told = {

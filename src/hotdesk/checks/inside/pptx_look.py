@@ -117,7 +117,7 @@ def fonts(package: Any) -> list[list[str]]:
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Say what is in a file, or why it cannot be opened."""
     try:
-        package = ooxml_look.Package(path, MAIN)
+        package = ooxml_look.OoxmlPackage(path, MAIN)
         deck = pptx.Presentation(path)
         places = {slide.part.partname.lstrip("/"): f"slide {at + 1}" for at, slide in enumerate(deck.slides)}
         held = frames(deck)

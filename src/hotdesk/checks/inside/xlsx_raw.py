@@ -31,7 +31,7 @@ class Raw:
     """One workbook, unpacked."""
 
     def __init__(self, path: str) -> None:
-        self.book: Any = sheet_look.Book(path)
+        self.book: Any = sheet_look.OpenedSheet(path)
         self.names = set(self.book.file.namelist())
         self.left = MOST_CELLS
         self.root: ElementTree.Element = self.book.part("xl/workbook.xml")
