@@ -108,8 +108,12 @@ class Toolbox:
         wheel: WheelState,
         desk_id: DeskId,
         allowed: Collection[str] | None = None,
+        *,
+        note_in_thread: bool = False,
     ) -> None:
         self.note = note
+        self.note_in_thread = note_in_thread
+        """Whether `note` waits for a disk, and others use this event loop."""
         self.wheel = wheel
         self.desk_id = desk_id
         self.allowed = allowed
@@ -140,10 +144,11 @@ class Toolbox:
             known = name if name in self.places else UNKNOWN
             spent = int((time.monotonic() - began) * 1000)
             used = Used(self.desk_id, known, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(
-                    self.note, used
-                )  # it may wait for a disk, and others use this event loop
+            if self.note_in_thread:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self.note, used)
+            else:
+                self.note(used)
         return use.seen
 
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:

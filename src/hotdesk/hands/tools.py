@@ -31,7 +31,7 @@ async def hands_at(
         hands += [Screen(seat), Browser(seat)]
     if exact:
         hands.append(Exact(desk))
-    return Toolbox(hands, note, wheel, desk.id)
+    return Toolbox(hands, note, wheel, desk.id, note_in_thread=True)
 
 
 def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:
