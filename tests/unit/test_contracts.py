@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +84,29 @@ def test_every_contract_can_be_broken(report: str, contract: dict[str, Any]) -> 
 def test_what_reads_hostile_bytes_must_not_import_what_is_worth_taking(module: str) -> None:
     forbidden = [contract for contract in CONTRACTS if module in contract.get("source_modules", ())]
     assert {one for contract in forbidden for one in contract["forbidden_modules"]} >= NEVER[module]
+
+
+NOT_MODULES = {"hotdesk.reset", "hotdesk.take", "hotdesk.part", "hotdesk.service"}
+"""ASGI extensions, a telemetry attribute, the systemd unit."""
+
+
+def named_in_text() -> set[tuple[str, str]]:
+    """Collect modules, and things in them, that the source names as text: no type checker follows those."""
+    found = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                match = re.fullmatch(r"(hotdesk(?:\.[a-z0-9_]+)+)(?::(\w+))?", node.value)
+                if match and match[1] not in NOT_MODULES:
+                    found.add((match[1], match[2] or ""))
+    return found
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(named_in_text()))
+def test_a_module_that_is_named_as_text_exists(module: str, name: str) -> None:
+    found = import_module(module)
+    assert not name or hasattr(found, name)
+
+
+def test_modules_are_named_as_text_at_all() -> None:
+    assert ("hotdesk.hands.reader.view", "ScreenRelay") in named_in_text()

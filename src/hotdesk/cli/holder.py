@@ -23,7 +23,7 @@ from hotdesk.ipc.child import SOURCE
 from hotdesk.linux.landlock import confine
 
 START_SECONDS = 15.0
-START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk.cli import holder as hold;hold.main()"
+START = "import sys;sys.path.insert(0,sys.argv[1]);from hotdesk.cli import holder;holder.main()"
 LINGER = 5.0
 """Seconds a holder without desks stays, for the next one; `HOTDESK_LINGER` says otherwise."""
 

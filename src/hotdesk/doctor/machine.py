@@ -41,8 +41,8 @@ UNSTARTED = "no process could be started that would try it"
 CONFINE = """
 import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
-from hotdesk.linux import landlock as confine, syscalls as kernel
-abi = kernel.libc.syscall(confine.SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+from hotdesk.linux import landlock, syscalls
+abi = syscalls.libc.syscall(landlock.SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
 
 def attempt(work, *args):
     try:
@@ -54,7 +54,7 @@ def attempt(work, *args):
 def bind():
     socket.create_server(("127.0.0.1", 0)).close()
 
-confine.confine([])
+landlock.confine([])
 with open("/proc/self/status") as file:
     status = dict(line.split(":", 1) for line in file)
 told = {"abi": max(abi, 0), "write": attempt(os.open, sys.argv[2], os.O_TMPFILE | os.O_WRONLY), "bind": attempt(bind),

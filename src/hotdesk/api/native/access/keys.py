@@ -58,7 +58,7 @@ async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(told.powers) - asked.caller.powers):
         raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
-    make_key = partial(apart(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
+    make_key = partial(writable_keys(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(told.powers))
     change = KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers)
@@ -73,10 +73,10 @@ async def revoke(asked: ForAdmin, key: KeyId) -> None:
     if key not in {each.id for each in known(asked)}:
         raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
     await anyio.to_thread.run_sync(asked.tenant.host.note, KeyChanged(new_id(), key, "revoked", asked.by))
-    await anyio.to_thread.run_sync(apart(asked).revoke, key)
+    await anyio.to_thread.run_sync(writable_keys(asked).revoke, key)
 
 
-def apart(asked: RequestContext) -> ApiKeys:
+def writable_keys(asked: RequestContext) -> ApiKeys:
     """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
     return ApiKeys(asked.native.keys.path.parent)
 
