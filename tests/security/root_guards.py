@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.guards import (
+from tests.security.wall_guards import (
     BTRFS,
     BUNDLE,
     CALLS_ALLOWED,

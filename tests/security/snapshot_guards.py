@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.guards import BTRFS, LAYERS, OCI, ROOM, SEED, Guard, Removal, each
+from tests.security.wall_guards import BTRFS, LAYERS, OCI, ROOM, SEED, Guard, Removal, each
 
 SNAPSHOT = "test_snapshot_attacks.py"
 BENEATH, REBOOTS, UPKEEP = (

@@ -16,12 +16,11 @@ import pytest
 
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
-from tests.security import guards
+from tests.security import wall_guards
 from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_OF_CERTIFICATES
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.drive_guards import GUARDS_OF_DRIVE, NO_GUARD_OF_DRIVE
 from tests.security.envd_guards import GUARDS_OF_ENVD, NO_GUARD_OF_ENVD
-from tests.security.guards import Guard
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.mcp_guards import GUARDS_OF_MCP, NO_GUARD_OF_MCP
 from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
@@ -36,10 +35,11 @@ from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAP
 from tests.security.tenant_guards import GUARDS_OF_TENANTS, NO_GUARD_OF_TENANTS
 from tests.security.traffic_guards import GUARDS_OF_TRAFFIC, NO_GUARD_OF_TRAFFIC
 from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
+from tests.security.wall_guards import Guard
 from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
 GUARDS = (
-    *guards.GUARDS,
+    *wall_guards.GUARDS,
     *GUARDS_OF_ROOT,
     *GUARDS_OF_DOOR,
     *GUARDS_OF_SECRETS,
@@ -61,7 +61,7 @@ GUARDS = (
     *GUARDS_OF_TENANTS,
 )
 NO_GUARD = {
-    **guards.NO_GUARD,
+    **wall_guards.NO_GUARD,
     **NO_GUARD_OF_ROOT,
     **NO_GUARD_OF_DOOR,
     **NO_GUARD_OF_SECRETS,
