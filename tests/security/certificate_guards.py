@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 HERE = "test_certificate_attacks.py"
 FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certify.py", "hotdesk/cli/jobs/verify.py"

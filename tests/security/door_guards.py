@@ -6,7 +6,8 @@ nothing that is only taken out would.
 
 from __future__ import annotations
 
-from tests.security.wall_guards import ROOM, Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
+from tests.security.wall_guards import ROOM
 
 DOOR = "test_door_attacks.py"
 FRAMING, TARGET, POLICY = (

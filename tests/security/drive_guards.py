@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 DRIVE = "test_drive_attacks.py"
 KEEP, BLOBS, CATALOG = "hotdesk/drive/keep.py", "hotdesk/drive/blobs.py", "hotdesk/drive/catalog.py"

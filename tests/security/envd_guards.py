@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 ENVD, SERVER = "test_envd_attacks.py::test_", "test_envd_server_attacks.py::test_"
 NAMES = (

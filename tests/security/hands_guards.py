@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.security.guards import Guard, Removal
 from tests.security.test_reader_attacks import ATTEMPTS, CALLS
-from tests.security.wall_guards import Guard, Removal
 
 READER = "test_reader_attacks.py"
 HANDS = "test_hands_attacks.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 MCP = "test_mcp_attacks.py::test_"
 HTTP, RESULTS, DELIVER = "hotdesk/api/mcp/http.py", "hotdesk/api/mcp/results.py", "hotdesk/api/mcp/deliver.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 OPENING = "test_opening_attacks.py::test_"
 FOUND = f"{OPENING}what_acts_when_it_is_opened_is_found_without_opening_it"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 PAGE = "test_page_attacks.py::test_"
 SERVED, CONTENT, SESSION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 REPORT = "test_report_attacks.py::test_"
 MARKUP, PICTURES = "hotdesk/job/report/markup.py", "hotdesk/job/report/pictures.py"

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import (
-    BTRFS,
-    BUNDLE,
-    CALLS_ALLOWED,
-    FROZEN,
-    ROOM,
-    SHOWN,
-    UIDS,
-    Guard,
-    Removal,
-    each,
-)
+from tests.security.guards import Guard, Removal, each
+from tests.security.wall_guards import BTRFS, BUNDLE, CALLS_ALLOWED, FROZEN, ROOM, SHOWN, UIDS
 
 ROOT, PAUSE = "test_root_attacks.py", "test_pause_attacks.py"
 ROOTS, LEDGER, UPKEEP = "hotdesk/desk/keeper/root.py", "hotdesk/desk/owner/root.py", "hotdesk/desk/keeper/operations.py"

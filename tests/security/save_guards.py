@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 SAVE = "test_save_attacks.py"
 COPY, CONTENT, SAVING = "hotdesk/desk/image/copy.py", "hotdesk/desk/image/content.py", "hotdesk/desk/keeper/capture.py"

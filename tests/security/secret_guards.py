@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.security.door_guards import UNTRIED
+from tests.security.guards import Guard, Removal, each
 from tests.security.test_secret_attacks import FOREIGN_BODIES, FOREIGN_HEADERS, FOREIGN_PARAMETERS, UNLISTED_HEADERS
-from tests.security.wall_guards import Guard, Removal, each
 
 SECRET, TRUST, KEYS = "test_secret_attacks.py", "test_trust_attacks.py", "test_keys_attacks.py"
 PROCESS, CHARTER, TELLER = "hotdesk/keys/process.py", "hotdesk/keys/charter.py", "hotdesk/keys/token_command.py"

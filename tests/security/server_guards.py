@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 SERVER = "test_server_attacks.py::test_"
 LISTENING, BODIES = "hotdesk/api/http/protocol.py", "hotdesk/api/http/body_limits.py"

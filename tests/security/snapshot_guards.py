@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import BTRFS, LAYERS, OCI, ROOM, SEED, Guard, Removal, each
+from tests.security.guards import Guard, Removal, each
+from tests.security.wall_guards import BTRFS, LAYERS, OCI, ROOM, SEED
 
 SNAPSHOT = "test_snapshot_attacks.py"
 BENEATH, REBOOTS, UPKEEP = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.security.guards import Guard, Removal
 from tests.security.test_tenant_attacks import BY_ID as OPERATIONS
-from tests.security.wall_guards import Guard, Removal
 
 TENANT = "test_tenant_attacks.py::test_"
 BY_ID = f"{TENANT}an_id_of_anothers_is_answered_as_one_that_never_was"

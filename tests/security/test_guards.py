@@ -21,6 +21,7 @@ from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_O
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.drive_guards import GUARDS_OF_DRIVE, NO_GUARD_OF_DRIVE
 from tests.security.envd_guards import GUARDS_OF_ENVD, NO_GUARD_OF_ENVD
+from tests.security.guards import Guard, collect
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.mcp_guards import GUARDS_OF_MCP, NO_GUARD_OF_MCP
 from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
@@ -35,10 +36,11 @@ from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAP
 from tests.security.tenant_guards import GUARDS_OF_TENANTS, NO_GUARD_OF_TENANTS
 from tests.security.traffic_guards import GUARDS_OF_TRAFFIC, NO_GUARD_OF_TRAFFIC
 from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
-from tests.security.wall_guards import Guard
 from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
+COLLECTED, NO_GUARD_NOTED = collect()
 GUARDS = (
+    *COLLECTED,
     *wall_guards.GUARDS,
     *GUARDS_OF_ROOT,
     *GUARDS_OF_DOOR,
@@ -61,6 +63,7 @@ GUARDS = (
     *GUARDS_OF_TENANTS,
 )
 NO_GUARD = {
+    **NO_GUARD_NOTED,
     **wall_guards.NO_GUARD,
     **NO_GUARD_OF_ROOT,
     **NO_GUARD_OF_DOOR,
@@ -94,7 +97,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source)
     for removal in guard.removals:
-        take_out(source / removal.file, removal.old, removal.new)
+        take_out(removal.find(source), removal.old, removal.new)
     try:
         found, said = outcomes(source, guard.attacks, tmp_path / "report.xml")
     finally:
@@ -193,5 +196,5 @@ def test_no_attack_is_both_guarded_and_said_to_have_no_guard() -> None:
 def test_every_guard_is_where_the_table_says() -> None:
     for guard in GUARDS:
         for removal in guard.removals:
-            text = (ROOT / "src" / removal.file).read_text()
+            text = removal.find(ROOT / "src").read_text()
             assert text.count(removal.old) == 1, f"{guard.name}: {removal.file} must hold once: {removal.old}"

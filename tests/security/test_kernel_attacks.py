@@ -173,7 +173,7 @@ OPTIONS: Rows = {
 }
 ROWS: Rows = NAMESPACES | UNNEEDED | ARGUMENTS | SOCKETS | OPTIONS
 """Arguments are such that the kernel alone would answer otherwise wherever it can, so that a row fails without its
-rule; `guards.py` says which rows the kernel answers alike."""
+rule; `no_guard` below says which rows the kernel answers alike."""
 
 TOOLS = """
 keep = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.security.door_guards import FRAMING, ONCE
-from tests.security.wall_guards import Guard, Removal, cases
+from tests.security.guards import Guard, Removal, cases
 
 FILE = "test_traffic_attacks.py"
 HEADS, PROXY, TRAFFIC = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 VERIFIER = "test_verifier_attacks.py::test_"
 VERIFYING, RUNS, EVIDENCE = "hotdesk/job/verify.py", "hotdesk/checks/execution.py", "hotdesk/checks/evidence.py"

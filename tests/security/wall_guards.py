@@ -6,40 +6,7 @@ No removal lets an attack leave this machine or the folder of its test: routes l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """One edit that takes a guard, or a part of one, out."""
-
-    file: str
-    """Below src/."""
-    old: str
-    """Found exactly once."""
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """One guard, and what it stops."""
-
-    name: str
-    removals: tuple[Removal, ...]
-    attacks: tuple[str, ...]
-    """Tests in this folder; one without its case in brackets means all its cases."""
-
-
-def cases(test: str, names: str) -> tuple[str, ...]:
-    """Name cases of a test, parted by bars."""
-    return tuple(f"{test}[{name}]" for name in " ".join(names.split()).split(" | "))
-
-
-def each(test: str, shape: str, values: Iterable[object]) -> tuple[str, ...]:
-    """Name the cases of a test whose names have one shape."""
-    return tuple(f"{test}[{shape.format(value)}]" for value in values)
-
+from tests.security.guards import Guard, Removal, cases, each
 
 SECCOMP, BUNDLE, PROOF = (
     "hotdesk/desk/wall/container/seccomp.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.security.wall_guards import Guard, Removal
+from tests.security.guards import Guard, Removal
 
 WORKER = "test_worker_attacks.py::test_"
 WAITING = "hotdesk/job/people/wait.py"

@@ -1,0 +1,131 @@
+"""Which guard stops which attack: decorators that say so at the attack, and the collection `test_guards.py` works from.
+
+A guard that another one covers is taken out together with it: no capability is of use to a call the filter refuses.
+A guard of the door that canaries try is taken out together with theirs. Some removals make a lenient reader of a strict
+one. No removal lets an attack leave this machine or the folder of its test: routes lead to loopback, limits grow a
+little.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parents[1] / "src"
+
+Test = TypeVar("Test", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One edit that takes a guard, or a part of one, out."""
+
+    file: str
+    """The end of a path below src/, long enough to mean one file."""
+    old: str
+    """Found exactly once."""
+    new: str
+
+    def find(self, source: Path) -> Path:
+        """Return the file in a copy of src/."""
+        found = [path for path in _source_paths() if f"/{path}".endswith(f"/{self.file}")]
+        if len(found) != 1:
+            raise ValueError(f"{self.file} must mean one file in src/, not {found}")
+        return source / found[0]
+
+
+@cache
+def _source_paths() -> tuple[str, ...]:
+    return tuple(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.*"))
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard, and what it stops."""
+
+    name: str
+    removals: tuple[Removal, ...]
+    attacks: tuple[str, ...]
+    """Tests in this folder; one without its case in brackets means all its cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a decorator attaches to an attack."""
+
+    text: str
+    """A guard's name, or the reason why there is none."""
+    removals: tuple[Removal, ...] | None
+    """None where there is no guard; empty where they stand at another attack."""
+    cases: tuple[str, ...] | None
+    """None means all of them."""
+
+
+def falls_without(guard: str, *removals: Removal, cases: str | Iterable[str] | None = None) -> Callable[[Test], Test]:
+    """Name a guard without which this attack succeeds, or these cases of it, separated by ` | `.
+
+    The removals stand at one of a guard's attacks; the others give its name alone.
+    """
+    return _attach(Note(guard, removals, _names(cases)))
+
+
+def no_guard(reason: str, *, cases: str | Iterable[str] | None = None) -> Callable[[Test], Test]:
+    """Say why no removal lets this attack through, or these cases of it, separated by ` | `."""
+    return _attach(Note(reason, None, _names(cases)))
+
+
+def _names(cases: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    if cases is None:
+        return None
+    return tuple(" ".join(cases.split()).split(" | ") if isinstance(cases, str) else cases)
+
+
+def _attach(note: Note) -> Callable[[Test], Test]:
+    def attach(test: Test) -> Test:
+        vars(test)["guard_notes"] = (note, *vars(test).get("guard_notes", ()))
+        return test
+
+    return attach
+
+
+def _noted() -> Iterator[tuple[Note, list[str]]]:
+    """Yield each note with the ids of what it is about."""
+    for file in sorted(HERE.glob("test_*_attacks.py")):
+        for name, test in vars(import_module(f"{__package__}.{file.stem}")).items():
+            for note in getattr(test, "guard_notes", ()):
+                attack = f"{file.name}::{name}"
+                yield note, [attack] if note.cases is None else [f"{attack}[{case}]" for case in note.cases]
+
+
+def collect() -> tuple[tuple[Guard, ...], dict[str, str]]:
+    """Return every guard, and the reason for every attack that has none."""
+    removals: dict[str, tuple[Removal, ...]] = {}
+    attacks: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[str, str] = {}
+    for note, ids in _noted():
+        if note.removals is None:
+            reasons |= dict.fromkeys(ids, note.text)
+            continue
+        if note.removals and removals.get(note.text):
+            raise ValueError(f"two attacks give removals for the guard {note.text!r}")
+        removals[note.text] = note.removals or removals.get(note.text, ())
+        attacks[note.text] += ids
+    if nowhere := [name for name, removed in removals.items() if not removed]:
+        raise ValueError(f"no attack gives removals for {nowhere}")
+    return tuple(Guard(name, removals[name], tuple(attacks[name])) for name in removals), reasons
+
+
+def cases(test: str, names: str) -> tuple[str, ...]:
+    """Name cases of a test, parted by bars."""
+    return tuple(f"{test}[{name}]" for name in " ".join(names.split()).split(" | "))
+
+
+def each(test: str, shape: str, values: Iterable[object]) -> tuple[str, ...]:
+    """Name the cases of a test whose names have one shape."""
+    return tuple(f"{test}[{shape.format(value)}]" for value in values)
