@@ -121,6 +121,16 @@ def collect() -> tuple[tuple[Guard, ...], dict[str, str]]:
     return tuple(Guard(name, removals[name], tuple(attacks[name])) for name in removals), reasons
 
 
+HEADERS_TWICE = Removal(
+    "http/framing.py",
+    "        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:\n",
+    "        if False:\n",
+)
+STATE_SHARED = Removal(
+    "api/tenants.py", "        settings = settings_of(self.settings, name)\n", "        settings = self.settings\n"
+)
+
+
 def cases(test: str, names: str) -> tuple[str, ...]:
     """Name cases of a test, parted by bars."""
     return tuple(f"{test}[{name}]" for name in " ".join(names.split()).split(" | "))

@@ -19,22 +19,16 @@ from hotdesk.linux.cgroup import Cgroup, here
 from tests.security import wall_guards
 from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_OF_CERTIFICATES
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
-from tests.security.drive_guards import GUARDS_OF_DRIVE, NO_GUARD_OF_DRIVE
 from tests.security.envd_guards import GUARDS_OF_ENVD, NO_GUARD_OF_ENVD
 from tests.security.guards import Guard, collect
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
-from tests.security.mcp_guards import GUARDS_OF_MCP, NO_GUARD_OF_MCP
 from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
 from tests.security.opening_guards import GUARDS_OF_OPENING, NO_GUARD_OF_OPENING
 from tests.security.page_guards import GUARDS_OF_PAGE, NO_GUARD_OF_PAGE
-from tests.security.report_guards import GUARDS_OF_REPORTS, NO_GUARD_OF_REPORTS
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
-from tests.security.save_guards import GUARDS_OF_SAVING
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
 from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
-from tests.security.tenant_guards import GUARDS_OF_TENANTS, NO_GUARD_OF_TENANTS
-from tests.security.traffic_guards import GUARDS_OF_TRAFFIC, NO_GUARD_OF_TRAFFIC
 from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
 from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
@@ -45,22 +39,16 @@ GUARDS = (
     *GUARDS_OF_ROOT,
     *GUARDS_OF_DOOR,
     *GUARDS_OF_SECRETS,
-    *GUARDS_OF_SAVING,
     *GUARDS_OF_SNAPSHOTS,
     *GUARDS_OF_HANDS,
-    *GUARDS_OF_DRIVE,
     *GUARDS_OF_WORKER,
     *GUARDS_OF_CERTIFICATES,
-    *GUARDS_OF_REPORTS,
     *GUARDS_OF_VERIFIER,
     *GUARDS_OF_OPENING,
     *GUARDS_OF_ENVD,
-    *GUARDS_OF_TRAFFIC,
     *GUARDS_OF_SERVER,
-    *GUARDS_OF_MCP,
     *GUARDS_OF_PAGE,
     *GUARDS_OF_NATIVE,
-    *GUARDS_OF_TENANTS,
 )
 NO_GUARD = {
     **NO_GUARD_NOTED,
@@ -70,19 +58,14 @@ NO_GUARD = {
     **NO_GUARD_OF_SECRETS,
     **NO_GUARD_OF_SNAPSHOTS,
     **NO_GUARD_OF_HANDS,
-    **NO_GUARD_OF_DRIVE,
     **NO_GUARD_OF_WORKER,
     **NO_GUARD_OF_CERTIFICATES,
-    **NO_GUARD_OF_REPORTS,
     **NO_GUARD_OF_VERIFIER,
     **NO_GUARD_OF_OPENING,
     **NO_GUARD_OF_ENVD,
-    **NO_GUARD_OF_TRAFFIC,
     **NO_GUARD_OF_SERVER,
-    **NO_GUARD_OF_MCP,
     **NO_GUARD_OF_PAGE,
     **NO_GUARD_OF_NATIVE,
-    **NO_GUARD_OF_TENANTS,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
