@@ -17,19 +17,15 @@ import pytest
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security import wall_guards
-from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_OF_CERTIFICATES
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
-from tests.security.envd_guards import GUARDS_OF_ENVD, NO_GUARD_OF_ENVD
 from tests.security.guards import Guard, collect
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
 from tests.security.opening_guards import GUARDS_OF_OPENING, NO_GUARD_OF_OPENING
-from tests.security.page_guards import GUARDS_OF_PAGE, NO_GUARD_OF_PAGE
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
 from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
-from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
 from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
 COLLECTED, NO_GUARD_NOTED = collect()
@@ -42,12 +38,8 @@ GUARDS = (
     *GUARDS_OF_SNAPSHOTS,
     *GUARDS_OF_HANDS,
     *GUARDS_OF_WORKER,
-    *GUARDS_OF_CERTIFICATES,
-    *GUARDS_OF_VERIFIER,
     *GUARDS_OF_OPENING,
-    *GUARDS_OF_ENVD,
     *GUARDS_OF_SERVER,
-    *GUARDS_OF_PAGE,
     *GUARDS_OF_NATIVE,
 )
 NO_GUARD = {
@@ -59,12 +51,8 @@ NO_GUARD = {
     **NO_GUARD_OF_SNAPSHOTS,
     **NO_GUARD_OF_HANDS,
     **NO_GUARD_OF_WORKER,
-    **NO_GUARD_OF_CERTIFICATES,
-    **NO_GUARD_OF_VERIFIER,
     **NO_GUARD_OF_OPENING,
-    **NO_GUARD_OF_ENVD,
     **NO_GUARD_OF_SERVER,
-    **NO_GUARD_OF_PAGE,
     **NO_GUARD_OF_NATIVE,
 }
 HERE = Path(__file__).parent
