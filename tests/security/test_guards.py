@@ -20,13 +20,10 @@ from tests.security import wall_guards
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.guards import Guard, collect
 from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
-from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
-from tests.security.opening_guards import GUARDS_OF_OPENING, NO_GUARD_OF_OPENING
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
 from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
-from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
 
 COLLECTED, NO_GUARD_NOTED = collect()
 GUARDS = (
@@ -37,10 +34,7 @@ GUARDS = (
     *GUARDS_OF_SECRETS,
     *GUARDS_OF_SNAPSHOTS,
     *GUARDS_OF_HANDS,
-    *GUARDS_OF_WORKER,
-    *GUARDS_OF_OPENING,
     *GUARDS_OF_SERVER,
-    *GUARDS_OF_NATIVE,
 )
 NO_GUARD = {
     **NO_GUARD_NOTED,
@@ -50,10 +44,7 @@ NO_GUARD = {
     **NO_GUARD_OF_SECRETS,
     **NO_GUARD_OF_SNAPSHOTS,
     **NO_GUARD_OF_HANDS,
-    **NO_GUARD_OF_WORKER,
-    **NO_GUARD_OF_OPENING,
     **NO_GUARD_OF_SERVER,
-    **NO_GUARD_OF_NATIVE,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
