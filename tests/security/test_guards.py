@@ -19,10 +19,8 @@ from hotdesk.linux.cgroup import Cgroup, here
 from tests.security import wall_guards
 from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.guards import Guard, collect
-from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
 from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
 from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
-from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
 from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
 
 COLLECTED, NO_GUARD_NOTED = collect()
@@ -33,8 +31,6 @@ GUARDS = (
     *GUARDS_OF_DOOR,
     *GUARDS_OF_SECRETS,
     *GUARDS_OF_SNAPSHOTS,
-    *GUARDS_OF_HANDS,
-    *GUARDS_OF_SERVER,
 )
 NO_GUARD = {
     **NO_GUARD_NOTED,
@@ -43,8 +39,6 @@ NO_GUARD = {
     **NO_GUARD_OF_DOOR,
     **NO_GUARD_OF_SECRETS,
     **NO_GUARD_OF_SNAPSHOTS,
-    **NO_GUARD_OF_HANDS,
-    **NO_GUARD_OF_SERVER,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
