@@ -121,6 +121,15 @@ def collect() -> tuple[tuple[Guard, ...], dict[str, str]]:
     return tuple(Guard(name, removals[name], tuple(attacks[name])) for name in removals), reasons
 
 
+CALLS_ALLOWED = Removal("container/seccomp.py", "refuse(REFUSED, errno.EPERM)", "allow(REFUSED)")
+FIRST_PROCESS_SHOWN = Removal(
+    "hotdesk_guest/agent.py", "    guest.line.dial()\n    hide()\n", "    guest.line.dial()\n"
+)
+SHORT_WAITS = (
+    Removal("linux/cgroup.py", "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
+    Removal("keeper/burn.py", "PATIENCE = 5.0", "PATIENCE = 0.3"),
+)
+NEVER_THAWED = (*SHORT_WAITS, Removal("linux/cgroup.py", "            self.freeze(False)\n", "            pass\n"))
 HEADERS_TWICE = Removal(
     "http/framing.py",
     "        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:\n",
