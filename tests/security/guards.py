@@ -130,6 +130,8 @@ SHORT_WAITS = (
     Removal("keeper/burn.py", "PATIENCE = 5.0", "PATIENCE = 0.3"),
 )
 NEVER_THAWED = (*SHORT_WAITS, Removal("linux/cgroup.py", "            self.freeze(False)\n", "            pass\n"))
+CANARIES_IGNORED = Removal("door/selftest.py", "    if report.failed:\n", "    if False:\n")
+"""Without it a desk whose canaries get through is not handed over at all."""
 HEADERS_TWICE = Removal(
     "http/framing.py",
     "        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:\n",

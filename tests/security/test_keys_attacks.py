@@ -26,6 +26,7 @@ from hotdesk.ipc.frames import Messages, write
 from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
 from hotdesk.vault import Command, Token, Vault, argv_value
+from tests.security.guards import falls_without
 
 SECRET = b"keys-secret-value-0123456789"
 DESK, OTHER = new_id(), new_id()
@@ -365,6 +366,7 @@ def test_an_answer_to_another_rule_than_was_asked_is_told_as_such(keys: Kept) ->
     assert told["digest"] == "e" * 64
 
 
+@falls_without("a head that is gone is missed")
 def test_the_journal_is_whole_after_all_that_and_a_cut_tail_shows(keys: Kept) -> None:
     door, owner = keys.opened()
     for what in STRANGE.values():
