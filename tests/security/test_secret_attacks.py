@@ -33,7 +33,7 @@ from hotdesk.linux import uids
 from hotdesk.vault import Token, totp_code
 from tests.leftovers import parent, pids
 from tests.security.conftest import Attack, Command, Visit
-from tests.security.guards import CANARIES_IGNORED, Removal, falls_without
+from tests.security.guards import CANARIES_IGNORED, Removal, falls_without, no_guard
 from tests.security.secret_room import (
     CLIENT,
     FREE,
@@ -184,6 +184,7 @@ async def test_a_placeholder_reaches_no_host(cases: dict[str, Case], where: str,
     assert MARK not in case.arrived
 
 
+@no_guard("the door writes the end of every body itself, and has nowhere to put what else was said")
 async def test_a_placeholder_in_a_trailer_is_left_out(room: Room, visit: Visit) -> None:
     trailer = f"X-Note: {room.held['R']}\r\n"
     await visit(room.desk, {"host": HOSTILE, "method": "POST", "chunks": [text(b"x")], "trailer": trailer})
@@ -211,6 +212,10 @@ async def test_every_stray_placeholder_is_an_alarm(room: Room, visit: Visit) -> 
     assert room.alarms("placeholder", desk) == 3
 
 
+MUST_WORK = "it must pass: that what is granted works"
+
+
+@no_guard(MUST_WORK)
 async def test_a_secret_put_in_the_vault_later_works_at_once(room: Room, visit: Visit) -> None:
     room.vault.put("late", Token(), b"late-real-value-0123456789abcdef")
     scope = room.scope("late@late.test", rules=["read late.test"])
@@ -220,6 +225,7 @@ async def test_a_secret_put_in_the_vault_later_works_at_once(room: Room, visit: 
     assert room.up.seen[-1].header("authorization") == "Bearer late-real-value-0123456789abcdef"
 
 
+@no_guard("there is no value that could be given")
 async def test_a_secret_that_is_not_there_opens_nothing(room: Room) -> None:
     with pytest.raises(BriefError, match="never-put"):
         await room.host.open(scope=room.scope("never-put@a.test"))
@@ -320,6 +326,7 @@ def post(path: str, kind: tuple[str, str], body: str, **more: Any) -> dict[str, 
     return {"host": "pin.test", "method": "POST", "path": path, "headers": [kind], "body": text(body.encode())} | more
 
 
+@no_guard(MUST_WORK)
 @pytest.mark.parametrize("where", RIGHT)
 async def test_a_secret_is_put_in_where_its_grant_says(cases: dict[str, Case], where: str) -> None:
     case = cases[where]
@@ -611,6 +618,10 @@ BROKEN_UP: dict[str, list[bytes]] = {
     "answers are looked through",
     cases="split over chunks | byte by byte | a head in pieces | the reason | until it hangs up",
 )
+@no_guard(
+    "the door writes the end of every body itself, and has nowhere to put what else was said",
+    cases="an interim answer | a trailer | an extension of a chunk | more than it said | a second answer",
+)
 @pytest.mark.parametrize("where", BROKEN_UP)
 async def test_a_secret_does_not_come_back_from_a_hostile_host(room: Room, cases: dict[str, Case], where: str) -> None:
     told = cases[f"hostile {where}"].answer.told
@@ -733,6 +744,8 @@ UPGRADES = ("websocket", "h2c", "tls/1.3")
     parameter session[token]
     """,
 )
+@no_guard("it concerns one connection only, and is left out with all that does", cases="a header of a proxy")
+@no_guard("it is no address at all to whoever reads targets", cases="a user in the address")
 @pytest.mark.parametrize("what", FOREIGN)
 async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], what: str) -> None:
     case = cases[f"foreign {what}"]
@@ -778,6 +791,7 @@ async def test_a_desk_brings_no_credentials_of_its_own_in_a_body(cases: dict[str
     assert case.answer.status in REFUSED
 
 
+@no_guard(MUST_WORK)
 async def test_what_ordinary_clients_send_arrives(cases: dict[str, Case]) -> None:
     (seen,) = cases["ordinary"].seen
     assert {name: seen.header(name) for name in ORDINARY} == ORDINARY
@@ -822,6 +836,7 @@ async def test_an_upgrade_nobody_knows_is_refused_everywhere(cases: dict[str, Ca
     assert cases["upgrade elsewhere"].seen == ()
 
 
+@no_guard("the secret is put in after what the desk named is gone")
 async def test_a_header_named_as_one_of_the_hop_does_not_take_the_secret_out(cases: dict[str, Case]) -> None:
     (seen,) = cases["hop"].seen
     assert seen.header("authorization") == f"Bearer {A.decode()}"
@@ -921,6 +936,7 @@ async def test_a_token_near_its_end_is_made_anew_and_none_is_an_error(room: Room
         assert CLIENT not in failed.told
 
 
+@no_guard(MUST_WORK)
 async def test_a_one_time_code_is_made_for_its_use(room: Room, visit: Visit) -> None:
     seed, before = base64.b32decode(SEED), time.time()
     sent = {"host": "totp.test", "method": "POST", "path": "/login", "headers": [FORM]}
@@ -1008,6 +1024,7 @@ async def test_no_secret_is_in_the_desk(room: Room, attack: Attack, cases: dict[
     assert not any(each in values for each in EVERYTHING)
 
 
+@no_guard("no event has a field for a value")
 async def test_no_secret_is_in_the_journal_or_what_shows_it(
     room: Room, command: Command, cases: dict[str, Case]
 ) -> None:
@@ -1020,6 +1037,7 @@ async def test_no_secret_is_in_the_journal_or_what_shows_it(
     assert not any(each in told or base64.b64encode(each) in told for each in EVERYTHING for told in texts)
 
 
+@no_guard("no event has a field for a variable")
 async def test_variables_a_desk_was_given_are_not_written_down(room: Room) -> None:
     value = "variable-real-value-0123456789"
     async with room.host.open_desk(Spec(env={"TOKEN": value}), room.scope("token-b@b.test")) as desk:
@@ -1087,6 +1105,7 @@ def held(pid: int, value: bytes) -> bool:
     return False
 
 
+@no_guard("the keeper's own limit is inherited, and whoever changes its user cannot be dumped")
 @pytest.mark.parametrize("who", ["door", "keys"])
 async def test_whoever_holds_secrets_leaves_no_core_and_no_memory_to_read(room: Room, who: str) -> None:
     pid = room.part(uids.DOOR if who == "door" else uids.KEYS)
