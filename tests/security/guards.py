@@ -140,6 +140,14 @@ HEADERS_TWICE = Removal(
 STATE_SHARED = Removal(
     "api/tenants.py", "        settings = settings_of(self.settings, name)\n", "        settings = self.settings\n"
 )
+ROUTED_TO_LOOPBACK = Removal(
+    "room/room.py",
+    "    syscalls.raise_loopback()\n",
+    "    syscalls.raise_loopback()\n"
+    '    for version in ("-4", "-6"):\n'
+    '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
+    '        __import__("subprocess").run(argv)\n',
+)
 
 
 def cases(test: str, names: str) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ from hotdesk.vault import Token, Vault
 from tests.origins import Origin
 from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
+from tests.security.guards import CANARIES_IGNORED, HEADERS_TWICE, ROUTED_TO_LOOPBACK, Removal, falls_without
 from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
 from tests.upstream import Upstream, upstream
 
@@ -157,6 +158,14 @@ def path_of(what: str) -> str:
 # -- names and addresses ------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "no route from a desk with a door",
+    CANARIES_IGNORED,
+    ROUTED_TO_LOOPBACK,
+    cases="""
+    a name by UDP 53 | a name by TCP 53 | a name over TLS | a name over HTTPS | QUIC | QUIC on IPv6 | the time
+    """,
+)
 @pytest.mark.parametrize("how", AWAY)
 async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
     assert away[how] == AWAY[how][1]
@@ -189,6 +198,10 @@ def keeper_of(pid: int) -> int:
     return pid
 
 
+ANY_HOST = Removal("policy/policy.py", "yield from self.exact.get(host, ())", "yield from self.all")
+
+
+@falls_without("hosts that a rule names", CANARIES_IGNORED, ANY_HOST)
 async def test_no_name_is_looked_up_before_a_rule_admits_it(
     host: Host, desk: Desk, world: World, attack: Attack
 ) -> None:
@@ -211,6 +224,179 @@ async def test_no_name_is_looked_up_before_a_rule_admits_it(
     assert asked(host) > before, "this would not have shown it"
 
 
+ANY_PORT = Removal(
+    "policy/policy.py",
+    "            if end in each.ends:\n                if each.whole:\n",
+    "            if True:\n                if each.whole:\n",
+)
+HOST_HEADER_IGNORED = Removal(
+    "policy/target.py",
+    '        raise Unclear("the Host header is not the host the request is for")\n',
+    "        pass\n",
+)
+INNER_HOST_IGNORED = Removal("policy/target.py", "    if inside not in (None, authority):\n", "    if False:\n")
+ANY_ADDRESS = Removal(
+    "http/resolve.py",
+    "            if reason := check(address, named, own, private=private):",
+    '            if reason := "":',
+)
+
+
+@falls_without("hosts that a rule names", cases="a denied host | loopback | loopback on IPv6 | the door by its name")
+@falls_without("ports that a rule names", ANY_PORT, cases="a denied port")
+@falls_without(
+    "hosts and ports that a rule names",
+    CANARIES_IGNORED,
+    ANY_HOST,
+    ANY_PORT,
+    cases="the address of an allowed host | the gate",
+)
+@falls_without(
+    "whole labels below a wildcard",
+    Removal(
+        "policy/policy.py",
+        "yield from self.exact.get(host, ())",
+        'yield from (each for each in self.all if each.rule.host.lstrip("*.") in host)',
+    ),
+    cases="""
+    a host that only ends like an allowed one | a host that only begins like an allowed one |
+    the name above a wildcard
+    """,
+)
+@falls_without(
+    "the Host is the host",
+    CANARIES_IGNORED,
+    HOST_HEADER_IGNORED,
+    cases="""
+    an address that is none of the Host's | another Host inside TLS | another port in the Host |
+    a homograph in punycode
+    """,
+)
+@falls_without("the host of the CONNECT", INNER_HOST_IGNORED, cases="a target for another host inside TLS")
+@falls_without(
+    "the host of the CONNECT, of the target and of the Host are one",
+    CANARIES_IGNORED,
+    HOST_HEADER_IGNORED,
+    INNER_HOST_IGNORED,
+    cases="a target that disagrees with the Host inside TLS",
+)
+@falls_without(
+    "the scheme that is spoken",
+    Removal("policy/target.py", "    if found[1].lower() != scheme:\n", "    if False:\n"),
+    cases="another scheme inside TLS | a target of another scheme | https without CONNECT",
+)
+@falls_without(
+    "one Host",
+    HEADERS_TWICE,
+    Removal(
+        "policy/target.py", "    if len(hosts) != 1:\n        raise Unclear(", "    if False:\n        raise Unclear("
+    ),
+    cases="two Hosts | the same Host twice",
+)
+@falls_without(
+    "a Host that names one",
+    Removal("policy/target.py", '(plain("Host header", hosts[0]))', '(plain("Host header", hosts[0]) or "erp.test")'),
+    cases="an empty Host",
+)
+@falls_without(
+    "a host is a host and a port",
+    Removal(
+        "policy/target.py",
+        "        return split_authority(text)\n",
+        '        return split_authority(__import__("urllib.parse").parse.unquote(text).rpartition("@")[2])\n',
+    ),
+    cases="""
+    a name and a password in the Host | a name in the Host | a name in the target | percent forms in the Host |
+    percent forms in the target
+    """,
+)
+@falls_without(
+    "no backslash in a host",
+    Removal(
+        "policy/target.py",
+        "        return split_authority(text)\n",
+        '        return split_authority(text.partition("\\\\")[0])\n',
+    ),
+    cases="a backslash in the target",
+)
+@falls_without(
+    "one dot at a name's end",
+    Removal("brief/names.py", 'text.lower().removesuffix(".")', 'text.lower().rstrip(".")'),
+    cases="two trailing dots",
+)
+@falls_without(
+    "whole addresses in requests to a proxy",
+    Removal(
+        "policy/target.py",
+        '        scheme = "http"\n        authority, rest = absolute(asked, scheme)\n',
+        '        scheme = "http"\n'
+        "        at = Authority(named[0], 80)\n"
+        '        authority, rest = (at, asked) if asked[:1] == "/" else absolute(asked, scheme)\n',
+    ),
+    cases="no host in the target",
+)
+@falls_without(
+    "a path",
+    Removal(
+        "policy/target.py",
+        '    elif asked.startswith("/"):\n        authority, rest = inside, asked\n',
+        '    elif asked.startswith(("/", "*")):\n        authority, rest = inside, asked.replace("*", "/")\n',
+    ),
+    cases="an asterisk",
+)
+@falls_without(
+    "the Host of a CONNECT",
+    Removal(
+        "door/proxy.py",
+        "        if host[0] != where.host or host[1] not in (None, where.port):\n",
+        "        if False:\n",
+    ),
+    cases="a CONNECT for another Host",
+)
+@falls_without(
+    "the port of a CONNECT",
+    Removal(
+        "policy/target.py",
+        '    if port is None:\n        raise Unclear("CONNECT needs a port, as in example.test:443")\n',
+        "    port = port or 443\n",
+    ),
+    cases="a CONNECT without a port",
+)
+@falls_without(
+    "no body of a CONNECT",
+    Removal("http/framing.py", '    if body and method == b"CONNECT":\n', "    if False:\n"),
+    cases="a CONNECT with a body",
+)
+@falls_without(
+    "nothing behind a CONNECT",
+    Removal(
+        "door/proxy.py", "        if self.wire.buffer:\n            return", "        if False:\n            return"
+    ),
+    cases="bytes behind a CONNECT",
+)
+@falls_without(
+    "no CONNECT inside another",
+    Removal("door/proxy.py", "        if self.place.inside is not None:\n", "        if False:\n"),
+    cases="a CONNECT inside a CONNECT",
+)
+@falls_without(
+    "names that are no numbers",
+    CANARIES_IGNORED,
+    Removal("brief/names.py", "    if NUMBER_SHAPE.fullmatch(name):\n", "    if False:\n"),
+    ANY_HOST,
+    Removal("http/resolve.py", '*[a-z][a-z0-9-]{0,62}(?<!-)\\Z")', '*[a-z0-9][a-z0-9-]{0,62}(?<!-)\\Z")'),
+    ANY_ADDRESS,
+    cases="loopback as one number | loopback in hexadecimal | loopback in two parts | loopback in octal",
+)
+@falls_without(
+    "IPv4 is not written as IPv6",
+    Removal("brief/names.py", " or address.ipv4_mapped is not None):", "):"),
+    CANARIES_IGNORED,
+    ANY_HOST,
+    ANY_ADDRESS,
+    cases="loopback as a mapped address",
+)
+@falls_without("addresses are checked", ANY_ADDRESS, cases="an allowed name of loopback")
 @pytest.mark.parametrize("what", MEANT)
 async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
     replies: dict[str, dict[str, Any]], world: World, what: str
@@ -227,6 +413,14 @@ def check_refused(replies: dict[str, dict[str, Any]], world: World, what: str) -
     assert json.loads(told["body"])["rule"]
 
 
+@falls_without(
+    "the Host is written anew",
+    Removal(
+        "door/exchange.py",
+        '(b"Host", self.meant.authority.encode())',
+        '(b"Host", self.request.headers.all(b"host")[0])',
+    ),
+)
 @pytest.mark.parametrize("how", SAME)
 async def test_a_host_in_another_spelling_arrives_in_its_one_form(
     desk: Desk, attack: Attack, world: World, how: str
@@ -238,6 +432,15 @@ async def test_a_host_in_another_spelling_arrives_in_its_one_form(
     assert [value for name, value in seen.headers if name.lower() == "host"] == ["erp.test"]
 
 
+@falls_without(
+    "the name of a handshake",
+    CANARIES_IGNORED,
+    Removal(
+        "door/proxy.py",
+        'return None if name is not None and name.lower().rstrip(".") == host else',
+        "return None if True else",
+    ),
+)
 @pytest.mark.parametrize("name", ["other.test", "localhost", ""], ids=["another", "this-machine", "none"])
 async def test_tls_for_another_name_than_the_connection_is_for_ends_in_its_handshake(
     desk: Desk, attack: Attack, name: str
@@ -260,6 +463,7 @@ async def test_a_name_below_a_wildcard_is_admitted(desk: Desk, attack: Attack) -
     assert await attack(desk, code) == 200
 
 
+@falls_without("hosts that a rule names")
 async def test_each_hop_of_a_redirect_is_judged_on_its_own(desk: Desk, world: World) -> None:
     world.plain.answers["/go"] = (302, {"Location": "http://wild.test/landed"}, b"")
     world.plain.answers["/on"] = (302, {"Location": "http://plain.test/landed"}, b"")
@@ -298,6 +502,19 @@ def telling(*addresses: str, own: tuple[str, ...] = ()) -> Iterator[tuple[Resolv
         ours.close()
 
 
+LOOPBACK_DIALLED = Removal(
+    "http/upstream.py", "create_connection(Wire, str(address), port)", 'create_connection(Wire, "127.0.0.1", port)'
+)
+"""What is dialled in spite of everything is on this machine."""
+
+
+@falls_without("addresses that lead inward", ANY_ADDRESS, LOOPBACK_DIALLED)
+@falls_without(
+    "tunnels to elsewhere are no addresses of the internet",
+    Removal("policy/address.py", '        "6to4": "2002::/16",\n        "Teredo": "2001::/32",\n', ""),
+    LOOPBACK_DIALLED,
+    cases="a router of 6to4's | a server of Teredo's",
+)
 @pytest.mark.parametrize("what", INWARD)
 async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
     with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
@@ -307,6 +524,11 @@ async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
         assert questions == ["a.example"]
 
 
+@falls_without(
+    "what an address carries is denied with it",
+    Removal("policy/policy.py", "yield from map(str, carried(ip_address(host)))", "pass"),
+    LOOPBACK_DIALLED,
+)
 async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it() -> None:
     denied = Policy([parse_rule("deny 8.8.8.0/24")], anywhere=True)
     assert not denied.reachable("https", "64:ff9b::808:808", 443)
@@ -316,6 +538,7 @@ async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_i
             await upstreams.dial("http", "a.example", 9, private=False, named="*", names={}, bars=denied.bars)
 
 
+@falls_without("addresses that lead inward")
 @pytest.mark.parametrize("what", ["metadata", "this host"])
 async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_metadata_nor_this_host(what: str) -> None:
     network = str(ip_network(f"{INWARD[what]}/16", strict=False))
@@ -325,6 +548,10 @@ async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_met
             await upstreams.dial("http", INWARD[what], 9, private=True, named=network, names={})
 
 
+@falls_without(
+    "the address that was checked",
+    Removal("http/upstream.py", "create_connection(Wire, str(address), port)", "create_connection(Wire, host, port)"),
+)
 async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
     """This machine's own resolver would lead to 127.0.0.1, the door's child first to 127.0.0.2."""
     with socket.create_server(("127.0.0.2", 0)) as checked, telling("127.0.0.2", "127.0.0.1") as (resolver, questions):
@@ -348,6 +575,7 @@ async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
     check_refused(replies, world, what)
 
 
+@falls_without("the Host is the host")
 async def test_pipelined_requests_are_judged_one_by_one(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
