@@ -40,7 +40,7 @@ from hotdesk.vault import Token, Vault
 from tests.origins import Origin
 from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
-from tests.security.guards import CANARIES_IGNORED, HEADERS_TWICE, ROUTED_TO_LOOPBACK, Removal, falls_without
+from tests.security.guards import CANARIES_IGNORED, HEADERS_TWICE, ROUTED_TO_LOOPBACK, Removal, falls_without, no_guard
 from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
 from tests.upstream import Upstream, upstream
 
@@ -165,6 +165,10 @@ def path_of(what: str) -> str:
     cases="""
     a name by UDP 53 | a name by TCP 53 | a name over TLS | a name over HTTPS | QUIC | QUIC on IPv6 | the time
     """,
+)
+@no_guard(
+    "there is no resolver in a desk: an empty resolv.conf has libc ask loopback, where nobody listens",
+    cases="a name by libc | a name by its own loopback",
 )
 @pytest.mark.parametrize("how", AWAY)
 async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
@@ -397,6 +401,10 @@ ANY_ADDRESS = Removal(
     cases="loopback as a mapped address",
 )
 @falls_without("addresses are checked", ANY_ADDRESS, cases="an allowed name of loopback")
+@no_guard(
+    "what is no name can be dialled by nobody: the same shape is asked for by rules, requests and the resolver",
+    cases="a path | a unix socket | a homograph in bytes",
+)
 @pytest.mark.parametrize("what", MEANT)
 async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
     replies: dict[str, dict[str, Any]], world: World, what: str
@@ -458,6 +466,10 @@ except ssl.SSLError as e:
     assert await attack(desk, code, name=name) != "done"
 
 
+MUST_PASS = "no attack: what is admitted must pass, or a desk would look for other ways"
+
+
+@no_guard(MUST_PASS)
 async def test_a_name_below_a_wildcard_is_admitted(desk: Desk, attack: Attack) -> None:
     code = TOOLS + "tell(ask(connect('a.wild.test'), get('a.wild.test', '/wild'))['status'])"
     assert await attack(desk, code) == 200
@@ -568,6 +580,160 @@ async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
 # -- framing ------------------------------------------------------------------------------------------------------
 
 
+ANY_METHOD = Removal(
+    "policy/policy.py",
+    "        if seen.target.method not in self.methods:\n            return",
+    "        if False:\n            return",
+)
+
+
+@falls_without(
+    "a length or chunks",
+    Removal(
+        "http/framing.py",
+        '        if length is not None:\n            raise Broken(400, "both',
+        '        if False:\n            raise Broken(400, "both',
+    ),
+    cases="a length and chunks | chunks and a length",
+)
+@falls_without(
+    "headers that stand once", HEADERS_TWICE, cases="the same length twice | two lengths | two headers of codings"
+)
+@falls_without(
+    "lengths in digits",
+    Removal(
+        "http/framing.py",
+        '    if not length.isdigit():\n        raise Broken(400, "a Content-Length that is no number")\n',
+        '    length = length.split(b",")[0]\n    length = str(int(length, 16 if b"x" in length else 10)).encode()\n',
+    ),
+    cases="a list of lengths | a length with a sign | a length with an underscore | a length in hexadecimal",
+)
+@falls_without(
+    "lengths of few digits",
+    Removal("http/framing.py", "LENGTH_DIGITS = 18", "LENGTH_DIGITS = 180"),
+    cases="a length of many digits",
+)
+@falls_without(
+    "one coding",
+    Removal("http/framing.py", '        if coding.lower() != b"chunked":\n', "        if False:\n"),
+    cases="xchunked | chunked twice | two codings | identity | chunked with a parameter",
+)
+@falls_without(
+    "no chunks in HTTP/1.0",
+    Removal(
+        "http/framing.py",
+        '        if version != "1.1":\n            raise Broken(400, "Transfer-Encoding in HTTP/1.0")\n',
+        "",
+    ),
+    cases="chunks in HTTP 1.0",
+)
+@falls_without(
+    "every line is a header",
+    Removal("http/framing.py", '    if len(pairs) != count or head[-4:] != b"\\r\\n\\r\\n":\n', "    if False:\n"),
+    cases="""
+    a space before a colon | a space before a header | a folded header | a header without a colon |
+    a header without a name | a bare line feed in a header | a bare carriage return in a header |
+    a zero byte in a header | a line end of another script | a control character in a header
+    """,
+)
+@falls_without(
+    "lines end in CR LF",
+    Removal(
+        "http/framing.py",
+        "    if STRAY.search(buffer, max(seen - 1, 0)):\n"
+        '        raise Broken(400, "a control character, or a line that does not end in CR LF")\n',
+        '    if b"\\n\\n" in buffer:\n'
+        '        buffer[:] = bytes(buffer).replace(b"\\n", b"\\r\\n")\n'
+        '        return buffer.find(b"\\r\\n\\r\\n") + 4\n',
+    ),
+    cases="bare line feeds",
+)
+@falls_without(
+    "bytes of a head",
+    Removal("http/framing.py", "HEAD_LIMIT = 64 * 1024", "HEAD_LIMIT = 1024 * 1024"),
+    cases="a head of 70 KB",
+)
+@falls_without("headers of a head", Removal("http/framing.py", "HEADERS = 128", "HEADERS = 1000"), cases="200 headers")
+@falls_without(
+    "bytes of a first line",
+    Removal("http/framing.py", "LINE_LIMIT = 16 * 1024", "LINE_LIMIT = 64 * 1024"),
+    Removal("policy/target.py", "LONGEST = 16384", "LONGEST = 65536"),
+    cases="a first line of 20 KB",
+)
+@falls_without(
+    "a Host in every request",
+    Removal("http/framing.py", '    if headers.once(b"host") is None and version == "1.1":\n', "    if False:\n"),
+    Removal(
+        "policy/target.py",
+        "    if len(hosts) != 1:\n        raise Unclear(",
+        '    if not hosts:\n        return "erp.test", None\n    if False:\n        raise Unclear(',
+    ),
+    cases="no Host",
+)
+@falls_without(
+    "a method, a target and a version",
+    Removal(
+        "http/framing.py",
+        '(rb"(%b) ([!-~]++) HTTP/1\\.([01])\\r\\n" % NAME)',
+        '(rb"(%b)[ \\t]+([!-~]++)(?: HTTP/[12]\\.([0-9]))?\\r\\n" % NAME)',
+    ),
+    cases="HTTP 1.2 | HTTP 2.0 in words | no version | two spaces | a tab",
+)
+@falls_without(
+    "methods in capitals",
+    Removal("policy/target.py", "    if not METHOD_SHAPE.fullmatch(told):\n", "    if False:\n"),
+    ANY_METHOD,
+    cases="a method in small letters",
+)
+@falls_without(
+    "headers that some servers read as framing",
+    Removal("http/framing.py", "    if MIMIC.search(head):\n", "    if False:\n"),
+    cases="""
+    a length's name with an underscore | a length and its name with an underscore | a length's name with a dot |
+    a coding's name with an underscore | a packing's name with an underscore | a type's name with an underscore |
+    a proxy's name with an underscore
+    """,
+)
+@falls_without("methods that are known", ANY_METHOD, cases="a method nobody knows")
+@falls_without(
+    "methods that are never admitted",
+    Removal("policy/target.py", "    if told in NEVER:\n", "    if False:\n"),
+    ANY_METHOD,
+    cases="TRACE",
+)
+@falls_without(
+    "one expectation",
+    Removal("http/framing.py", '    if headers.listed(b"expect") != [b"100-continue"]:\n', "    if False:\n"),
+    cases="another expectation",
+)
+@falls_without(
+    "upgrades to a WebSocket only",
+    Removal("door/exchange.py", '        if self.request.upgrade != b"websocket":\n', "        if False:\n"),
+    cases="an upgrade to another protocol",
+)
+@falls_without(
+    "chunks in plain hexadecimal numbers",
+    Removal(
+        "http/framing.py",
+        'CHUNK = re.compile(rb"\\r\\n([0-9A-Fa-f]{1,16})\\r\\n")',
+        'CHUNK = re.compile(rb"(?:[g-z]*\\r?\\n)?(?:0x|\\+| )?([0-9A-Fa-f]{1,17}) ?(?:;[^\\r\\n]*)?\\r?\\n")',
+    ),
+    cases="""
+    a chunk size with a sign | a chunk size with 0x | a chunk extension | a space before a chunk size |
+    a space after a chunk size | a chunk that ends in a line feed | a chunk size that ends in a line feed |
+    a chunk without an end | a chunk longer than said | a chunk size of 17 digits
+    """,
+)
+@falls_without(
+    "trailers that change nothing",
+    Removal("http/framing.py", "        if any(name in trailers for name in FRAMING):\n", "        if False:\n"),
+    cases="a trailer that names a length | a trailer that names a host",
+)
+@falls_without(
+    "bytes of trailers",
+    Removal("http/framing.py", "TRAILER_LIMIT = 8 * 1024", "TRAILER_LIMIT = 64 * 1024"),
+    cases="a trailer of 20 KB",
+)
 @pytest.mark.parametrize("what", FRAMES)
 async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
     replies: dict[str, dict[str, Any]], world: World, what: str
@@ -593,6 +759,14 @@ tell([read(file)["status"] for _ in range(3)])
     assert seen == ["/first", "/second"]
 
 
+@falls_without(
+    "a body is read or the connection ends",
+    Removal(
+        "door/door_local.py",
+        '    unread = request.body and (status >= 400 or meant.path != "/ask")\n',
+        "    unread = None\n",
+    ),
+)
 async def test_a_body_sent_to_the_door_itself_is_not_the_next_request(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
@@ -609,6 +783,10 @@ tell([read(file)["status"] for _ in range(2)])
     assert "/behind" not in world.seen()
 
 
+@falls_without(
+    "headers that mean something else",
+    Removal("door/exchange.py", 'in passing if not is_override(pair[0].decode("ascii"))]', "in passing]"),
+)
 async def test_no_header_says_that_a_request_means_something_else(desk: Desk, attack: Attack, world: World) -> None:
     headers = {
         "X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/admin", "X-Rewrite-URL": "/admin",
@@ -659,6 +837,7 @@ def opened():
 )
 
 
+@falls_without("seconds of a head", Removal("door/proxy.py", "HEAD_SECONDS = 15.0", "HEAD_SECONDS = 1500.0"))
 async def test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut(desk: Desk, attack: Attack) -> None:
     code = (
         SLOW
@@ -682,6 +861,7 @@ tell(found)
     assert all(8 < seconds < 20 for seconds in found)
 
 
+@falls_without("seconds of a body", Removal("door/exchange.py", "BODY_SECONDS = 120.0", "BODY_SECONDS = 1200.0"))
 @pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_a_body_that_stands_still_is_cut(desk: Desk, attack: Attack, world: World) -> None:
@@ -698,6 +878,14 @@ tell(told["status"])
     assert "/still" not in world.seen()
 
 
+@falls_without(
+    "connections are counted desk by desk",
+    Removal(
+        "door/process.py",
+        "        self.free = asyncio.Semaphore(CONNECTIONS)\n",
+        '        self.free = door.__dict__.setdefault("free", asyncio.Semaphore(CONNECTIONS))\n',
+    ),
+)
 async def test_a_desk_that_holds_every_connection_it_may_stops_no_other(
     settings: Config, host: Host, world: World, launch: Launch, attack: Attack
 ) -> None:
@@ -761,6 +949,46 @@ tell({path: both(path) for path in given["paths"]})
     return told
 
 
+@falls_without("a length or chunks", cases="length-and-chunked")
+@falls_without("headers that stand once", cases="two-lengths")
+@falls_without("lengths in digits", cases="length-that-is-none")
+@falls_without("one coding", cases="strange-coding")
+@falls_without("every line is a header", cases="folded | a-control-character")
+@falls_without("lines end in CR LF", cases="bare-line-feeds")
+@falls_without("bytes of a head", cases="endless-head")
+@falls_without("headers of a head", cases="many-headers")
+@falls_without(
+    "answers begin as answers",
+    Removal(
+        "http/framing.py",
+        '        raise Broken(400, "the first line is not a version and a status")\n',
+        '        return Response(200, b"", Headers(()), None, False, "1.1")\n',
+    ),
+    cases="no-http",
+)
+@falls_without(
+    "interim answers are counted",
+    Removal("door/exchange.py", "INFORMED = 8", "INFORMED = 800"),
+    cases="flood-of-interim-answers",
+)
+@falls_without(
+    "no protocol is changed unasked",
+    Removal(
+        "door/exchange.py",
+        '        if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade")',
+        '        if False and (answer.headers.get(b"upgrade")',
+    ),
+    cases="protocol-changed-unasked",
+)
+@falls_without(
+    "an upstream that hangs up",
+    Removal(
+        "door/exchange.py",
+        '                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None\n',
+        "                raise\n",
+    ),
+    cases="no-answer | half-a-head",
+)
 @pytest.mark.parametrize("how", ANSWERED_BADLY)
 async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
     answered: dict[str, list[dict[str, Any]]], how: str
@@ -770,6 +998,16 @@ async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
     assert second["body"] == "good"
 
 
+@falls_without("chunks in plain hexadecimal numbers", cases="chunk-with-sign")
+@falls_without(
+    "bodies that break off",
+    Removal(
+        "http/framing.py",
+        '            raise Broken(400, "the connection ended before the body did")\n',
+        "            pass\n",
+    ),
+    cases="short-body | short-chunks",
+)
 @pytest.mark.parametrize("how", BROKEN_OFF)
 async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
     first, second = answered[how]
@@ -777,6 +1015,20 @@ async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, l
     assert second["body"] == "good"
 
 
+@falls_without(
+    "nothing comes behind an answer",
+    Removal(
+        "door/exchange.py",
+        '            if rest:\n                raise ExchangeError(502, "the answer is longer than it said")\n',
+        "            self.upstream.buffer[:0] = rest\n",
+    ),
+    Removal(
+        "door/exchange.py",
+        "answer.keep_alive and self.keep and not self.upstream.buffer:",
+        "answer.keep_alive and self.keep:",
+    ),
+    Removal("door/exchange.py", "key != self.key or held.ended or held.buffer:", "key != self.key or held.ended:"),
+)
 @pytest.mark.parametrize("how", TOO_MUCH)
 async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
     answered: dict[str, list[dict[str, Any]]], how: str
@@ -786,6 +1038,10 @@ async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
     assert second["body"] == "good"
 
 
+@falls_without(
+    "nothing is sent twice that may do something",
+    Removal("door/exchange.py", " or self.meant.method not in REPEATABLE:", ":"),
+)
 async def test_a_request_that_may_do_something_is_not_sent_twice(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
@@ -823,6 +1079,10 @@ class Dialled(Upstreams):
         return self.wire
 
 
+@falls_without(
+    "an upstream that heard half",
+    Removal("door/exchange.py", "if not upload.done() or upload.exception() is not None:", "if not upload.done():"),
+)
 async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> None:
     """It answers in the very moment the body breaks off: kept, it would take the next request for the body's rest."""
     loop = asyncio.get_running_loop()
@@ -851,6 +1111,9 @@ async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> No
 # -- what lives longer than a request -------------------------------------------------------------------------------
 
 
+@falls_without(
+    "a body is asked for", Removal("door/exchange.py", "        if self.request.expects:\n", "        if False:\n")
+)
 async def test_a_body_that_waits_to_be_asked_for_is_asked_for_where_it_is_admitted(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -867,6 +1130,7 @@ tell([expecting("erp.test", "/expected"), expecting("a.wild.test", "/expected")]
     assert await attack(desk, code) == [[100, 200], [403, 0]]
 
 
+@no_guard("trailers are read past and never kept: there is no line that drops them")
 async def test_trailers_end_at_the_door(desk: Desk, attack: Attack, world: World) -> None:
     code = TOOLS + "tell(ask(connect('erp.test'), given['data'])['status'])"
     data = CHUNKED.replace("PATH", "/trailed") + "5\r\nhello\r\n0\r\nAuthorization: x\r\n\r\n"
@@ -891,6 +1155,10 @@ tell([ended, again])
 )
 
 
+@falls_without(
+    "a change cuts what was admitted before",
+    Removal("door/egress.py", "        self.hang_up()\n\n    def end_canary", "\n    def end_canary"),
+)
 async def test_a_connection_does_not_outlive_the_step_it_was_opened_in(
     settings: Config, host: Host, world: World, launch: Launch
 ) -> None:
@@ -922,6 +1190,7 @@ def authorized(world: World) -> list[bool]:
     return [SECRET in head for head in world.raw.heads if b"kept.test" in head]
 
 
+@falls_without("a change cuts what was admitted before")
 async def test_a_connection_does_not_outlive_a_grant_that_is_revoked(
     settings: Config, host: Host, world: World, launch: Launch
 ) -> None:
@@ -937,6 +1206,14 @@ async def test_a_connection_does_not_outlive_a_grant_that_is_revoked(
     assert authorized(world) == [True, False]
 
 
+@falls_without(
+    "a grant's end",
+    Removal(
+        "door/egress.py",
+        "        return self.until is not None and time.time() >= self.until\n",
+        "        return False\n",
+    ),
+)
 async def test_a_connection_that_is_idle_across_a_grants_end_carries_no_secret_after_it(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
@@ -959,6 +1236,7 @@ tell([first, ask(s, get("kept.test", "/good"))["status"]])
 # -- what must pass -----------------------------------------------------------------------------------------------
 
 
+@no_guard(MUST_PASS)
 async def test_64_mib_arrive_unharmed_both_ways(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -985,6 +1263,7 @@ tell([there == mine, found.hexdigest() == mine, left])
     assert await attack(desk, code, size=FLOOD) == [True, True, 0]
 
 
+@no_guard(MUST_PASS)
 async def test_events_arrive_one_by_one(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -1022,10 +1301,15 @@ tell([told["status"], told.get("frames", told["body"])])
 )
 
 
+@no_guard(MUST_PASS)
 async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
     assert await attack(desk, WEB_SOCKET, host="raw.test") == [101, "\x81\x05hello\x81\x05world"]
 
 
+@falls_without(
+    "no WebSocket where a rule only reads",
+    Removal("door/exchange.py", "        if self.only_reads:\n", "        if False:\n"),
+)
 async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, world: World, attack: Attack) -> None:
     world.up.seen.clear()
     status, said = await attack(desk, WEB_SOCKET, host="a.wild.test")
@@ -1033,6 +1317,10 @@ async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, worl
     assert "write" in said
 
 
+@falls_without(
+    "no body where a rule only reads",
+    Removal("door/exchange.py", "        if self.request.body and self.only_reads:\n", "        if False:\n"),
+)
 async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
     desk: Desk, world: World, attack: Attack
 ) -> None:
@@ -1043,6 +1331,14 @@ async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
     assert "write" in told["body"]
 
 
+@falls_without(
+    "no WebSocket beside a secret",
+    Removal(
+        "door/exchange.py",
+        "if self.granted or self.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)\n",
+        "pass\n",
+    ),
+)
 async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
@@ -1054,12 +1350,30 @@ async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     assert "upgrade" in said
 
 
+@falls_without(
+    "nothing is looked through where no secret is about",
+    Removal("secrets/response.py", "self.active = granted or bool(scrubber.spelt)", "self.active = True"),
+)
+@falls_without(
+    "what a desk was tried with is forgotten",
+    Removal(
+        "door/egress.py", "        if set().union(*self.scrubber.spelt.values()) <= tried:\n", "        if False:\n"
+    ),
+)
 async def test_a_packed_answer_is_left_as_it_is_where_no_secret_is_about(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, TOOLS + "tell(ask(connect('raw.test'), get('raw.test', '/packed')))")
     assert told["body"].encode("latin-1") == PACKED
     assert (told["headers"]["content-encoding"], told["headers"]["etag"]) == ("gzip", "x")
 
 
+@falls_without(
+    "HTTP/2 by its name",
+    Removal(
+        "http/framing.py",
+        '    if len(words) == 3 and words[2].startswith(b"HTTP/")',
+        '    if False and words[2].startswith(b"HTTP/")',
+    ),
+)
 async def test_http_2_is_refused_at_once_and_says_so(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -1073,6 +1387,7 @@ tell([ask(connect("erp.test"), preface), ask(dial(), preface)])
         assert "HTTP/2" in json.loads(told["body"])["rule"]
 
 
+@no_guard(MUST_PASS)
 async def test_git_clones_through_the_door(desk: Desk, world: World, tmp_path: Path) -> None:
     """The history comes as plain files: loose objects, each looked up by its path."""
     if shutil.which("git") is None:

@@ -17,19 +17,16 @@ import pytest
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security import wall_guards
-from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
 from tests.security.guards import Guard, collect
 
 COLLECTED, NO_GUARD_NOTED = collect()
 GUARDS = (
     *COLLECTED,
     *wall_guards.GUARDS,
-    *GUARDS_OF_DOOR,
 )
 NO_GUARD = {
     **NO_GUARD_NOTED,
     **wall_guards.NO_GUARD,
-    **NO_GUARD_OF_DOOR,
 }
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
