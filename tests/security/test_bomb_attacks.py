@@ -19,6 +19,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
+from tests.security.guards import Removal, falls_without
 from tests.security.test_lifetime_attacks import until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -249,6 +250,7 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 }
 
 
+@falls_without("so many calls at a gate", cases="calls at the gate")
 @pytest.mark.parametrize("bomb", BOMBS)
 async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
     fresh: Open,
@@ -305,6 +307,12 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
         assert took <= 0.25 * passed + 0.3
 
 
+@falls_without("a limit for socket buffers", cases="UDP")
+@falls_without(
+    "desks whose sockets have too much unread are burnt",
+    Removal("keeper/keeper.py", "                self.burn_flooded()\n", ""),
+    cases="TCP | TCP in small pieces | TCP on IPv6 with wide buffers",
+)
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory(
     fresh: Open, program: Program, flood: str
@@ -344,6 +352,15 @@ async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open,
         assert most < int(Path("/proc/sys/fs/file-max").read_text())
 
 
+@falls_without(
+    "a door with patience and many files",
+    Removal("linux/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
+    Removal(
+        "door/process.py",
+        "                await asyncio.sleep(PAUSE)  # too many files are open:",
+        "                return  #",
+    ),
+)
 async def test_calls_held_at_other_gates_do_not_shut_a_desks_own(
     settings: Config, owning: Owning, launch: Launch
 ) -> None:

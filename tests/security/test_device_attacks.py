@@ -18,6 +18,7 @@ from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
+from tests.security.guards import ALL_CAPABILITIES, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -203,6 +204,13 @@ def foreign_files(pid: str, mounts: set[str]) -> list[str]:
     return found
 
 
+@falls_without(
+    "no new privileges, by any mount",
+    *ALL_CAPABILITIES,
+    Removal("container/bundle.py", '"noNewPrivileges": True,', '"noNewPrivileges": False,'),
+    Removal("linux/syscalls.py", "attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0", "attributes | ATTR_IDMAP, 0"),
+    Removal("room/rootfs.py", '"overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)', '"overlay", 0, options)'),
+)
 async def test_only_dev_may_hold_devices_and_no_mount_honours_setuid(desk: Desk, attack: Attack) -> None:
     mounts = [(at, flags) for at, flags in await attack(desk, MOUNTS) if not at.startswith("/proc/")]
     assert [at for at, flags in mounts if "nosuid" not in flags] == []
@@ -242,12 +250,14 @@ async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterato
         yield await runtime.open(Spec(image="evil"))
 
 
+@falls_without("no new privileges, by any mount")
 async def test_devices_in_an_image_cannot_be_opened(evil: Desk, attack: Attack) -> None:
     nodes = ["null", "mem", "fuse", "kmsg", "disk"]
     told = await attack(evil, EVIL_LAYER, nodes=nodes)
     assert {name: told[name] for name in nodes} == dict.fromkeys(nodes, "EACCES")
 
 
+@falls_without("no new privileges, by any mount")
 async def test_a_setuid_or_capable_program_in_an_image_gives_nothing(evil: Desk, attack: Attack) -> None:
     told = await attack(evil, EVIL_LAYER, nodes=[])
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]

@@ -13,6 +13,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Open, Rows
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -174,6 +175,11 @@ async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Pa
     assert {at: answer for at, answer in told.items() if answer != [True, True]} == {}
 
 
+@falls_without(
+    "an ordinary user",
+    Removal("linux/uids.py", "USER = 1000\n", "USER = 0\n"),
+    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534', 'f"0 {base} 1001\\n65534'),
+)
 async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
     watched = [
         Path(str(shutil.which(settings.runtime))),
@@ -199,6 +205,15 @@ async def test_proc_sys_is_read_only_for_every_user(desk: Desk, attack: Attack) 
     assert "ro" in flags
 
 
+@falls_without(
+    "a cgroup namespace",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "ipc", "uts", "mount"))',
+    ),
+)
 async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, CGROUPS)
     assert not {"cgroup", "cgroup2", "sysfs", "devtmpfs", "securityfs", "debugfs", "bpf"} & set(told["kinds"])
@@ -207,11 +222,15 @@ async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: 
     assert told["found"] == []
 
 
+@falls_without("an ordinary user", cases="a hard link to a file of the image | a hard link by descriptor | shadow")
+@falls_without("a first process that hides", cases="a link through the first process | the roots of all processes")
 @pytest.mark.parametrize("what", NAMES)
 async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], what: str) -> None:
     assert answers[what] == NAMES[what][1]
 
 
+@falls_without("no capability", cases="a capability on a program")
+@falls_without("an ordinary user", cases="an opaque mark on a folder of the image")
 @pytest.mark.parametrize("what", MARKS)
 async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: dict[str, object], what: str) -> None:
     assert answers[what] == MARKS[what][1]
@@ -228,6 +247,7 @@ async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, ne
         assert not (await again.run(left)).ok
 
 
+@falls_without("an ordinary user")
 async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, READ_ONLY)
     assert {told[at] for at in ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys")} == {"EROFS"}

@@ -12,6 +12,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk import door_files
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Init, Open
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -113,12 +114,23 @@ async def test_a_boot_id_is_a_desks_own(desk: Desk, neighbour: Desk, attack: Att
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", told["boot"])
 
 
+@falls_without(
+    "a name of its own",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "ipc", "mount", "cgroup"))',
+    ),
+    Removal("container/bundle.py", '        "hostname": room.desk[:12],\n', ""),
+)
 async def test_a_machine_id_and_a_name_are_a_desks_own(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told, other = [await attack(each, PROC, files=[], folders=[]) for each in (desk, neighbour)]
     assert len({told["machine"], other["machine"]}) == 2
     assert len({told["host"], other["host"], os.uname().nodename + "\n"}) == 3
 
 
+@falls_without("a cgroup namespace")
 async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: Attack, settings: Config) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
     paths = [str(settings.run), str(settings.lib), str(settings.images), desk.id, "/tmp", "/var", "hotdesk-", "btrfs"]

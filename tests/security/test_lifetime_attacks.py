@@ -23,6 +23,7 @@ from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Command, Init, Open, Owning
+from tests.security.guards import Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -164,6 +165,10 @@ async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settin
         assert await until(lambda: is_gone(settings, idle.id) and is_gone(settings, busy.id), 10)
 
 
+@falls_without(
+    "ids that rest",
+    Removal("linux/uids.py", "os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)", "os.symlink(str(slot), cursor)"),
+)
 async def test_freed_ids_rest_before_they_are_used_again(fresh: Open, settings: Config, init: Init) -> None:
     seen = []
     for _ in range(3):

@@ -27,6 +27,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.host import Host, control_path
 from tests.security.conftest import Attack, Init, Launch
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -208,12 +209,22 @@ NO_IPC = dict.fromkeys(("shared memory", "semaphores", "messages", "queue"), "EN
 }
 
 
+@falls_without(
+    "an ipc namespace",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "uts", "mount", "cgroup"))',
+    ),
+)
 async def test_memory_and_queues_of_the_host_are_not_there(
     desk: Desk, attack: Attack, host_ipc: tuple[int, str]
 ) -> None:
     assert await attack(desk, FIND_IPC, key=host_ipc[0], queue=host_ipc[1]) == NO_IPC
 
 
+@falls_without("an ipc namespace")
 async def test_memory_and_queues_of_another_desk_are_not_there(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
@@ -226,6 +237,7 @@ async def test_memory_and_queues_of_another_desk_are_not_there(
         await process.kill()
 
 
+@falls_without("a pid namespace, and a proc of its own")
 async def test_a_process_of_another_desk_is_not_there(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, init: Init
 ) -> None:
