@@ -169,6 +169,10 @@ tell({at: attempt(lambda: os.close(os.open(at + "/new", os.O_CREAT | os.O_WRONLY
 """
 
 
+@falls_without(
+    "no folder of the host among the mounts",
+    Removal("container/bundle.py", 'mount("/sys", "bind", room.sys, "bind",', 'mount("/sys", "bind", "/", "bind",'),
+)
 async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Path) -> None:
     told = await attack(desk, CLIMB, marker=str(home))
     assert home.exists()
@@ -191,6 +195,9 @@ async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attac
     assert [hashlib.sha256(path.read_bytes()).digest() for path in watched] == before
 
 
+@falls_without(
+    "a read-only proc/sys", Removal("container/bundle.py", '"readonlyPaths": ["/proc/sys"],', '"readonlyPaths": [],')
+)
 async def test_no_kernel_file_can_be_written(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, KERNEL_FILES)
     assert set(told.values()) <= {"EROFS", "EACCES", "EPERM", "ENOENT"}, told
@@ -198,6 +205,7 @@ async def test_no_kernel_file_can_be_written(desk: Desk, attack: Attack) -> None
     assert told["/proc/sys/kernel/core_pattern"] in ("EROFS", "EACCES")
 
 
+@falls_without("a read-only proc/sys")
 async def test_proc_sys_is_read_only_for_every_user(desk: Desk, attack: Attack) -> None:
     flags = await attack(
         desk, "tell([l.split()[5] for l in open('/proc/self/mountinfo') if l.split()[4] == '/proc/sys'][0].split(','))"
@@ -213,6 +221,10 @@ async def test_proc_sys_is_read_only_for_every_user(desk: Desk, attack: Attack) 
         'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
         'for kind in ("pid", "ipc", "uts", "mount"))',
     ),
+)
+@falls_without(
+    "a sys of its own",
+    Removal("container/bundle.py", 'mount("/sys", "bind", room.sys, "bind",', 'mount("/sys", "bind", "/sys", "bind",'),
 )
 async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, CGROUPS)
@@ -236,6 +248,24 @@ async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: d
     assert answers[what] == MARKS[what][1]
 
 
+@falls_without(
+    "a layer each",
+    Removal(
+        "room/btrfs.py",
+        "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
+        '            if (self.mounted / "shared").exists():\n'
+        '                return self.mounted / "shared"\n'
+        '            desk = "shared"\n'
+        "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
+    ),
+    Removal(
+        "room/rootfs.py",
+        "            upper.mkdir(mode=0o755)\n",
+        "            upper.mkdir(mode=0o755, exist_ok=True)\n",
+    ),
+    Removal("room/rootfs.py", '            remove(fd, b"work")', "            pass"),
+    Removal("room/rootfs.py", "        work.mkdir(mode=0o700)\n", "        work.mkdir(mode=0o700, exist_ok=True)\n"),
+)
 async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, neighbour: Desk) -> None:
     async with fresh(Spec()) as desk:
         await desk.run(
@@ -248,12 +278,18 @@ async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, ne
 
 
 @falls_without("an ordinary user")
+@falls_without("a read-only folder for the link")
 async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, READ_ONLY)
     assert {told[at] for at in ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys")} == {"EROFS"}
     assert set(told.values()) <= {"EROFS", "EACCES", "ENOENT"}
 
 
+@falls_without(
+    "closed folders",
+    Removal("keeper/state.py", '(config.run / "runtime", 0o700)', '(config.run / "runtime", 0o755)'),
+    Removal("keeper/state.py", "fresh.mkdir(mode=0o700)", "fresh.mkdir(mode=0o755)"),
+)
 async def test_other_users_of_the_host_cannot_enter_rooms_or_stores(desk: Desk, settings: Config) -> None:
     closed = [settings.images, settings.run / "desks" / desk.id, settings.run / "runtime", settings.run / "pool"]
     assert [str(at) for at in closed if at.exists() and at.stat().st_mode & 0o077] == []

@@ -130,6 +130,7 @@ with socket.socket(socket.AF_UNIX) as s:
 """
 
 
+@falls_without("device nodes of its own", cases="device")
 @pytest.mark.parametrize("where", ["image", "disk", "device"])
 async def test_a_lock_is_a_desks_own(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, where: str
@@ -156,6 +157,11 @@ async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk,
     assert process.done is not None  # type: ignore[attr-defined]
 
 
+@falls_without(
+    "a keeper that waits for no port",
+    Removal("linux/loopback.py", "poll.poll(0)", "poll.poll(10)"),
+    Removal("owner/keeper_handle.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
+)
 async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
     desk: Desk, neighbour: Desk, launch: Launch
 ) -> None:
@@ -272,6 +278,7 @@ async def control(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Pat
         yield path
 
 
+@falls_without("a socket for one call")
 async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
     desk: Desk, attack: Attack, settings: Config, control: Path
 ) -> None:
@@ -284,6 +291,7 @@ async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
     assert told["inherited"] == []
 
 
+@falls_without("closed folders")
 async def test_another_user_of_the_host_cannot_look_into_desks(
     desk: Desk, runtime: KeeperRuntime, settings: Config, init: Init, control: Path
 ) -> None:
@@ -297,6 +305,10 @@ async def test_another_user_of_the_host_cannot_look_into_desks(
     assert told == dict.fromkeys(told, "PermissionError")
 
 
+@falls_without(
+    "a control socket for its owner's user",
+    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if peer(sock):"),
+)
 async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control: Path) -> None:
     os.chmod(control, 0o666)  # noqa: S103 - an attack
     try:
@@ -310,6 +322,11 @@ async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control:
         os.chmod(control, 0o600)
 
 
+@falls_without(
+    "what is the operator's, at a shared socket",
+    Removal("owner/control.py", "if self.everyone and (scope.names or scope.grants or scope.anywhere):", "if False:"),
+    cases="a name | a secret | the whole internet",
+)
 @pytest.mark.parametrize(
     "scope",
     [

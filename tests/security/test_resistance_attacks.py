@@ -16,6 +16,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
+from tests.security.guards import Removal, falls_without
 from tests.security.test_lifetime_attacks import is_gone, until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -152,6 +153,14 @@ async def test_a_desk_that_resists_burns_within_a_bound(
         assert (await neighbour.run(["echo", "still"], timeout=10)).stdout == b"still\n"
 
 
+@falls_without(
+    "every hierarchy",
+    Removal(
+        "linux/cgroup.py",
+        "        for folder in self.places:\n            write(",
+        "        for folder in self.places[1:]:\n            write(",
+    ),
+)
 async def test_no_thread_or_orphan_leaves_the_desks_cgroup(
     fresh: Open, launch: Launch, settings: Config, init: Init
 ) -> None:
