@@ -157,6 +157,11 @@ SHORT_WAITS = (
     Removal("linux/cgroup.py", "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
     Removal("keeper/burn.py", "PATIENCE = 5.0", "PATIENCE = 0.3"),
 )
+FIRST_PROCESS_SPARED = (
+    *SHORT_WAITS,
+    Removal("linux/cgroup.py", "        for pid in sorted(pids):\n", "        for pid in sorted(pids)[1:]:\n"),
+)
+"""Spares a desk's first process, and nothing that could do harm."""
 NEVER_THAWED = (*SHORT_WAITS, Removal("linux/cgroup.py", "            self.freeze(False)\n", "            pass\n"))
 CANARIES_IGNORED = Removal("door/selftest.py", "    if report.failed:\n", "    if False:\n")
 """Without it a desk whose canaries get through is not handed over at all."""
@@ -176,13 +181,3 @@ ROUTED_TO_LOOPBACK = Removal(
     '        argv = ["ip", version, "route", "add", "local", "default", "dev", "lo"]\n'
     '        __import__("subprocess").run(argv)\n',
 )
-
-
-def cases(test: str, names: str) -> tuple[str, ...]:
-    """Name cases of a test, parted by bars."""
-    return tuple(f"{test}[{name}]" for name in " ".join(names.split()).split(" | "))
-
-
-def each(test: str, shape: str, values: Iterable[object]) -> tuple[str, ...]:
-    """Name the cases of a test whose names have one shape."""
-    return tuple(f"{test}[{shape.format(value)}]" for value in values)

@@ -13,7 +13,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Open, Rows
-from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -236,6 +236,21 @@ async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: 
 
 @falls_without("an ordinary user", cases="a hard link to a file of the image | a hard link by descriptor | shadow")
 @falls_without("a first process that hides", cases="a link through the first process | the roots of all processes")
+@no_guard(
+    "the runtime pivots into the desk's root, and the kernel resolves every name there: no text of ours to remove",
+    cases="""
+    a link to a file of the host | a link with many dots | a link through one's own root |
+    a link through one's own folder | a folder moved while one stands in it | openat2 without limits |
+    openat2 from an open folder
+    """,
+)
+@no_guard(
+    "the kernel links nothing across mounts, and every one of these is a mount of its own",
+    cases="""
+    a hard link to a device | a hard link to the link's socket | a hard link to a kernel file |
+    a hard link to nobody's file
+    """,
+)
 @pytest.mark.parametrize("what", NAMES)
 async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], what: str) -> None:
     assert answers[what] == NAMES[what][1]
@@ -243,6 +258,20 @@ async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], 
 
 @falls_without("no capability", cases="a capability on a program")
 @falls_without("an ordinary user", cases="an opaque mark on a folder of the image")
+@no_guard(
+    "the kernel wants a capability over the host's own user namespace before it looks at anything",
+    cases="""
+    a redirect of overlay's | an opaque mark of overlay's | a file nobody can remove | a file that only grows |
+    a file system frozen
+    """,
+)
+@no_guard(
+    "overlayfs itself refuses it, or passes no such order on to the disk below",
+    cases="""
+    a redirect of a user's overlay | a whiteout left by a rename | a subvolume | a snapshot removed |
+    a quota lifted | a file system trimmed
+    """,
+)
 @pytest.mark.parametrize("what", MARKS)
 async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: dict[str, object], what: str) -> None:
     assert answers[what] == MARKS[what][1]

@@ -16,18 +16,9 @@ import pytest
 
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
-from tests.security import wall_guards
 from tests.security.guards import Guard, collect
 
-COLLECTED, NO_GUARD_NOTED = collect()
-GUARDS = (
-    *COLLECTED,
-    *wall_guards.GUARDS,
-)
-NO_GUARD = {
-    **NO_GUARD_NOTED,
-    **wall_guards.NO_GUARD,
-}
+GUARDS, NO_GUARD = collect()
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 200.0
@@ -52,7 +43,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
 
 
 def take_out(file: Path, old: str, new: str) -> None:
-    """Replace a guard's text, which must be there exactly once: the table cannot rot."""
+    """Replace a guard's text, which must be there exactly once: a removal cannot rot."""
     text = file.read_text()
     assert text.count(old) == 1, f"{file.name} holds {text.count(old)} times: {old}"
     file.write_text(text.replace(old, new))
@@ -95,7 +86,7 @@ def read_report(report: Path) -> dict[str, str]:
 
 
 def is_case(name: str, attack: str) -> bool:
-    """Say whether a test is an attack of the table: itself, or a case of it."""
+    """Say whether a test is an attack that a guard names: itself, or a case of it."""
     return name == attack or name.startswith(f"{attack}[")
 
 

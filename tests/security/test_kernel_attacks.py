@@ -10,7 +10,14 @@ import pytest
 
 from hotdesk.desk.seam import Desk
 from tests.security.conftest import Attack, Rows
-from tests.security.guards import ALL_CAPABILITIES, CALLS_ALLOWED, FIRST_PROCESS_TRACED, Removal, falls_without
+from tests.security.guards import (
+    ALL_CAPABILITIES,
+    CALLS_ALLOWED,
+    FIRST_PROCESS_TRACED,
+    Removal,
+    falls_without,
+    no_guard,
+)
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -380,6 +387,34 @@ def option(kind, level, number, value):
     ),
     cases="a whiteout",
 )
+@no_guard(
+    "it must pass: that the rules are not wider than they need be",
+    cases="""
+    personality asked only | a pipe in the file system | ask the core limit | netlink of routes |
+    socketpair of unix | TCP_NODELAY, which is fine | SO_KEEPALIVE, which is fine | SO_INCOMING_CPU, which is fine
+    """,
+)
+@no_guard(
+    "the kernel wants a capability over the host's own user namespace before it looks at anything",
+    cases="""
+    clone into a mount namespace | syslog | acct | swapon | swapoff | vhangup | a character device | a block device
+    """,
+)
+@no_guard(
+    "this machine's kernel was built without it, and answers as the rule does",
+    cases=(
+        "SCTP",
+        *(f"socket family {family} of type {kind}" for family in (31, 38) for kind in (1, 3, 5)),
+        *(
+            f"socket family {family} of type 2"
+            for family in (0, *range(3, 10), *range(11, 16), *range(18, 40), 41, 42, 43, 45, 46, 255)
+        ),
+        *(f"netlink protocol {protocol}" for protocol in (20, 21)),
+        *(f"socketpair family {family}" for family in (0, 15, 30, 31, 38, 45)),
+    ),
+)
+@no_guard("sync says 0 whether it does something or not", cases="sync, which does nothing and says so")
+@no_guard("the kernel answers the same", cases="a number no kernel has")
 @pytest.mark.parametrize("what", ROWS)
 async def test_a_call_is_answered_as_the_rules_say(answers: dict[str, object], what: str) -> None:
     assert answers[what] == ROWS[what][1]

@@ -26,6 +26,7 @@ from tests.security.guards import (
     WALLS_UNPROVEN,
     Removal,
     falls_without,
+    no_guard,
 )
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
@@ -245,6 +246,18 @@ async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     """,
 )
 @falls_without("an ordinary user", cases="a setuid program of one's own | a setuid program in memory")
+@no_guard(
+    "the kernel never lets a process undo this, or wants a capability over the host's own user namespace",
+    cases="""
+    leave no_new_privs | leave the filter | change one's memory map | real time | a better priority |
+    never be killed for memory | map other users | raise a hard limit
+    """,
+)
+@no_guard("this machine's own hard limit is as low, and its root may not raise it", cases="lock memory without end")
+@no_guard("taken off when an image is built: tests/unit/desk/test_unpack.py", cases="setuid programs of the image")
+@no_guard(
+    "no such program of the image keeps a setuid bit: tests/unit/desk/test_unpack.py", cases="su, sudo and newgrp"
+)
 @pytest.mark.parametrize("what", RISE)
 async def test_a_process_cannot_rise(answers: dict[str, object], what: str) -> None:
     assert answers[f"rise: {what}"] == RISE[what][1]
@@ -298,6 +311,12 @@ async def test_the_first_process_cannot_be_read_traced_or_stopped(answers: dict[
 
 
 @falls_without("a network the host owns, and no capability", cases="the owner of its network")
+@no_guard(
+    "the kernel shows nobody a namespace above his own",
+    cases="""
+    the parent of its user namespace | the parent of its pid namespace | another namespace by opening one to write
+    """,
+)
 @pytest.mark.parametrize("what", SPACES)
 async def test_no_namespace_leads_to_another(answers: dict[str, object], what: str) -> None:
     assert answers[f"spaces: {what}"] == SPACES[what][1]
