@@ -10,6 +10,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError
 from tests.security.conftest import Attack, Open
+from tests.security.guards import Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -31,6 +32,10 @@ tell(1)
 """
 
 
+@falls_without(
+    "no folder emptied for a fork",
+    Removal("room/identity.py", "            if is_folder(root, path):\n", "            if not path:\n"),
+)
 @pytest.mark.parametrize("shape", [WIDE, DEEP], ids=["wide", "deep"])
 async def test_no_tree_of_a_desk_is_cleared_away_by_the_keeper_that_forks_it(
     shape: str, runtime: KeeperRuntime, fresh: Open, attack: Attack

@@ -19,6 +19,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Init, Launch, Open, Owning, Program
+from tests.security.guards import FIRST_PROCESS_SPARED, Removal, falls_without, no_guard
 from tests.security.test_lifetime_attacks import until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -249,6 +250,34 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 }
 
 
+@falls_without("so many calls at a gate", cases="calls at the gate")
+@falls_without(
+    "a number of processes",
+    Removal(
+        "linux/cgroup.py",
+        'KERNEL_TCP, optional=True)\n        self.put("pids", "pids.max", limits.pids)',
+        'KERNEL_TCP, optional=True)\n        self.put("pids", "pids.max", limits.pids * 3)',
+    ),
+    cases="forks | threads",
+)
+@falls_without(
+    "memory",
+    Removal("linux/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(limits.memory * 2)"),
+    Removal("container/bundle.py", "return memory // 2", "return memory * 4"),
+    cases="memory | memory in files",
+)
+@falls_without(
+    "processor time",
+    Removal("linux/cgroup.py", '        self.put("cpu", "cpu.cfs_quota_us", limits.quota)\n', ""),
+    cases="processors",
+)
+@falls_without(
+    "disk",
+    Removal("room/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0, 0, 0)", "LIMIT_MAX_REFERENCED, most * 5, 0, 0, 0)"),
+    Removal("room/disk.py", 'f"size={size},nr_inodes={inodes},', 'f"size={size * 5},nr_inodes={inodes * 50},'),
+    cases="disk",
+)
+@falls_without("an end to bombs", *FIRST_PROCESS_SPARED, cases="output | inodes | descriptors | loopback | signals")
 @pytest.mark.parametrize("bomb", BOMBS)
 async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
     fresh: Open,
@@ -277,6 +306,9 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
         assert lit.cgroup.pids() == set()
 
 
+@falls_without(
+    "word of what memory killed", Removal("link/desk.py", "out_of_memory=self.kills > kills", "out_of_memory=False")
+)
 async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: Program) -> None:
     async with fresh(SMALL) as desk:
         done = await desk.run(program(BOMBS["memory"]), timeout=30)
@@ -284,6 +316,7 @@ async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: 
         assert (await desk.run(["true"], timeout=10)).ok
 
 
+@falls_without("disk")
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
 async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
     fresh: Open, attack: Attack, settings: Config, disk_in: str
@@ -299,12 +332,19 @@ async def test_a_disk_is_full_at_its_size_in_bytes_and_in_names(
         assert why in ("EDQUOT", "ENOSPC")
 
 
+@falls_without("processor time")
 async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(cpus=0.25)) as desk:
         took, passed = await attack(desk, SPIN, seconds=2)
         assert took <= 0.25 * passed + 0.3
 
 
+@falls_without("a limit for socket buffers", cases="UDP")
+@falls_without(
+    "desks whose sockets have too much unread are burnt",
+    Removal("keeper/keeper.py", "                self.burn_flooded()\n", ""),
+    cases="TCP | TCP in small pieces | TCP on IPv6 with wide buffers",
+)
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory(
     fresh: Open, program: Program, flood: str
@@ -324,6 +364,7 @@ async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks
         assert 16 * MIB < most < 256 * MIB
 
 
+@no_guard("this machine's own hard limit is the same number, and its root may not raise it")
 async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec()) as desk:
         taken, why = await attack(desk, DESCRIPTORS)
@@ -331,6 +372,7 @@ async def test_descriptors_end_at_their_limit(fresh: Open, attack: Attack) -> No
         assert (await desk.run(["true"], timeout=10)).ok
 
 
+@no_guard("the machine keeps the table that the first keeper made larger")
 async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open, launch: Launch) -> None:
     """A full table refuses every file to every user of the host but root, and to every other desk."""
     async with fresh(Spec()) as desk:
@@ -344,6 +386,15 @@ async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open,
         assert most < int(Path("/proc/sys/fs/file-max").read_text())
 
 
+@falls_without(
+    "a door with patience and many files",
+    Removal("linux/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
+    Removal(
+        "door/process.py",
+        "                await asyncio.sleep(PAUSE)  # too many files are open:",
+        "                return  #",
+    ),
+)
 async def test_calls_held_at_other_gates_do_not_shut_a_desks_own(
     settings: Config, owning: Owning, launch: Launch
 ) -> None:

@@ -47,6 +47,7 @@ from tests.security.certificate_room import (
     workbook,
     written,
 )
+from tests.security.guards import Removal, falls_without, no_guard
 
 PINNED = {fingerprint(SIGNER.public): "as --signer says"}
 STEERING = "\x1b]0;owned\x07\x1b[2J\u202eDEIFIREV\n  signed by  everybody\r"
@@ -120,10 +121,19 @@ def changed(told: Any, at: tuple[str | int, ...]) -> Any:
 # -- the file, the certificate, the signature ----------------------------------------------------------------------
 
 
+@no_guard("a control: it holds")
 def test_the_file_with_its_certificate_is_verified(place: Path, signed: bytes) -> None:
     assert judged(place, signed).verdict == "verified"
 
 
+@falls_without(
+    "the file that was certified",
+    Removal(
+        "jobs/verify.py",
+        '    if (size, sha256) != (told["file"]["size"], told["file"]["sha256"]):\n',
+        "    if size < 0:\n",
+    ),
+)
 @pytest.mark.parametrize(
     "data",
     [FILE[:-1] + bytes([FILE[-1] ^ 1]), FILE[:-1], FILE + b"\0", b"", workbook(total=13.0)],
@@ -135,6 +145,14 @@ def test_another_file_is_not_the_certified_one(place: Path, signed: bytes, data:
     assert (found.verdict, found.told) == ("failed", None)
 
 
+@falls_without(
+    "the signature of a certificate",
+    Removal(
+        "drive/certificate.py",
+        "    if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):\n",
+        "    if not body:\n",
+    ),
+)
 def test_no_value_of_a_certificate_can_be_changed(place: Path, signed: bytes) -> None:
     told = json.loads(signed)
     places = list(leaves(told))
@@ -144,17 +162,20 @@ def test_no_value_of_a_certificate_can_be_changed(place: Path, signed: bytes) ->
         assert (found.verdict, found.told) == ("failed", None), at
 
 
+@falls_without("the signature of a certificate")
 def test_no_byte_of_a_certificate_can_be_changed(place: Path, signed: bytes) -> None:
     for at in range(0, len(signed), 7):
         forged = signed[:at] + bytes([signed[at] ^ 1]) + signed[at + 1 :]
         assert judged(place, forged).verdict == "failed", at
 
 
+@no_guard("without its end there is no signature that could be held")
 @pytest.mark.parametrize("size", [0, 1, 2, 147, 148, 500, -2, -1])
 def test_a_certificate_that_was_cut_is_none(place: Path, signed: bytes, size: int) -> None:
     assert judged(place, signed[:size]).verdict == "failed"
 
 
+@falls_without("the signature of a certificate")
 def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Journal, signed: bytes) -> None:
     body = canonical(content(signed))
     other = certify(journal, claim(hotdesk={"architecture": "x86_64", "version": "0.1.0"}))
@@ -163,6 +184,7 @@ def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Jo
         assert judged(place, body[:-1] + b',"signature":"' + signature + b'"}\n').verdict == "failed"
 
 
+@falls_without("the signature of a certificate")
 @pytest.mark.parametrize("domain", [b"", b"hotdesk-identity 1 ", b"hotdesk-certificate 2\n"], ids=range(3))
 def test_what_the_same_key_signed_as_something_else_is_no_certificate(
     place: Path, signed: bytes, domain: bytes
@@ -170,6 +192,11 @@ def test_what_the_same_key_signed_as_something_else_is_no_certificate(
     assert judged(place, signed_anew(content(signed), SIGNER, domain)).verdict == "failed"
 
 
+@falls_without(
+    "a signer one believes",
+    Removal("jobs/verify.py", "    if signer not in signers:\n", "    if not signer:\n"),
+    Removal("jobs/verify.py", "signer, signers[signer], told)", 'signer, "", told)'),
+)
 def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
     found = judged(place, signed_anew(content(signed), STRANGER))
     assert (found.verdict, found.told) == ("unknown signer", None)
@@ -177,6 +204,7 @@ def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: byte
     assert "VERIFIED" not in "".join(verify.lines(place, found))
 
 
+@falls_without("the signature of a certificate")
 def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Path, signed: bytes) -> None:
     for old, new in ((SIGNER, STRANGER), (STRANGER, SIGNER)):
         proof = signed_anew(content(signed), old)
@@ -184,6 +212,7 @@ def test_a_key_put_into_a_certificate_does_not_make_its_signature_hold(place: Pa
         assert judged(place, forged).verdict == "failed"
 
 
+@falls_without("a signer one believes")
 def test_who_believes_nobody_believes_no_certificate(place: Path, signed: bytes) -> None:
     assert judged(place, signed, {}).verdict == "unknown signer"
 
@@ -218,6 +247,67 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+ANY_SPELLING = Removal(
+    "drive/certificate.py", "not fits(told, shape) or canonical(told) != body:\n", "not fits(told, shape):\n"
+)
+
+
+@falls_without(
+    "one way to write a certificate", ANY_SPELLING, cases="spaces | a line's end | another order | a number otherwise"
+)
+@falls_without(
+    "no key twice",
+    ANY_SPELLING,
+    Removal("drive/certificate.py", "    if len(made) != len(pairs):\n", "    if not pairs:\n"),
+    cases="a key twice | a hash twice",
+)
+@falls_without(
+    "certificates are ASCII",
+    ANY_SPELLING,
+    Removal("drive/certificate.py", 'data.decode("ascii")', "data.decode()"),
+    cases="no ASCII",
+)
+@falls_without(
+    "exactly these fields",
+    Removal(
+        "drive/certificate.py", "not fits(told, shape) or canonical(told) != body:\n", "canonical(told) != body:\n"
+    ),
+    cases="one field more | one field less | a number for a text | a format that is true",
+)
+@falls_without(
+    "a format one knows",
+    Removal(
+        "drive/certificate.py",
+        'if told.get("format") == number), None)\n',
+        "if number), None)\n    shape = CERTIFICATE\n",
+    ),
+    cases="another format",
+)
+@falls_without(
+    "numbers that are some",
+    Removal("drive/certificate.py", ", parse_constant=refused, parse_float=finite)", ", parse_float=finite)"),
+    cases="no number",
+)
+@falls_without(
+    "numbers that can be written again",
+    Removal(
+        "drive/certificate.py",
+        "    if not math.isfinite(number := float(text)):\n",
+        "    if (number := float(text)) is None:\n",
+    ),
+    cases="a number beyond all",
+)
+@falls_without(
+    "how deep a certificate is",
+    Removal("drive/certificate.py", "    except (ValueError, RecursionError):\n", "    except ValueError:\n"),
+    cases="depth",
+)
+@falls_without(
+    "how large a certificate is",
+    Removal("drive/certificate.py", "    if len(data) > LARGEST:\n", "    if not data:\n"),
+    Removal("jobs/verify.py", "source.read(LARGEST + 1)", "source.read()"),
+    cases="too much",
+)
 @pytest.mark.parametrize("strange", STRANGE)
 def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     place: Path, signed: bytes, strange: str
@@ -229,6 +319,14 @@ def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     assert (found.verdict, found.told) == ("failed", None)
 
 
+@falls_without(
+    "certificates on a terminal",
+    Removal(
+        "jobs/verify.py",
+        "    return [printable(each) for each in (head, *told)]\n",
+        "    return [each for each in (head, *told)]\n",
+    ),
+)
 def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) -> None:
     told = content(signed)
     check = {**told["checks"][0], "held": [STEERING], "values": {STEERING: STEERING}, "tools": {STEERING: STEERING}}
@@ -293,6 +391,79 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
 }
 
 
+@falls_without(
+    "a job that is under way",
+    Removal("keys/certify.py", "    if story.begun is None or story.ended:\n", "    if not claim:\n"),
+    cases="no job | another job | a job that is over",
+)
+@falls_without(
+    "the checks that looked",
+    Removal(
+        "keys/certify.py",
+        '    if not looks or [each.check for each in looks] != [each["check"] for each in claim["checks"]]:\n',
+        "    if not claim:\n",
+    ),
+    cases="""
+    nothing verified | failed afterwards | only the one that passed | another name | another check | no check |
+    a check more
+    """,
+)
+@falls_without(
+    "checks that passed",
+    Removal("keys/certify.py", 'if each.outcome != "passed"), None):\n', 'if each.outcome == "unknown"), None):\n'),
+    cases="a failed check | one of two failed",
+)
+@falls_without(
+    "the bytes that were looked at",
+    Removal(
+        "keys/certify.py",
+        '    if any(each.sha256 != claim["file"]["sha256"] for each in looks):\n',
+        "    if not claim:\n",
+    ),
+    cases="other bytes",
+)
+@falls_without(
+    "what checks found",
+    Removal(
+        "keys/certify.py",
+        '    if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):\n',
+        "    if not claim:\n",
+    ),
+    cases="other findings",
+)
+@falls_without(
+    "what checks had beside them",
+    Removal("keys/certify.py", "    if any(look.beside != beside_digest(", "    if any(not look and beside_digest("),
+    cases="another rule | a rule nobody ran | no rule where there was one",
+)
+@falls_without(
+    "what was seen since the worker worked",
+    Removal("keys/certify.py", "            case SentBack() | Resumed():\n                self.looks = []\n", ""),
+    cases="sent back since | resumed since",
+)
+@falls_without(
+    "checks without a way out",
+    Removal("keys/certify.py", "        require_shut(journal, each.desk)\n", "        assert each\n"),
+    cases="a desk with a way out | a desk with a secret",
+)
+@falls_without(
+    "scripts are called so",
+    Removal(
+        "keys/certify.py",
+        '    if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):\n',
+        "    if not claim:\n",
+    ),
+    cases="a model, where there was a script | a model, where an older journal has a script",
+)
+@falls_without(
+    "what an owner may claim",
+    Removal(
+        "keys/certify.py",
+        "    if not isinstance(claim, dict) or not fits(claim, CLAIM):\n",
+        "    if not isinstance(claim, dict):\n",
+    ),
+    cases="fields of its own | no size",
+)
 @pytest.mark.parametrize("unproven", UNPROVEN)
 def test_keys_sign_nothing_that_the_journal_does_not_have(tmp_path: Path, unproven: str) -> None:
     events, other, why = UNPROVEN[unproven]
@@ -303,6 +474,9 @@ def test_keys_sign_nothing_that_the_journal_does_not_have(tmp_path: Path, unprov
         assert not [row for row in read(tmp_path / "keys" / JOURNAL) if row.name == Certified.__name__]
 
 
+@falls_without(
+    "checks in clean desks", Removal("keys/certify.py", "    if walled and not all(", "    if not walled and not all(")
+)
 @pytest.mark.parametrize("desk", [{"sterile": False}, {"network": True}], ids=["used", "with a network"])
 def test_keys_sign_nothing_that_was_not_looked_at_in_a_clean_desk(journal: Journal, desk: dict[str, bool]) -> None:
     check = claim()["checks"][0]
@@ -310,6 +484,7 @@ def test_keys_sign_nothing_that_was_not_looked_at_in_a_clean_desk(journal: Journ
         certify(journal, claim(checks=[{**check, "desk": {**check["desk"], **desk}}]))
 
 
+@falls_without("a journal that is whole", Removal("drive/journal.py", " or row.hash != digest(row, before):\n", ":\n"))
 def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None:
     with closing(written(tmp_path / "keys", [*BEGUN, FAILED])) as journal:
         with closing(sqlite3.connect(tmp_path / "keys" / JOURNAL)) as db, db:
@@ -318,10 +493,19 @@ def test_keys_sign_nothing_by_a_journal_that_was_changed(tmp_path: Path) -> None
             certify(journal, claim())
 
 
+@falls_without(
+    "who says that something was signed",
+    Removal(
+        "keys/process.py",
+        "*(kind for kind in get_args(JobEvent) if kind is not Certified),\n",
+        "*get_args(JobEvent),\n",
+    ),
+)
 def test_no_owner_and_no_door_can_write_that_something_was_signed() -> None:
     assert not [actor for actor, kinds in HEARD.items() if Certified in kinds]
 
 
+@falls_without("what an owner may claim")
 def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(journal: Journal) -> None:
     told = content(certify(journal, claim()))
     assert told["job"]["id"] == JOB
@@ -350,6 +534,14 @@ WRONG = {
 }
 
 
+@falls_without(
+    "checks before certificates",
+    Removal(
+        "job/verify.py",
+        "        return not self.lacks and all(each.passed for each in self.seen)\n",
+        "        return True\n",
+    ),
+)
 @pytest.mark.parametrize("wrong", WRONG)
 async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
     machine: LocalMachine, tmp_path: Path, wrong: str
@@ -360,6 +552,10 @@ async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
     assert not (machine.config.lib / "drive/blobs").exists() or not list((machine.config.lib / "drive/blobs").iterdir())
 
 
+@falls_without(
+    "no check, no certificate",
+    Removal("job/run.py", "        if not made.item.checks:\n", "        if not made.item.path:\n"),
+)
 async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     receipt = await made(machine, stock(tmp_path), FILE)
     assert (receipt.outcome, receipt.certified) == ("done", ())
@@ -367,6 +563,10 @@ async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMac
     assert kept.certificate == ""
 
 
+@falls_without(
+    "names of certificates",
+    Removal("job/start.py", "        if item.path.endswith(SUFFIX):\n", "        if not item.path:\n"),
+)
 async def test_no_deliverable_is_called_like_a_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     job = stock(tmp_path, RequiredCheck("sheet", EXPECT))
     forged = replace(job.deliverables[0], path=NAME + SUFFIX, checks=())

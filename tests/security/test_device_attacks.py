@@ -18,6 +18,7 @@ from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
+from tests.security.guards import ALL_CAPABILITIES, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -99,6 +100,20 @@ def host_nodes() -> dict[str, tuple[int, ...]]:
     return found
 
 
+@falls_without(
+    "read-only devices",
+    Removal(
+        "container/bundle.py", 'room.dev, "bind", "ro", "nosuid", "noexec")', 'room.dev, "bind", "nosuid", "noexec")'
+    ),
+)
+@falls_without(
+    "pipes for the runtime",
+    Removal(
+        "container/crun.py",
+        "(console_r, console_w) = syscalls.two_pipes()\n",
+        '(console_r, console_w) = syscalls.two_pipes()\n    console_w = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)\n',
+    ),
+)
 async def test_changing_devices_or_descriptors_does_not_reach_the_hosts(
     fresh: Open, attack: Attack, settings: Config, init: Init
 ) -> None:
@@ -113,6 +128,10 @@ async def test_changing_devices_or_descriptors_does_not_reach_the_hosts(
     assert told["make"] == "EROFS"
 
 
+@falls_without(
+    "device nodes of its own",
+    Removal("container/bundle.py", 'mount("/dev", "bind", room.dev, "bind",', 'mount("/dev", "bind", "/dev", "bind",'),
+)
 async def test_device_nodes_are_another_inode_in_every_desk(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     mine, theirs = [await attack(each, NUMBERS, nodes=NODES) for each in (desk, neighbour)]
     for name, (*_, inode, device) in host_nodes().items():
@@ -120,6 +139,7 @@ async def test_device_nodes_are_another_inode_in_every_desk(desk: Desk, neighbou
         assert len(places) == 3, name
 
 
+@falls_without("device nodes of its own")
 async def test_a_lock_on_a_device_locks_nobody_else(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
@@ -135,6 +155,7 @@ async def test_a_lock_on_a_device_locks_nobody_else(
         await process.kill()
 
 
+@falls_without("device nodes of its own")
 async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told: dict[str, int] = {}
 
@@ -153,6 +174,9 @@ async def test_a_watch_on_a_device_sees_nobody_else(desk: Desk, neighbour: Desk,
     assert told["own"] > 0
 
 
+@falls_without(
+    "so many terminals", Removal("container/bundle.py", '            "max=64",\n', '            "max=128",\n')
+)
 async def test_no_desk_takes_the_hosts_terminals_or_aio_slots(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
@@ -171,6 +195,7 @@ async def test_no_desk_takes_the_hosts_terminals_or_aio_slots(
         await process.kill()
 
 
+@falls_without("pipes for the runtime")
 async def test_no_descriptor_in_a_desk_is_a_file_of_the_host(
     desk: Desk, launch: Launch, settings: Config, init: Init
 ) -> None:
@@ -203,6 +228,18 @@ def foreign_files(pid: str, mounts: set[str]) -> list[str]:
     return found
 
 
+@falls_without(
+    "no new privileges, by any mount",
+    *ALL_CAPABILITIES,
+    Removal("container/bundle.py", '"noNewPrivileges": True,', '"noNewPrivileges": False,'),
+    Removal("linux/syscalls.py", "attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0", "attributes | ATTR_IDMAP, 0"),
+    Removal("room/rootfs.py", '"overlay", syscalls.MS_NODEV | syscalls.MS_NOSUID, options)', '"overlay", 0, options)'),
+)
+@falls_without("read-only devices")
+@falls_without(
+    "mounts without devices and setuid",
+    Removal("container/bundle.py", 'plain = ["nosuid", "nodev"]', "plain = list[str]()"),
+)
 async def test_only_dev_may_hold_devices_and_no_mount_honours_setuid(desk: Desk, attack: Attack) -> None:
     mounts = [(at, flags) for at, flags in await attack(desk, MOUNTS) if not at.startswith("/proc/")]
     assert [at for at, flags in mounts if "nosuid" not in flags] == []
@@ -210,6 +247,8 @@ async def test_only_dev_may_hold_devices_and_no_mount_honours_setuid(desk: Desk,
     assert {at for at, flags in mounts if "ro" in flags} == {"/dev", "/sys", "/run/hotdesk"}
 
 
+@falls_without("mounts without devices and setuid")
+@falls_without("masks over proc")
 async def test_what_covers_proc_is_read_only_without_devices_or_setuid(desk: Desk, attack: Attack) -> None:
     covers = [(at, flags) for at, flags in await attack(desk, MOUNTS) if at.startswith("/proc/")]
     assert len(covers) > 10
@@ -242,18 +281,21 @@ async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterato
         yield await runtime.open(Spec(image="evil"))
 
 
+@falls_without("no new privileges, by any mount")
 async def test_devices_in_an_image_cannot_be_opened(evil: Desk, attack: Attack) -> None:
     nodes = ["null", "mem", "fuse", "kmsg", "disk"]
     told = await attack(evil, EVIL_LAYER, nodes=nodes)
     assert {name: told[name] for name in nodes} == dict.fromkeys(nodes, "EACCES")
 
 
+@falls_without("no new privileges, by any mount")
 async def test_a_setuid_or_capable_program_in_an_image_gives_nothing(evil: Desk, attack: Attack) -> None:
     told = await attack(evil, EVIL_LAYER, nodes=[])
     plain = ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
     assert told == {"setuid": plain, "capable": plain}
 
 
+@falls_without("a device cgroup", Removal("linux/cgroup.py", '        self.put("devices", "devices.deny", "a")\n', ""))
 async def test_no_device_but_its_own_is_allowed(desk: Desk) -> None:
     folder = Path(f"/sys/fs/cgroup/devices/hotdesk-{desk.id}")
     if not folder.exists():

@@ -40,6 +40,7 @@ from hotdesk.vault import Token, Vault
 from tests.origins import Origin
 from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
+from tests.security.guards import CANARIES_IGNORED, HEADERS_TWICE, ROUTED_TO_LOOPBACK, Removal, falls_without, no_guard
 from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
 from tests.upstream import Upstream, upstream
 
@@ -157,6 +158,18 @@ def path_of(what: str) -> str:
 # -- names and addresses ------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "no route from a desk with a door",
+    CANARIES_IGNORED,
+    ROUTED_TO_LOOPBACK,
+    cases="""
+    a name by UDP 53 | a name by TCP 53 | a name over TLS | a name over HTTPS | QUIC | QUIC on IPv6 | the time
+    """,
+)
+@no_guard(
+    "there is no resolver in a desk: an empty resolv.conf has libc ask loopback, where nobody listens",
+    cases="a name by libc | a name by its own loopback",
+)
 @pytest.mark.parametrize("how", AWAY)
 async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
     assert away[how] == AWAY[how][1]
@@ -189,6 +202,10 @@ def keeper_of(pid: int) -> int:
     return pid
 
 
+ANY_HOST = Removal("policy/policy.py", "yield from self.exact.get(host, ())", "yield from self.all")
+
+
+@falls_without("hosts that a rule names", CANARIES_IGNORED, ANY_HOST)
 async def test_no_name_is_looked_up_before_a_rule_admits_it(
     host: Host, desk: Desk, world: World, attack: Attack
 ) -> None:
@@ -211,6 +228,183 @@ async def test_no_name_is_looked_up_before_a_rule_admits_it(
     assert asked(host) > before, "this would not have shown it"
 
 
+ANY_PORT = Removal(
+    "policy/policy.py",
+    "            if end in each.ends:\n                if each.whole:\n",
+    "            if True:\n                if each.whole:\n",
+)
+HOST_HEADER_IGNORED = Removal(
+    "policy/target.py",
+    '        raise Unclear("the Host header is not the host the request is for")\n',
+    "        pass\n",
+)
+INNER_HOST_IGNORED = Removal("policy/target.py", "    if inside not in (None, authority):\n", "    if False:\n")
+ANY_ADDRESS = Removal(
+    "http/resolve.py",
+    "            if reason := check(address, named, own, private=private):",
+    '            if reason := "":',
+)
+
+
+@falls_without("hosts that a rule names", cases="a denied host | loopback | loopback on IPv6 | the door by its name")
+@falls_without("ports that a rule names", ANY_PORT, cases="a denied port")
+@falls_without(
+    "hosts and ports that a rule names",
+    CANARIES_IGNORED,
+    ANY_HOST,
+    ANY_PORT,
+    cases="the address of an allowed host | the gate",
+)
+@falls_without(
+    "whole labels below a wildcard",
+    Removal(
+        "policy/policy.py",
+        "yield from self.exact.get(host, ())",
+        'yield from (each for each in self.all if each.rule.host.lstrip("*.") in host)',
+    ),
+    cases="""
+    a host that only ends like an allowed one | a host that only begins like an allowed one |
+    the name above a wildcard
+    """,
+)
+@falls_without(
+    "the Host is the host",
+    CANARIES_IGNORED,
+    HOST_HEADER_IGNORED,
+    cases="""
+    an address that is none of the Host's | another Host inside TLS | another port in the Host |
+    a homograph in punycode
+    """,
+)
+@falls_without("the host of the CONNECT", INNER_HOST_IGNORED, cases="a target for another host inside TLS")
+@falls_without(
+    "the host of the CONNECT, of the target and of the Host are one",
+    CANARIES_IGNORED,
+    HOST_HEADER_IGNORED,
+    INNER_HOST_IGNORED,
+    cases="a target that disagrees with the Host inside TLS",
+)
+@falls_without(
+    "the scheme that is spoken",
+    Removal("policy/target.py", "    if found[1].lower() != scheme:\n", "    if False:\n"),
+    cases="another scheme inside TLS | a target of another scheme | https without CONNECT",
+)
+@falls_without(
+    "one Host",
+    HEADERS_TWICE,
+    Removal(
+        "policy/target.py", "    if len(hosts) != 1:\n        raise Unclear(", "    if False:\n        raise Unclear("
+    ),
+    cases="two Hosts | the same Host twice",
+)
+@falls_without(
+    "a Host that names one",
+    Removal("policy/target.py", '(plain("Host header", hosts[0]))', '(plain("Host header", hosts[0]) or "erp.test")'),
+    cases="an empty Host",
+)
+@falls_without(
+    "a host is a host and a port",
+    Removal(
+        "policy/target.py",
+        "        return split_authority(text)\n",
+        '        return split_authority(__import__("urllib.parse").parse.unquote(text).rpartition("@")[2])\n',
+    ),
+    cases="""
+    a name and a password in the Host | a name in the Host | a name in the target | percent forms in the Host |
+    percent forms in the target
+    """,
+)
+@falls_without(
+    "no backslash in a host",
+    Removal(
+        "policy/target.py",
+        "        return split_authority(text)\n",
+        '        return split_authority(text.partition("\\\\")[0])\n',
+    ),
+    cases="a backslash in the target",
+)
+@falls_without(
+    "one dot at a name's end",
+    Removal("brief/names.py", 'text.lower().removesuffix(".")', 'text.lower().rstrip(".")'),
+    cases="two trailing dots",
+)
+@falls_without(
+    "whole addresses in requests to a proxy",
+    Removal(
+        "policy/target.py",
+        '        scheme = "http"\n        authority, rest = absolute(asked, scheme)\n',
+        '        scheme = "http"\n'
+        "        at = Authority(named[0], 80)\n"
+        '        authority, rest = (at, asked) if asked[:1] == "/" else absolute(asked, scheme)\n',
+    ),
+    cases="no host in the target",
+)
+@falls_without(
+    "a path",
+    Removal(
+        "policy/target.py",
+        '    elif asked.startswith("/"):\n        authority, rest = inside, asked\n',
+        '    elif asked.startswith(("/", "*")):\n        authority, rest = inside, asked.replace("*", "/")\n',
+    ),
+    cases="an asterisk",
+)
+@falls_without(
+    "the Host of a CONNECT",
+    Removal(
+        "door/proxy.py",
+        "        if host[0] != where.host or host[1] not in (None, where.port):\n",
+        "        if False:\n",
+    ),
+    cases="a CONNECT for another Host",
+)
+@falls_without(
+    "the port of a CONNECT",
+    Removal(
+        "policy/target.py",
+        '    if port is None:\n        raise Unclear("CONNECT needs a port, as in example.test:443")\n',
+        "    port = port or 443\n",
+    ),
+    cases="a CONNECT without a port",
+)
+@falls_without(
+    "no body of a CONNECT",
+    Removal("http/framing.py", '    if body and method == b"CONNECT":\n', "    if False:\n"),
+    cases="a CONNECT with a body",
+)
+@falls_without(
+    "nothing behind a CONNECT",
+    Removal(
+        "door/proxy.py", "        if self.wire.buffer:\n            return", "        if False:\n            return"
+    ),
+    cases="bytes behind a CONNECT",
+)
+@falls_without(
+    "no CONNECT inside another",
+    Removal("door/proxy.py", "        if self.place.inside is not None:\n", "        if False:\n"),
+    cases="a CONNECT inside a CONNECT",
+)
+@falls_without(
+    "names that are no numbers",
+    CANARIES_IGNORED,
+    Removal("brief/names.py", "    if NUMBER_SHAPE.fullmatch(name):\n", "    if False:\n"),
+    ANY_HOST,
+    Removal("http/resolve.py", '*[a-z][a-z0-9-]{0,62}(?<!-)\\Z")', '*[a-z0-9][a-z0-9-]{0,62}(?<!-)\\Z")'),
+    ANY_ADDRESS,
+    cases="loopback as one number | loopback in hexadecimal | loopback in two parts | loopback in octal",
+)
+@falls_without(
+    "IPv4 is not written as IPv6",
+    Removal("brief/names.py", " or address.ipv4_mapped is not None):", "):"),
+    CANARIES_IGNORED,
+    ANY_HOST,
+    ANY_ADDRESS,
+    cases="loopback as a mapped address",
+)
+@falls_without("addresses are checked", ANY_ADDRESS, cases="an allowed name of loopback")
+@no_guard(
+    "what is no name can be dialled by nobody: the same shape is asked for by rules, requests and the resolver",
+    cases="a path | a unix socket | a homograph in bytes",
+)
 @pytest.mark.parametrize("what", MEANT)
 async def test_a_request_that_means_two_hosts_or_leads_inward_reaches_nobody(
     replies: dict[str, dict[str, Any]], world: World, what: str
@@ -227,6 +421,14 @@ def check_refused(replies: dict[str, dict[str, Any]], world: World, what: str) -
     assert json.loads(told["body"])["rule"]
 
 
+@falls_without(
+    "the Host is written anew",
+    Removal(
+        "door/exchange.py",
+        '(b"Host", self.meant.authority.encode())',
+        '(b"Host", self.request.headers.all(b"host")[0])',
+    ),
+)
 @pytest.mark.parametrize("how", SAME)
 async def test_a_host_in_another_spelling_arrives_in_its_one_form(
     desk: Desk, attack: Attack, world: World, how: str
@@ -238,6 +440,15 @@ async def test_a_host_in_another_spelling_arrives_in_its_one_form(
     assert [value for name, value in seen.headers if name.lower() == "host"] == ["erp.test"]
 
 
+@falls_without(
+    "the name of a handshake",
+    CANARIES_IGNORED,
+    Removal(
+        "door/proxy.py",
+        'return None if name is not None and name.lower().rstrip(".") == host else',
+        "return None if True else",
+    ),
+)
 @pytest.mark.parametrize("name", ["other.test", "localhost", ""], ids=["another", "this-machine", "none"])
 async def test_tls_for_another_name_than_the_connection_is_for_ends_in_its_handshake(
     desk: Desk, attack: Attack, name: str
@@ -255,11 +466,16 @@ except ssl.SSLError as e:
     assert await attack(desk, code, name=name) != "done"
 
 
+MUST_PASS = "no attack: what is admitted must pass, or a desk would look for other ways"
+
+
+@no_guard(MUST_PASS)
 async def test_a_name_below_a_wildcard_is_admitted(desk: Desk, attack: Attack) -> None:
     code = TOOLS + "tell(ask(connect('a.wild.test'), get('a.wild.test', '/wild'))['status'])"
     assert await attack(desk, code) == 200
 
 
+@falls_without("hosts that a rule names")
 async def test_each_hop_of_a_redirect_is_judged_on_its_own(desk: Desk, world: World) -> None:
     world.plain.answers["/go"] = (302, {"Location": "http://wild.test/landed"}, b"")
     world.plain.answers["/on"] = (302, {"Location": "http://plain.test/landed"}, b"")
@@ -298,6 +514,19 @@ def telling(*addresses: str, own: tuple[str, ...] = ()) -> Iterator[tuple[Resolv
         ours.close()
 
 
+LOOPBACK_DIALLED = Removal(
+    "http/upstream.py", "create_connection(Wire, str(address), port)", 'create_connection(Wire, "127.0.0.1", port)'
+)
+"""What is dialled in spite of everything is on this machine."""
+
+
+@falls_without("addresses that lead inward", ANY_ADDRESS, LOOPBACK_DIALLED)
+@falls_without(
+    "tunnels to elsewhere are no addresses of the internet",
+    Removal("policy/address.py", '        "6to4": "2002::/16",\n        "Teredo": "2001::/32",\n', ""),
+    LOOPBACK_DIALLED,
+    cases="a router of 6to4's | a server of Teredo's",
+)
 @pytest.mark.parametrize("what", INWARD)
 async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
     with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
@@ -307,6 +536,11 @@ async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
         assert questions == ["a.example"]
 
 
+@falls_without(
+    "what an address carries is denied with it",
+    Removal("policy/policy.py", "yield from map(str, carried(ip_address(host)))", "pass"),
+    LOOPBACK_DIALLED,
+)
 async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_it() -> None:
     denied = Policy([parse_rule("deny 8.8.8.0/24")], anywhere=True)
     assert not denied.reachable("https", "64:ff9b::808:808", 443)
@@ -316,6 +550,7 @@ async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_i
             await upstreams.dial("http", "a.example", 9, private=False, named="*", names={}, bars=denied.bars)
 
 
+@falls_without("addresses that lead inward")
 @pytest.mark.parametrize("what", ["metadata", "this host"])
 async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_metadata_nor_this_host(what: str) -> None:
     network = str(ip_network(f"{INWARD[what]}/16", strict=False))
@@ -325,6 +560,10 @@ async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_met
             await upstreams.dial("http", INWARD[what], 9, private=True, named=network, names={})
 
 
+@falls_without(
+    "the address that was checked",
+    Removal("http/upstream.py", "create_connection(Wire, str(address), port)", "create_connection(Wire, host, port)"),
+)
 async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
     """This machine's own resolver would lead to 127.0.0.1, the door's child first to 127.0.0.2."""
     with socket.create_server(("127.0.0.2", 0)) as checked, telling("127.0.0.2", "127.0.0.1") as (resolver, questions):
@@ -341,6 +580,160 @@ async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
 # -- framing ------------------------------------------------------------------------------------------------------
 
 
+ANY_METHOD = Removal(
+    "policy/policy.py",
+    "        if seen.target.method not in self.methods:\n            return",
+    "        if False:\n            return",
+)
+
+
+@falls_without(
+    "a length or chunks",
+    Removal(
+        "http/framing.py",
+        '        if length is not None:\n            raise Broken(400, "both',
+        '        if False:\n            raise Broken(400, "both',
+    ),
+    cases="a length and chunks | chunks and a length",
+)
+@falls_without(
+    "headers that stand once", HEADERS_TWICE, cases="the same length twice | two lengths | two headers of codings"
+)
+@falls_without(
+    "lengths in digits",
+    Removal(
+        "http/framing.py",
+        '    if not length.isdigit():\n        raise Broken(400, "a Content-Length that is no number")\n',
+        '    length = length.split(b",")[0]\n    length = str(int(length, 16 if b"x" in length else 10)).encode()\n',
+    ),
+    cases="a list of lengths | a length with a sign | a length with an underscore | a length in hexadecimal",
+)
+@falls_without(
+    "lengths of few digits",
+    Removal("http/framing.py", "LENGTH_DIGITS = 18", "LENGTH_DIGITS = 180"),
+    cases="a length of many digits",
+)
+@falls_without(
+    "one coding",
+    Removal("http/framing.py", '        if coding.lower() != b"chunked":\n', "        if False:\n"),
+    cases="xchunked | chunked twice | two codings | identity | chunked with a parameter",
+)
+@falls_without(
+    "no chunks in HTTP/1.0",
+    Removal(
+        "http/framing.py",
+        '        if version != "1.1":\n            raise Broken(400, "Transfer-Encoding in HTTP/1.0")\n',
+        "",
+    ),
+    cases="chunks in HTTP 1.0",
+)
+@falls_without(
+    "every line is a header",
+    Removal("http/framing.py", '    if len(pairs) != count or head[-4:] != b"\\r\\n\\r\\n":\n', "    if False:\n"),
+    cases="""
+    a space before a colon | a space before a header | a folded header | a header without a colon |
+    a header without a name | a bare line feed in a header | a bare carriage return in a header |
+    a zero byte in a header | a line end of another script | a control character in a header
+    """,
+)
+@falls_without(
+    "lines end in CR LF",
+    Removal(
+        "http/framing.py",
+        "    if STRAY.search(buffer, max(seen - 1, 0)):\n"
+        '        raise Broken(400, "a control character, or a line that does not end in CR LF")\n',
+        '    if b"\\n\\n" in buffer:\n'
+        '        buffer[:] = bytes(buffer).replace(b"\\n", b"\\r\\n")\n'
+        '        return buffer.find(b"\\r\\n\\r\\n") + 4\n',
+    ),
+    cases="bare line feeds",
+)
+@falls_without(
+    "bytes of a head",
+    Removal("http/framing.py", "HEAD_LIMIT = 64 * 1024", "HEAD_LIMIT = 1024 * 1024"),
+    cases="a head of 70 KB",
+)
+@falls_without("headers of a head", Removal("http/framing.py", "HEADERS = 128", "HEADERS = 1000"), cases="200 headers")
+@falls_without(
+    "bytes of a first line",
+    Removal("http/framing.py", "LINE_LIMIT = 16 * 1024", "LINE_LIMIT = 64 * 1024"),
+    Removal("policy/target.py", "LONGEST = 16384", "LONGEST = 65536"),
+    cases="a first line of 20 KB",
+)
+@falls_without(
+    "a Host in every request",
+    Removal("http/framing.py", '    if headers.once(b"host") is None and version == "1.1":\n', "    if False:\n"),
+    Removal(
+        "policy/target.py",
+        "    if len(hosts) != 1:\n        raise Unclear(",
+        '    if not hosts:\n        return "erp.test", None\n    if False:\n        raise Unclear(',
+    ),
+    cases="no Host",
+)
+@falls_without(
+    "a method, a target and a version",
+    Removal(
+        "http/framing.py",
+        '(rb"(%b) ([!-~]++) HTTP/1\\.([01])\\r\\n" % NAME)',
+        '(rb"(%b)[ \\t]+([!-~]++)(?: HTTP/[12]\\.([0-9]))?\\r\\n" % NAME)',
+    ),
+    cases="HTTP 1.2 | HTTP 2.0 in words | no version | two spaces | a tab",
+)
+@falls_without(
+    "methods in capitals",
+    Removal("policy/target.py", "    if not METHOD_SHAPE.fullmatch(told):\n", "    if False:\n"),
+    ANY_METHOD,
+    cases="a method in small letters",
+)
+@falls_without(
+    "headers that some servers read as framing",
+    Removal("http/framing.py", "    if MIMIC.search(head):\n", "    if False:\n"),
+    cases="""
+    a length's name with an underscore | a length and its name with an underscore | a length's name with a dot |
+    a coding's name with an underscore | a packing's name with an underscore | a type's name with an underscore |
+    a proxy's name with an underscore
+    """,
+)
+@falls_without("methods that are known", ANY_METHOD, cases="a method nobody knows")
+@falls_without(
+    "methods that are never admitted",
+    Removal("policy/target.py", "    if told in NEVER:\n", "    if False:\n"),
+    ANY_METHOD,
+    cases="TRACE",
+)
+@falls_without(
+    "one expectation",
+    Removal("http/framing.py", '    if headers.listed(b"expect") != [b"100-continue"]:\n', "    if False:\n"),
+    cases="another expectation",
+)
+@falls_without(
+    "upgrades to a WebSocket only",
+    Removal("door/exchange.py", '        if self.request.upgrade != b"websocket":\n', "        if False:\n"),
+    cases="an upgrade to another protocol",
+)
+@falls_without(
+    "chunks in plain hexadecimal numbers",
+    Removal(
+        "http/framing.py",
+        'CHUNK = re.compile(rb"\\r\\n([0-9A-Fa-f]{1,16})\\r\\n")',
+        'CHUNK = re.compile(rb"(?:[g-z]*\\r?\\n)?(?:0x|\\+| )?([0-9A-Fa-f]{1,17}) ?(?:;[^\\r\\n]*)?\\r?\\n")',
+    ),
+    cases="""
+    a chunk size with a sign | a chunk size with 0x | a chunk extension | a space before a chunk size |
+    a space after a chunk size | a chunk that ends in a line feed | a chunk size that ends in a line feed |
+    a chunk without an end | a chunk longer than said | a chunk size of 17 digits
+    """,
+)
+@falls_without(
+    "trailers that change nothing",
+    Removal("http/framing.py", "        if any(name in trailers for name in FRAMING):\n", "        if False:\n"),
+    cases="a trailer that names a length | a trailer that names a host",
+)
+@falls_without(
+    "bytes of trailers",
+    Removal("http/framing.py", "TRAILER_LIMIT = 8 * 1024", "TRAILER_LIMIT = 64 * 1024"),
+    cases="a trailer of 20 KB",
+)
 @pytest.mark.parametrize("what", FRAMES)
 async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
     replies: dict[str, dict[str, Any]], world: World, what: str
@@ -348,6 +741,7 @@ async def test_framing_that_can_be_read_in_two_ways_reaches_nobody(
     check_refused(replies, world, what)
 
 
+@falls_without("the Host is the host")
 async def test_pipelined_requests_are_judged_one_by_one(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
@@ -365,6 +759,14 @@ tell([read(file)["status"] for _ in range(3)])
     assert seen == ["/first", "/second"]
 
 
+@falls_without(
+    "a body is read or the connection ends",
+    Removal(
+        "door/door_local.py",
+        '    unread = request.body and (status >= 400 or meant.path != "/ask")\n',
+        "    unread = None\n",
+    ),
+)
 async def test_a_body_sent_to_the_door_itself_is_not_the_next_request(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
@@ -381,6 +783,10 @@ tell([read(file)["status"] for _ in range(2)])
     assert "/behind" not in world.seen()
 
 
+@falls_without(
+    "headers that mean something else",
+    Removal("door/exchange.py", 'in passing if not is_override(pair[0].decode("ascii"))]', "in passing]"),
+)
 async def test_no_header_says_that_a_request_means_something_else(desk: Desk, attack: Attack, world: World) -> None:
     headers = {
         "X-HTTP-Method-Override": "DELETE", "X-Original-URL": "/admin", "X-Rewrite-URL": "/admin",
@@ -431,6 +837,7 @@ def opened():
 )
 
 
+@falls_without("seconds of a head", Removal("door/proxy.py", "HEAD_SECONDS = 15.0", "HEAD_SECONDS = 1500.0"))
 async def test_a_head_that_does_not_end_and_a_handshake_that_does_not_begin_are_cut(desk: Desk, attack: Attack) -> None:
     code = (
         SLOW
@@ -454,6 +861,7 @@ tell(found)
     assert all(8 < seconds < 20 for seconds in found)
 
 
+@falls_without("seconds of a body", Removal("door/exchange.py", "BODY_SECONDS = 120.0", "BODY_SECONDS = 1200.0"))
 @pytest.mark.long
 @pytest.mark.timeout(180)
 async def test_a_body_that_stands_still_is_cut(desk: Desk, attack: Attack, world: World) -> None:
@@ -470,6 +878,14 @@ tell(told["status"])
     assert "/still" not in world.seen()
 
 
+@falls_without(
+    "connections are counted desk by desk",
+    Removal(
+        "door/process.py",
+        "        self.free = asyncio.Semaphore(CONNECTIONS)\n",
+        '        self.free = door.__dict__.setdefault("free", asyncio.Semaphore(CONNECTIONS))\n',
+    ),
+)
 async def test_a_desk_that_holds_every_connection_it_may_stops_no_other(
     settings: Config, host: Host, world: World, launch: Launch, attack: Attack
 ) -> None:
@@ -533,6 +949,46 @@ tell({path: both(path) for path in given["paths"]})
     return told
 
 
+@falls_without("a length or chunks", cases="length-and-chunked")
+@falls_without("headers that stand once", cases="two-lengths")
+@falls_without("lengths in digits", cases="length-that-is-none")
+@falls_without("one coding", cases="strange-coding")
+@falls_without("every line is a header", cases="folded | a-control-character")
+@falls_without("lines end in CR LF", cases="bare-line-feeds")
+@falls_without("bytes of a head", cases="endless-head")
+@falls_without("headers of a head", cases="many-headers")
+@falls_without(
+    "answers begin as answers",
+    Removal(
+        "http/framing.py",
+        '        raise Broken(400, "the first line is not a version and a status")\n',
+        '        return Response(200, b"", Headers(()), None, False, "1.1")\n',
+    ),
+    cases="no-http",
+)
+@falls_without(
+    "interim answers are counted",
+    Removal("door/exchange.py", "INFORMED = 8", "INFORMED = 800"),
+    cases="flood-of-interim-answers",
+)
+@falls_without(
+    "no protocol is changed unasked",
+    Removal(
+        "door/exchange.py",
+        '        if self.request.upgrade != b"websocket" or (answer.headers.get(b"upgrade")',
+        '        if False and (answer.headers.get(b"upgrade")',
+    ),
+    cases="protocol-changed-unasked",
+)
+@falls_without(
+    "an upstream that hangs up",
+    Removal(
+        "door/exchange.py",
+        '                raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None\n',
+        "                raise\n",
+    ),
+    cases="no-answer | half-a-head",
+)
 @pytest.mark.parametrize("how", ANSWERED_BADLY)
 async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
     answered: dict[str, list[dict[str, Any]]], how: str
@@ -542,6 +998,16 @@ async def test_an_answer_that_is_none_becomes_a_502_and_spoils_no_other(
     assert second["body"] == "good"
 
 
+@falls_without("chunks in plain hexadecimal numbers", cases="chunk-with-sign")
+@falls_without(
+    "bodies that break off",
+    Removal(
+        "http/framing.py",
+        '            raise Broken(400, "the connection ended before the body did")\n',
+        "            pass\n",
+    ),
+    cases="short-body | short-chunks",
+)
 @pytest.mark.parametrize("how", BROKEN_OFF)
 async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, list[dict[str, Any]]], how: str) -> None:
     first, second = answered[how]
@@ -549,6 +1015,20 @@ async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, l
     assert second["body"] == "good"
 
 
+@falls_without(
+    "nothing comes behind an answer",
+    Removal(
+        "door/exchange.py",
+        '            if rest:\n                raise ExchangeError(502, "the answer is longer than it said")\n',
+        "            self.upstream.buffer[:0] = rest\n",
+    ),
+    Removal(
+        "door/exchange.py",
+        "answer.keep_alive and self.keep and not self.upstream.buffer:",
+        "answer.keep_alive and self.keep:",
+    ),
+    Removal("door/exchange.py", "key != self.key or held.ended or held.buffer:", "key != self.key or held.ended:"),
+)
 @pytest.mark.parametrize("how", TOO_MUCH)
 async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
     answered: dict[str, list[dict[str, Any]]], how: str
@@ -558,6 +1038,10 @@ async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(
     assert second["body"] == "good"
 
 
+@falls_without(
+    "nothing is sent twice that may do something",
+    Removal("door/exchange.py", " or self.meant.method not in REPEATABLE:", ":"),
+)
 async def test_a_request_that_may_do_something_is_not_sent_twice(desk: Desk, attack: Attack, world: World) -> None:
     code = (
         TOOLS
@@ -595,6 +1079,10 @@ class Dialled(Upstreams):
         return self.wire
 
 
+@falls_without(
+    "an upstream that heard half",
+    Removal("door/exchange.py", "if not upload.done() or upload.exception() is not None:", "if not upload.done():"),
+)
 async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> None:
     """It answers in the very moment the body breaks off: kept, it would take the next request for the body's rest."""
     loop = asyncio.get_running_loop()
@@ -623,6 +1111,9 @@ async def test_an_upstream_that_heard_half_a_body_hears_no_other_request() -> No
 # -- what lives longer than a request -------------------------------------------------------------------------------
 
 
+@falls_without(
+    "a body is asked for", Removal("door/exchange.py", "        if self.request.expects:\n", "        if False:\n")
+)
 async def test_a_body_that_waits_to_be_asked_for_is_asked_for_where_it_is_admitted(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -639,6 +1130,7 @@ tell([expecting("erp.test", "/expected"), expecting("a.wild.test", "/expected")]
     assert await attack(desk, code) == [[100, 200], [403, 0]]
 
 
+@no_guard("trailers are read past and never kept: there is no line that drops them")
 async def test_trailers_end_at_the_door(desk: Desk, attack: Attack, world: World) -> None:
     code = TOOLS + "tell(ask(connect('erp.test'), given['data'])['status'])"
     data = CHUNKED.replace("PATH", "/trailed") + "5\r\nhello\r\n0\r\nAuthorization: x\r\n\r\n"
@@ -663,6 +1155,10 @@ tell([ended, again])
 )
 
 
+@falls_without(
+    "a change cuts what was admitted before",
+    Removal("door/egress.py", "        self.hang_up()\n\n    def end_canary", "\n    def end_canary"),
+)
 async def test_a_connection_does_not_outlive_the_step_it_was_opened_in(
     settings: Config, host: Host, world: World, launch: Launch
 ) -> None:
@@ -694,6 +1190,7 @@ def authorized(world: World) -> list[bool]:
     return [SECRET in head for head in world.raw.heads if b"kept.test" in head]
 
 
+@falls_without("a change cuts what was admitted before")
 async def test_a_connection_does_not_outlive_a_grant_that_is_revoked(
     settings: Config, host: Host, world: World, launch: Launch
 ) -> None:
@@ -709,6 +1206,14 @@ async def test_a_connection_does_not_outlive_a_grant_that_is_revoked(
     assert authorized(world) == [True, False]
 
 
+@falls_without(
+    "a grant's end",
+    Removal(
+        "door/egress.py",
+        "        return self.until is not None and time.time() >= self.until\n",
+        "        return False\n",
+    ),
+)
 async def test_a_connection_that_is_idle_across_a_grants_end_carries_no_secret_after_it(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
@@ -731,6 +1236,7 @@ tell([first, ask(s, get("kept.test", "/good"))["status"]])
 # -- what must pass -----------------------------------------------------------------------------------------------
 
 
+@no_guard(MUST_PASS)
 async def test_64_mib_arrive_unharmed_both_ways(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -757,6 +1263,7 @@ tell([there == mine, found.hexdigest() == mine, left])
     assert await attack(desk, code, size=FLOOD) == [True, True, 0]
 
 
+@no_guard(MUST_PASS)
 async def test_events_arrive_one_by_one(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -794,10 +1301,15 @@ tell([told["status"], told.get("frames", told["body"])])
 )
 
 
+@no_guard(MUST_PASS)
 async def test_a_websocket_speaks_both_ways(desk: Desk, attack: Attack) -> None:
     assert await attack(desk, WEB_SOCKET, host="raw.test") == [101, "\x81\x05hello\x81\x05world"]
 
 
+@falls_without(
+    "no WebSocket where a rule only reads",
+    Removal("door/exchange.py", "        if self.only_reads:\n", "        if False:\n"),
+)
 async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, world: World, attack: Attack) -> None:
     world.up.seen.clear()
     status, said = await attack(desk, WEB_SOCKET, host="a.wild.test")
@@ -805,6 +1317,10 @@ async def test_a_websocket_where_the_rule_only_reads_is_refused(desk: Desk, worl
     assert "write" in said
 
 
+@falls_without(
+    "no body where a rule only reads",
+    Removal("door/exchange.py", "        if self.request.body and self.only_reads:\n", "        if False:\n"),
+)
 async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
     desk: Desk, world: World, attack: Attack
 ) -> None:
@@ -815,6 +1331,14 @@ async def test_a_read_with_a_body_is_refused_where_the_rule_only_reads(
     assert "write" in told["body"]
 
 
+@falls_without(
+    "no WebSocket beside a secret",
+    Removal(
+        "door/exchange.py",
+        "if self.granted or self.allowed is not None:\n            raise ExchangeError(403, inject.NO_UPGRADE)\n",
+        "pass\n",
+    ),
+)
 async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     settings: Config, host: Host, world: World, attack: Attack
 ) -> None:
@@ -826,12 +1350,30 @@ async def test_a_websocket_to_a_host_with_a_grant_is_refused(
     assert "upgrade" in said
 
 
+@falls_without(
+    "nothing is looked through where no secret is about",
+    Removal("secrets/response.py", "self.active = granted or bool(scrubber.spelt)", "self.active = True"),
+)
+@falls_without(
+    "what a desk was tried with is forgotten",
+    Removal(
+        "door/egress.py", "        if set().union(*self.scrubber.spelt.values()) <= tried:\n", "        if False:\n"
+    ),
+)
 async def test_a_packed_answer_is_left_as_it_is_where_no_secret_is_about(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, TOOLS + "tell(ask(connect('raw.test'), get('raw.test', '/packed')))")
     assert told["body"].encode("latin-1") == PACKED
     assert (told["headers"]["content-encoding"], told["headers"]["etag"]) == ("gzip", "x")
 
 
+@falls_without(
+    "HTTP/2 by its name",
+    Removal(
+        "http/framing.py",
+        '    if len(words) == 3 and words[2].startswith(b"HTTP/")',
+        '    if False and words[2].startswith(b"HTTP/")',
+    ),
+)
 async def test_http_2_is_refused_at_once_and_says_so(desk: Desk, attack: Attack) -> None:
     code = (
         TOOLS
@@ -845,6 +1387,7 @@ tell([ask(connect("erp.test"), preface), ask(dial(), preface)])
         assert "HTTP/2" in json.loads(told["body"])["rule"]
 
 
+@no_guard(MUST_PASS)
 async def test_git_clones_through_the_door(desk: Desk, world: World, tmp_path: Path) -> None:
     """The history comes as plain files: loose objects, each looked up by its path."""
     if shutil.which("git") is None:

@@ -22,6 +22,7 @@ from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive, read_input
 from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.job.results import Out
+from tests.security.guards import Removal, falls_without, no_guard
 
 ANNA, MALLORY = "uid:1000", "uid:1001"
 USER = 1234
@@ -54,6 +55,7 @@ NAMES = {
 }
 
 
+@falls_without("names of the drive", Removal("drive/names.py", "    if why := fault(name):\n", '    if why := "":\n'))
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_no_name_leads_out_of_the_drive_or_shows_as_another(drive: Drive, tmp_path: Path, name: str) -> None:
     before = sorted(map(str, tmp_path.rglob("*")))
@@ -74,6 +76,14 @@ def told(act: Callable[[], object]) -> str:
         return f"{e.code}: {e}"
 
 
+@falls_without(
+    "names that are for somebody",
+    Removal(
+        "drive/identity.py",
+        "    return may_write(who, owner) or any(each in (who, EVERYBODY) for each in readers)\n",
+        "    return True\n",
+    ),
+)
 def test_another_users_name_is_no_name(drive: Drive) -> None:
     def tried(name: str) -> list[str]:
         acts: list[Callable[[], object]] = [
@@ -92,6 +102,7 @@ def test_another_users_name_is_no_name(drive: Drive) -> None:
     assert drive.find("secret.csv", who=ANNA) == b"secret"
 
 
+@falls_without("names that are for somebody")
 def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
     version = drive.keep("secret.csv", b"secret", owner=MALLORY)
     assert (version.number, drive.used(MALLORY)) == (1, 6)
@@ -101,6 +112,9 @@ def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
     assert drive.find("secret.csv", who=ANNA) == b"secret"
 
 
+@falls_without(
+    "one's own names first", Removal("drive/catalog.py", "        if who in owners:\n", "        if not owners:\n")
+)
 def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
     drive.keep("secret.csv", b"false", owner=MALLORY, readers=["*"])
     assert drive.find("secret.csv", who=ANNA) == b"secret"
@@ -110,12 +124,36 @@ def test_a_shared_name_does_not_stand_for_ones_own(drive: Drive) -> None:
         drive.find("prices.csv", who=ANNA)
 
 
+@falls_without(
+    "rights by what the kernel says",
+    Removal("drive/identity.py", 'f"uid:{os.geteuid()}"\n\n', '"uid:" + os.environ.get("SUDO_UID", "")\n\n'),
+)
 def test_the_environment_gives_no_rights(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "1000")
     assert me() == f"uid:{os.geteuid()}"
 
 
+ANY_HASH = Removal("drive/blobs.py", "        if left or digest.hexdigest() != sha256:\n", "        if left > size:\n")
+
+
+@falls_without("bytes held against their hash", ANY_HASH, cases="other bytes | fewer | more")
+@falls_without(
+    "no links among the blobs",
+    Removal(
+        "drive/blobs.py",
+        "os.open(sha256, private_files.READ, dir_fd=place)",
+        "os.open(sha256, os.O_RDONLY, dir_fd=place)",
+    ),
+    cases="a link",
+)
+@falls_without(
+    "plain files among the blobs",
+    ANY_HASH,
+    Removal("drive/blobs.py", "            if not stat.S_ISREG(os.fstat(fd).st_mode):\n", "            if fd < 0:\n"),
+    cases="a pipe",
+)
+@no_guard("a control: there is nothing that could be given", cases="gone")
 @pytest.mark.parametrize("change", ["other bytes", "fewer", "more", "a link", "a pipe", "gone"])
 def test_bytes_that_were_changed_on_disk_are_not_given(drive: Drive, tmp_path: Path, change: str) -> None:
     path = drive.version("secret.csv", who=ANNA).path
@@ -146,6 +184,25 @@ LINKS = {
 }
 
 
+LINKS_FOLLOWED = Removal("job/results.py", "LOOK = os.O_RDONLY | os.O_NOFOLLOW | ", "LOOK = os.O_RDONLY | ")
+
+
+@falls_without(
+    "no links on the way out",
+    Removal(
+        "job/results.py",
+        "FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | ",
+        "FOLDER = os.O_RDONLY | os.O_DIRECTORY | ",
+    ),
+    cases="the folder | above the folder | a folder in it",
+)
+@falls_without("no links in place of a copy", LINKS_FOLLOWED, cases="the file")
+@falls_without(
+    "names that are new",
+    LINKS_FOLLOWED,
+    Removal("job/results.py", "                self.name_first(spare)\n", "                self.name_instead(spare)\n"),
+    cases="a file that is not there",
+)
 @pytest.mark.parametrize("planted", LINKS)
 def test_a_link_planted_where_copies_go_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
@@ -166,6 +223,9 @@ def test_a_link_planted_where_copies_go_is_not_followed(
     assert list(home.rglob("report.xlsx")) in ([], [home / link])
 
 
+@falls_without(
+    "copies by the right of the folder's owner", Removal("job/results.py", "    if uid == 0:\n", "    if uid >= 0:\n")
+)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
 def test_root_makes_nothing_where_the_folders_owner_could_not(tmp_path: Path) -> None:
     home = tmp_path / "home"
@@ -178,6 +238,7 @@ def test_root_makes_nothing_where_the_folders_owner_could_not(tmp_path: Path) ->
         Out(home, ["a"])
 
 
+@falls_without("copies by the right of the folder's owner")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root writes for others")
 def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) -> None:
     home = tmp_path / "home"
@@ -192,6 +253,10 @@ def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) 
     assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode & 0o7111) == (USER, USER, 0)
 
 
+@falls_without(
+    "only copies are replaced",
+    Removal("job/results.py", "                if not (there and known(there)):\n", "                if not there:\n"),
+)
 def test_a_file_that_is_nobodys_copy_is_not_written_over(tmp_path: Path, drive: Drive) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/a").write_bytes(b"the only copy of a thesis")
@@ -223,6 +288,10 @@ def write_at_once(folder: Path, number: int, together: Barrier) -> None:
         sys.exit(1)
 
 
+@falls_without(
+    "a quota judged where a version is added",
+    Removal("drive/keep.py", "            self.require_room(db, owner, staged.sha256, staged.size)\n", ""),
+)
 @pytest.mark.timeout(120)
 def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
@@ -239,6 +308,14 @@ def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
     assert (drive.used(ANNA), len(drive.ls(who=ANNA)), len(os.listdir(drive.blobs.folder))) == (900, 3, 3)
 
 
+@falls_without(
+    "sweeps that take their turn",
+    Removal(
+        "drive/keep.py",
+        "        with self.catalog.writing() as db:\n            proofs = ",
+        "        with self.catalog.reading() as db:\n            proofs = ",
+    ),
+)
 def test_a_sweep_takes_nothing_that_is_just_being_kept(drive: Drive) -> None:
     sweeping = threading.Thread(target=drive.sweep)
 
@@ -251,6 +328,10 @@ def test_a_sweep_takes_nothing_that_is_just_being_kept(drive: Drive) -> None:
     assert drive.find("a", who=ANNA) == b"just kept"
 
 
+@falls_without(
+    "a quota judged while bytes come in",
+    Removal("drive/blobs.py", "            if size > limit:\n", "            if size > 16 << 20:\n"),
+)
 def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None:
     class Endless:
         given = 0
@@ -267,6 +348,21 @@ def test_what_is_read_while_it_comes_in_stops_at_the_quota(drive: Drive) -> None
     assert len(os.listdir(drive.blobs.folder)) == 1
 
 
+@falls_without(
+    "bytes before their name",
+    Removal("drive/keep.py", "            self.blobs.admit(staged)\n", ""),
+    Removal(
+        "drive/keep.py",
+        "            intent(version)\n        return version\n",
+        "            intent(version)\n"
+        '            db.execute("COMMIT")\n'
+        "            self.blobs.admit(staged)\n"
+        '            db.execute("BEGIN IMMEDIATE")\n'
+        "        return version\n",
+    ),
+    cases="1",
+)
+@no_guard("a sample of the points in the case that tries all of them", cases="11")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.long), 11])
 def test_killed_at_any_point_it_loses_no_version_and_breaks_nothing(tmp_path: Path, every: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hotdesk.api.e2b.envd import connect, entries, signing
 from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.errors import LinkError
+from tests.security.guards import Removal, falls_without
 
 TOKEN = "0123456789abcdef" * 4
 GOOD = signing.Signed("/home/user/f", "read", "user", "", "")
@@ -31,12 +32,22 @@ def signed(told: signing.Signed) -> signing.Signed:
     return replace(told, signature=told.by(TOKEN))
 
 
+@falls_without(
+    "envd's token",
+    Removal(
+        "envd/signing.py", "    if not hmac.compare_digest(shown.encode(), token.encode()):\n", "    if shown == '?':\n"
+    ),
+)
 @pytest.mark.parametrize("shown", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), "ä"])
 def test_a_token_that_is_not_the_sandboxes_opens_nothing(shown: str) -> None:
     with pytest.raises(ErrorResponse, match="unauthorized"):
         signing.check_token(shown, TOKEN)
 
 
+@falls_without(
+    "the signature of an address",
+    Removal("envd/signing.py", "    if not found:\n", "    found = found or list(holders)\n    if not found:\n"),
+)
 @pytest.mark.parametrize("change", [{"path": "/etc/x"}, {"act": "write"}, {"username": "root"}, {"expiration": "9"}])
 def test_a_signature_opens_only_what_was_signed(change: dict[str, str]) -> None:
     assert signing.find(signed(GOOD), [Holder("another"), Holder(TOKEN)]).token == TOKEN
@@ -44,21 +55,35 @@ def test_a_signature_opens_only_what_was_signed(change: dict[str, str]) -> None:
         signing.find(replace(signed(GOOD), **change), [Holder(TOKEN)])  # type: ignore[arg-type]
 
 
+@falls_without("the signature of an address")
+@falls_without("a token that is none", Removal("envd/signing.py", "return bool(token) and hmac", "return hmac"))
 def test_an_empty_token_signs_nothing() -> None:
     with pytest.raises(ErrorResponse, match="invalid signature"):
         signing.find(replace(GOOD, signature=GOOD.by("")), [Holder("")])
 
 
+@falls_without(
+    "the time of an address",
+    Removal("envd/signing.py", "    if int(digits) < time.time():\n", "    if int(digits) < 0:\n"),
+)
 def test_an_address_that_expired_opens_nothing() -> None:
     with pytest.raises(ErrorResponse, match="already expired"):
         signing.find(signed(replace(GOOD, expiration=str(int(time.time()) - 5))), [Holder(TOKEN)])
 
 
+@falls_without(
+    "names without a colon",
+    Removal("envd/signing.py", '    if ":" in told.username:\n', '    if ":::" in told.username:\n'),
+)
 def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
     with pytest.raises(ErrorResponse, match="no colon"):
         signing.read({"path": "/f", "username": "user:x", "signature": "v1_x"}, "read")
 
 
+@falls_without(
+    "wrong signatures are counted",
+    Removal("envd/signing.py", "    if len(recent) >= TRIES:\n", "    if len(recent) > TRIES:\n"),
+)
 def test_an_address_that_guesses_is_refused() -> None:
     tries = signing.Tries()
     for _ in range(signing.TRIES):
@@ -69,11 +94,21 @@ def test_an_address_that_guesses_is_refused() -> None:
     tries.check("127.0.0.2")
 
 
+@falls_without(
+    "the size of a message", Removal("envd/connect.py", "    if size > LONGEST:\n", "    if size > LONGEST << 20:\n")
+)
 def test_a_message_without_end_is_not_held() -> None:
     with pytest.raises(connect.RpcError, match="more than"):
         connect.take(bytearray(b"\0\xff\xff\xff\xff"))
 
 
+@falls_without(
+    "descriptions are checked",
+    Removal("envd/entries.py", "not all(isinstance(value.get(name), str) for name in TEXTS)", "False"),
+    Removal("envd/entries.py", "    if type(size) is not int or type(mode) is not int or ", "    if "),
+    Removal("envd/entries.py", "type(modified) is not int:\n", "modified is None:\n"),
+    Removal("envd/entries.py", "    if not isinstance(value, dict):\n", "    if value is None:\n"),
+)
 @pytest.mark.parametrize("field", ["name", "path", "owner", "size", "mode", "modified", "metadata"])
 def test_a_description_that_makes_no_sense_is_refused(field: str) -> None:
     assert entries.as_entry(ENTRY)["name"] == "f"

@@ -12,6 +12,7 @@ import pytest
 
 from hotdesk.api.e2b.envd import signing
 from tests.security.envd_room import Given, Street, street
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 
@@ -39,6 +40,7 @@ def canary(town: Street) -> Iterator[Path]:
     assert [one.name for one in file.parent.iterdir() if "planted" in one.name] == []
 
 
+@falls_without("envd's token")
 @pytest.mark.parametrize(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
 def test_one_sandboxes_token_opens_no_other(town: Street, method: str, path: str) -> None:
     query = {"path": "/etc/hostname"} if path == "/files" else None
@@ -47,6 +49,10 @@ def test_one_sandboxes_token_opens_no_other(town: Street, method: str, path: str
         assert (answer.status_code, answer.json()["code"]) == (401, 401)
 
 
+@falls_without(
+    "whose a sandbox is",
+    Removal("e2b/sandboxes.py", "found.tenant.name != tenant or has_ended(found)", "has_ended(found)"),
+)
 def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None:
     for path in (f"/sandboxes/{town.mine.id}/connect", f"/v2/sandboxes/{town.mine.id}/connect"):
         answer = httpx.post(
@@ -56,6 +62,12 @@ def test_another_tenants_sandbox_gives_its_token_to_nobody(town: Street) -> None
         assert town.mine.token not in answer.text
 
 
+@falls_without(
+    "the token of who wakes a sandbox",
+    Removal(
+        "ports/traffic.py", "            if sandbox.auto_resume and aim.port == envd.PORT:\n", "            if False:\n"
+    ),
+)
 def test_who_would_not_be_let_in_wakes_no_sandbox(town: Street) -> None:
     asked = {"templateID": "base", "timeout": 300, "autoPause": True, "autoResume": {"enabled": True}}
     owner = {"X-API-Key": town.server.key}
@@ -68,6 +80,19 @@ def test_who_would_not_be_let_in_wakes_no_sandbox(town: Street) -> None:
         assert api.delete(f"/sandboxes/{sleeping.id}").status_code == 204
 
 
+@falls_without(
+    "the token of who runs code",
+    Removal("ports/traffic.py", '        if (port, scope["path"].strip("/")) in RUNS:\n', "        if False:\n"),
+)
+@falls_without(
+    "the token of who runs code, however it is spelt",
+    Removal(
+        "ports/traffic.py",
+        '        if (port, scope["path"].strip("/")) in RUNS:\n',
+        '        if (port, scope["path"]) == (49999, "/execute"):\n',
+    ),
+    cases="/execute/ | //execute | /init",
+)
 @pytest.mark.parametrize(
     "path", ["/execute", "/execute/", "//execute", "/%65xecute", "/execute?a=b", "/init", "/init/"]
 )
@@ -80,6 +105,10 @@ def test_code_runs_only_for_who_may_run_commands(town: Street, path: str) -> Non
     assert httpx.post(f"{town.server.url}{path}", headers=mine, timeout=20).status_code == 502  # nobody listens
 
 
+@falls_without(
+    "the token of who handles contexts",
+    Removal("ports/traffic.py", "        if port == INTERPRETER_PORT:\n", "        if False:\n"),
+)
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/contexts"), ("POST", "/contexts"), ("DELETE", "/contexts/python"), ("POST", "/contexts/python/restart"),
@@ -110,6 +139,7 @@ def ran(town: Street) -> Iterator[Given]:
 # -- signed addresses -------------------------------------------------------------------------------------------------
 
 
+@falls_without("the signature of an address")
 def test_an_address_for_one_file_opens_no_other(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     town.mine.write("/home/user/b", "b")
@@ -118,6 +148,7 @@ def test_an_address_for_one_file_opens_no_other(town: Street) -> None:
     assert town.mine.call("GET", "/files", params={**query, "path": "/home/user/b"}).status_code == 401
 
 
+@falls_without("the signature of an address")
 def test_an_address_to_read_by_writes_nothing(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     query = town.mine.signed("/home/user/a", "read")
@@ -125,12 +156,14 @@ def test_an_address_to_read_by_writes_nothing(town: Street) -> None:
     assert town.mine.read("/home/user/a").text == "a"
 
 
+@falls_without("the signature of an address")
 def test_an_address_of_one_sandbox_opens_no_other(town: Street) -> None:
     town.beside.write("/home/user/a", "not yours")
     query = town.mine.signed("/home/user/a", "read")
     assert town.beside.call("GET", "/files", params=query).status_code == 401
 
 
+@falls_without("the time of an address")
 def test_an_address_that_is_too_old_opens_nothing_by_whatever_way(town: Street) -> None:
     town.mine.write("/home/user/a", "a")
     query = town.mine.signed("/home/user/a", "read", expiration=str(int(time.time()) - 2))
@@ -141,6 +174,7 @@ def test_an_address_that_is_too_old_opens_nothing_by_whatever_way(town: Street) 
         assert (answer.status_code, answer.json()["message"]) == (401, "signature is already expired")
 
 
+@falls_without("names without a colon")
 def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street) -> None:
     query = town.mine.signed("/etc/shadow:read:root", "read")
     split = {**query, "path": "/etc/shadow", "username": "root:read:"}
@@ -148,6 +182,14 @@ def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street
     assert (answer.status_code, answer.json()["message"]) == (400, "a username has no colon in it")
 
 
+@falls_without(
+    "wrong signatures at one sandbox",
+    Removal(
+        "envd/files.py",
+        '        with call.room.tries.counted(call.request.client.host if call.request.client else ""):\n',
+        "        if True:\n",
+    ),
+)
 def test_who_guesses_at_one_sandbox_is_refused_there_and_nowhere_else(town: Street) -> None:
     town.theirs.write("/home/user/a", "a")
     town.beside.write("/home/user/a", "a")
@@ -165,6 +207,10 @@ WAYS = ["{}", "../../../../../../..{}", "/proc/1/root{}", "/proc/self/root{}", "
         "/proc/2/root{}", "/home/user/far{}"]  # fmt: skip
 
 
+WALL_STOPS_IT = "nothing outside opens a path of a desk: it is the wall that stops this, as in test_file_attacks.py"
+
+
+@no_guard(WALL_STOPS_IT)
 @pytest.mark.parametrize("way", WAYS)
 def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, canary: Path, way: str) -> None:
     town.mine.run("ln -sfn /proc/1/root /link; ln -sfn ../../../../../../.. /home/user/far")
@@ -177,6 +223,7 @@ def test_no_path_or_link_of_a_guests_leads_to_a_file_of_the_hosts(town: Street, 
     town.mine.call("POST", "/filesystem.Filesystem/Remove", town.mine.token, content=json.dumps({"path": path}))
 
 
+@no_guard(WALL_STOPS_IT)
 @pytest.mark.parametrize("name", ["../../../../../../..{}", "{}", "/link{}"])
 def test_no_name_in_a_form_leads_to_a_file_of_the_hosts(town: Street, canary: Path, name: str) -> None:
     town.mine.run("ln -sfn /proc/1/root /link")
@@ -187,6 +234,7 @@ def test_no_name_in_a_form_leads_to_a_file_of_the_hosts(town: Street, canary: Pa
     assert answer.status_code < 500
 
 
+@no_guard(WALL_STOPS_IT)
 def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
     before = CORE.read_bytes()
     assert town.mine.write(str(CORE), "|/tmp/run-me").status_code == 400
@@ -198,6 +246,12 @@ def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
 # -- the program for files --------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "the size of what is said of files",
+    Removal("envd/guest_files.py", "            if size > LONGEST or letter", "            if letter"),
+    cases="a frame too large | an answer too large",
+)
+@no_guard("whoever reads a frame refuses one that it does not expect, too", cases="no letter")
 @pytest.mark.parametrize(
     "said",
     [r"D\377\377\377\377", r"\0\0\0\0\1x", r"R\0\040\0\0"],

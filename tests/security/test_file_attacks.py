@@ -13,6 +13,7 @@ from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Open, Rows
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -168,12 +169,21 @@ tell({at: attempt(lambda: os.close(os.open(at + "/new", os.O_CREAT | os.O_WRONLY
 """
 
 
+@falls_without(
+    "no folder of the host among the mounts",
+    Removal("container/bundle.py", 'mount("/sys", "bind", room.sys, "bind",', 'mount("/sys", "bind", "/", "bind",'),
+)
 async def test_no_path_climbs_out_of_a_desk(desk: Desk, attack: Attack, home: Path) -> None:
     told = await attack(desk, CLIMB, marker=str(home))
     assert home.exists()
     assert {at: answer for at, answer in told.items() if answer != [True, True]} == {}
 
 
+@falls_without(
+    "an ordinary user",
+    Removal("linux/uids.py", "USER = 1000\n", "USER = 0\n"),
+    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534', 'f"0 {base} 1001\\n65534'),
+)
 async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attack: Attack, settings: Config) -> None:
     watched = [
         Path(str(shutil.which(settings.runtime))),
@@ -185,6 +195,9 @@ async def test_no_program_that_runs_outside_can_be_overwritten(desk: Desk, attac
     assert [hashlib.sha256(path.read_bytes()).digest() for path in watched] == before
 
 
+@falls_without(
+    "a read-only proc/sys", Removal("container/bundle.py", '"readonlyPaths": ["/proc/sys"],', '"readonlyPaths": [],')
+)
 async def test_no_kernel_file_can_be_written(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, KERNEL_FILES)
     assert set(told.values()) <= {"EROFS", "EACCES", "EPERM", "ENOENT"}, told
@@ -192,6 +205,7 @@ async def test_no_kernel_file_can_be_written(desk: Desk, attack: Attack) -> None
     assert told["/proc/sys/kernel/core_pattern"] in ("EROFS", "EACCES")
 
 
+@falls_without("a read-only proc/sys")
 async def test_proc_sys_is_read_only_for_every_user(desk: Desk, attack: Attack) -> None:
     flags = await attack(
         desk, "tell([l.split()[5] for l in open('/proc/self/mountinfo') if l.split()[4] == '/proc/sys'][0].split(','))"
@@ -199,6 +213,19 @@ async def test_proc_sys_is_read_only_for_every_user(desk: Desk, attack: Attack) 
     assert "ro" in flags
 
 
+@falls_without(
+    "a cgroup namespace",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "ipc", "uts", "mount"))',
+    ),
+)
+@falls_without(
+    "a sys of its own",
+    Removal("container/bundle.py", 'mount("/sys", "bind", room.sys, "bind",', 'mount("/sys", "bind", "/sys", "bind",'),
+)
 async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, CGROUPS)
     assert not {"cgroup", "cgroup2", "sysfs", "devtmpfs", "securityfs", "debugfs", "bpf"} & set(told["kinds"])
@@ -207,16 +234,67 @@ async def test_there_is_no_cgroup_to_set_a_release_agent_in(desk: Desk, attack: 
     assert told["found"] == []
 
 
+@falls_without("an ordinary user", cases="a hard link to a file of the image | a hard link by descriptor | shadow")
+@falls_without("a first process that hides", cases="a link through the first process | the roots of all processes")
+@no_guard(
+    "the runtime pivots into the desk's root, and the kernel resolves every name there: no text of ours to remove",
+    cases="""
+    a link to a file of the host | a link with many dots | a link through one's own root |
+    a link through one's own folder | a folder moved while one stands in it | openat2 without limits |
+    openat2 from an open folder
+    """,
+)
+@no_guard(
+    "the kernel links nothing across mounts, and every one of these is a mount of its own",
+    cases="""
+    a hard link to a device | a hard link to the link's socket | a hard link to a kernel file |
+    a hard link to nobody's file
+    """,
+)
 @pytest.mark.parametrize("what", NAMES)
 async def test_no_name_or_link_reaches_anything_new(answers: dict[str, object], what: str) -> None:
     assert answers[what] == NAMES[what][1]
 
 
+@falls_without("no capability", cases="a capability on a program")
+@falls_without("an ordinary user", cases="an opaque mark on a folder of the image")
+@no_guard(
+    "the kernel wants a capability over the host's own user namespace before it looks at anything",
+    cases="""
+    a redirect of overlay's | an opaque mark of overlay's | a file nobody can remove | a file that only grows |
+    a file system frozen
+    """,
+)
+@no_guard(
+    "overlayfs itself refuses it, or passes no such order on to the disk below",
+    cases="""
+    a redirect of a user's overlay | a whiteout left by a rename | a subvolume | a snapshot removed |
+    a quota lifted | a file system trimmed
+    """,
+)
 @pytest.mark.parametrize("what", MARKS)
 async def test_no_attribute_or_order_to_the_file_system_does_anything(answers: dict[str, object], what: str) -> None:
     assert answers[what] == MARKS[what][1]
 
 
+@falls_without(
+    "a layer each",
+    Removal(
+        "room/btrfs.py",
+        "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
+        '            if (self.mounted / "shared").exists():\n'
+        '                return self.mounted / "shared"\n'
+        '            desk = "shared"\n'
+        "            fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack",
+    ),
+    Removal(
+        "room/rootfs.py",
+        "            upper.mkdir(mode=0o755)\n",
+        "            upper.mkdir(mode=0o755, exist_ok=True)\n",
+    ),
+    Removal("room/rootfs.py", '            remove(fd, b"work")', "            pass"),
+    Removal("room/rootfs.py", "        work.mkdir(mode=0o700)\n", "        work.mkdir(mode=0o700, exist_ok=True)\n"),
+)
 async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, neighbour: Desk) -> None:
     async with fresh(Spec()) as desk:
         await desk.run(
@@ -228,12 +306,19 @@ async def test_what_a_desk_writes_over_the_image_is_gone_with_it(fresh: Open, ne
         assert not (await again.run(left)).ok
 
 
+@falls_without("an ordinary user")
+@falls_without("a read-only folder for the link")
 async def test_what_the_keeper_made_cannot_be_added_to(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, READ_ONLY)
     assert {told[at] for at in ("/run/hotdesk", "/run/hotdesk/lib", "/dev", "/sys")} == {"EROFS"}
     assert set(told.values()) <= {"EROFS", "EACCES", "ENOENT"}
 
 
+@falls_without(
+    "closed folders",
+    Removal("keeper/state.py", '(config.run / "runtime", 0o700)', '(config.run / "runtime", 0o755)'),
+    Removal("keeper/state.py", "fresh.mkdir(mode=0o700)", "fresh.mkdir(mode=0o755)"),
+)
 async def test_other_users_of_the_host_cannot_enter_rooms_or_stores(desk: Desk, settings: Config) -> None:
     closed = [settings.images, settings.run / "desks" / desk.id, settings.run / "runtime", settings.run / "pool"]
     assert [str(at) for at in closed if at.exists() and at.stat().st_mode & 0o077] == []

@@ -16,71 +16,9 @@ import pytest
 
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
-from tests.security import guards
-from tests.security.certificate_guards import GUARDS_OF_CERTIFICATES, NO_GUARD_OF_CERTIFICATES
-from tests.security.door_guards import GUARDS_OF_DOOR, NO_GUARD_OF_DOOR
-from tests.security.drive_guards import GUARDS_OF_DRIVE, NO_GUARD_OF_DRIVE
-from tests.security.envd_guards import GUARDS_OF_ENVD, NO_GUARD_OF_ENVD
-from tests.security.guards import Guard
-from tests.security.hands_guards import GUARDS_OF_HANDS, NO_GUARD_OF_HANDS
-from tests.security.mcp_guards import GUARDS_OF_MCP, NO_GUARD_OF_MCP
-from tests.security.native_guards import GUARDS_OF_NATIVE, NO_GUARD_OF_NATIVE
-from tests.security.opening_guards import GUARDS_OF_OPENING, NO_GUARD_OF_OPENING
-from tests.security.page_guards import GUARDS_OF_PAGE, NO_GUARD_OF_PAGE
-from tests.security.report_guards import GUARDS_OF_REPORTS, NO_GUARD_OF_REPORTS
-from tests.security.root_guards import GUARDS_OF_ROOT, NO_GUARD_OF_ROOT
-from tests.security.save_guards import GUARDS_OF_SAVING
-from tests.security.secret_guards import GUARDS_OF_SECRETS, NO_GUARD_OF_SECRETS
-from tests.security.server_guards import GUARDS_OF_SERVER, NO_GUARD_OF_SERVER
-from tests.security.snapshot_guards import GUARDS_OF_SNAPSHOTS, NO_GUARD_OF_SNAPSHOTS
-from tests.security.tenant_guards import GUARDS_OF_TENANTS, NO_GUARD_OF_TENANTS
-from tests.security.traffic_guards import GUARDS_OF_TRAFFIC, NO_GUARD_OF_TRAFFIC
-from tests.security.verifier_guards import GUARDS_OF_VERIFIER, NO_GUARD_OF_VERIFIER
-from tests.security.worker_guards import GUARDS_OF_WORKER, NO_GUARD_OF_WORKER
+from tests.security.guards import Guard, collect
 
-GUARDS = (
-    *guards.GUARDS,
-    *GUARDS_OF_ROOT,
-    *GUARDS_OF_DOOR,
-    *GUARDS_OF_SECRETS,
-    *GUARDS_OF_SAVING,
-    *GUARDS_OF_SNAPSHOTS,
-    *GUARDS_OF_HANDS,
-    *GUARDS_OF_DRIVE,
-    *GUARDS_OF_WORKER,
-    *GUARDS_OF_CERTIFICATES,
-    *GUARDS_OF_REPORTS,
-    *GUARDS_OF_VERIFIER,
-    *GUARDS_OF_OPENING,
-    *GUARDS_OF_ENVD,
-    *GUARDS_OF_TRAFFIC,
-    *GUARDS_OF_SERVER,
-    *GUARDS_OF_MCP,
-    *GUARDS_OF_PAGE,
-    *GUARDS_OF_NATIVE,
-    *GUARDS_OF_TENANTS,
-)
-NO_GUARD = {
-    **guards.NO_GUARD,
-    **NO_GUARD_OF_ROOT,
-    **NO_GUARD_OF_DOOR,
-    **NO_GUARD_OF_SECRETS,
-    **NO_GUARD_OF_SNAPSHOTS,
-    **NO_GUARD_OF_HANDS,
-    **NO_GUARD_OF_DRIVE,
-    **NO_GUARD_OF_WORKER,
-    **NO_GUARD_OF_CERTIFICATES,
-    **NO_GUARD_OF_REPORTS,
-    **NO_GUARD_OF_VERIFIER,
-    **NO_GUARD_OF_OPENING,
-    **NO_GUARD_OF_ENVD,
-    **NO_GUARD_OF_TRAFFIC,
-    **NO_GUARD_OF_SERVER,
-    **NO_GUARD_OF_MCP,
-    **NO_GUARD_OF_PAGE,
-    **NO_GUARD_OF_NATIVE,
-    **NO_GUARD_OF_TENANTS,
-}
+GUARDS, NO_GUARD = collect()
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SECONDS = 200.0
@@ -94,7 +32,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src", source)
     for removal in guard.removals:
-        take_out(source / removal.file, removal.old, removal.new)
+        take_out(removal.find(source), removal.old, removal.new)
     try:
         found, said = outcomes(source, guard.attacks, tmp_path / "report.xml")
     finally:
@@ -105,7 +43,7 @@ def test_without_its_guard_an_attack_succeeds(guard: Guard, tmp_path: Path) -> N
 
 
 def take_out(file: Path, old: str, new: str) -> None:
-    """Replace a guard's text, which must be there exactly once: the table cannot rot."""
+    """Replace a guard's text, which must be there exactly once: a removal cannot rot."""
     text = file.read_text()
     assert text.count(old) == 1, f"{file.name} holds {text.count(old)} times: {old}"
     file.write_text(text.replace(old, new))
@@ -148,7 +86,7 @@ def read_report(report: Path) -> dict[str, str]:
 
 
 def is_case(name: str, attack: str) -> bool:
-    """Say whether a test is an attack of the table: itself, or a case of it."""
+    """Say whether a test is an attack that a guard names: itself, or a case of it."""
     return name == attack or name.startswith(f"{attack}[")
 
 
@@ -193,5 +131,5 @@ def test_no_attack_is_both_guarded_and_said_to_have_no_guard() -> None:
 def test_every_guard_is_where_the_table_says() -> None:
     for guard in GUARDS:
         for removal in guard.removals:
-            text = (ROOT / "src" / removal.file).read_text()
+            text = removal.find(ROOT / "src").read_text()
             assert text.count(removal.old) == 1, f"{guard.name}: {removal.file} must hold once: {removal.old}"

@@ -26,6 +26,7 @@ from hotdesk.hands.page.server import PageFile, Web
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -176,6 +177,53 @@ async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
 # -- a desk that lies -------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "a version of RFB",
+    Removal(
+        "reader/rfb.py",
+        "        if (version := (yield from take(len(VERSION)))) != VERSION:\n",
+        "        if not (version := (yield from take(len(VERSION)))):\n",
+    ),
+    cases="speaks another version",
+)
+@falls_without(
+    "no password of a screen's",
+    Removal(
+        "reader/rfb.py",
+        "        if NO_SECURITY not in (yield from take(count)):\n",
+        "        if not (yield from take(count)):\n",
+    ),
+    cases="asks for a password",
+)
+@falls_without(
+    "one size of a screen",
+    Removal("reader/rfb.py", "        if (width, height) != (self.width, self.height):\n", "        if not width:\n"),
+    cases="is of another size",
+)
+@falls_without(
+    "short names of screens",
+    Removal("reader/rfb.py", "LONGEST_NAME = 1 << 10\n", "LONGEST_NAME = 1 << 30\n"),
+    cases="has a name of megabytes",
+)
+@falls_without(
+    "messages of screens that are known",
+    Removal(
+        "reader/rfb.py",
+        '                    raise Strange(f"the screen sends a message of type {kind}")\n',
+        "                    kind\n",
+    ),
+    cases="sends a message nobody knows",
+)
+@falls_without(
+    "raw pixels only",
+    Removal("reader/rfb.py", "        if encoding != 0:\n", "        if encoding < 0:\n"),
+    cases="sends what was not asked for",
+)
+@falls_without(
+    "pixels within the screen",
+    Removal("reader/rfb.py", "        if rectangle.x + rectangle.width > self.width or ", "        if "),
+    cases="paints outside itself",
+)
 @pytest.mark.parametrize("lie", SCREENS)
 async def test_a_screen_that_lies_shows_nothing(host: Host, liar: LinkedDesk, lie: str) -> None:
     await liar.write("/tmp/lie", lie.encode())
@@ -184,11 +232,16 @@ async def test_a_screen_that_lies_shows_nothing(host: Host, liar: LinkedDesk, li
     assert (await liar.run(["true"])).ok
 
 
+@no_guard("a control: the lies are one point each")
 async def test_a_screen_that_tells_the_truth_is_seen(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     assert (await host.seat(liar).ask("screen.shot")).blob.startswith(b"\x89PNG")
 
 
+@falls_without(
+    "where a browser is spoken to",
+    Removal("reader/websocket.py", "    if not PATH.fullmatch(path):\n", "    if not path:\n"),
+)
 async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"leads elsewhere")
     with anyio.fail_after(25), suppress(DeskError):
@@ -196,12 +249,21 @@ async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk)
     assert "internal" not in (await liar.read("/tmp/asked")).decode()
 
 
+@falls_without(
+    "messages of browsers that are short", Removal("reader/websocket.py", "max_size=LONGEST_MESSAGE)", "max_size=None)")
+)
 async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     with anyio.fail_after(25), pytest.raises(LinkError, match="misbehaves"):
         await host.seat(liar).ask("browser.tabs")
 
 
+@falls_without(
+    "turns between two sides",
+    Removal(
+        "reader/view.py", "    await anyio.lowlevel.checkpoint()\n    return await sockets", "    return await sockets"
+    ),
+)
 async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"never pauses")
     seat = host.seat(liar)
@@ -211,6 +273,18 @@ async def test_a_screen_that_never_pauses_does_not_hold_up_its_reader(host: Host
     await liar.write("/tmp/lie", b"")
 
 
+@falls_without(
+    "no clipboard of a desk's",
+    Removal(
+        "reader/relay.py",
+        "                case ServerMessage.CUT_TEXT:\n"
+        '                    self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))\n',
+        "                case ServerMessage.CUT_TEXT:\n"
+        "                    told = yield 7\n"
+        "                    self.out += bytes([3]) + told\n"
+        '                    self.passing = int.from_bytes(told[3:], "big")\n',
+    ),
+)
 async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"has a clipboard")
     async with looking(host.seat(liar)) as (_, stream):
@@ -219,6 +293,18 @@ async def test_no_clipboard_comes_out_of_a_desk(host: Host, liar: LinkedDesk) ->
     assert seen[:1] == b"\0"
 
 
+@falls_without(
+    "no clipboard of a person's",
+    Removal(
+        "reader/relay.py",
+        "                case Person.PASTE:\n"
+        '                    self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))\n',
+        "                case Person.PASTE:\n"
+        "                    told = yield 7\n"
+        "                    self.out += bytes([6]) + told\n"
+        '                    self.passing = int.from_bytes(told[3:], "big")\n',
+    ),
+)
 async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
     seat = host.seat(liar)
@@ -237,6 +323,14 @@ async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> N
 # -- people -----------------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "input only from who drives",
+    Removal(
+        "reader/relay.py",
+        "        if not self.driving:\n            return\n        buttons = told[0]\n",
+        "        buttons = told[0]\n",
+    ),
+)
 async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
     seat = host.seat(desktop)
     await seat.ask("screen.input", events=[["move", 5, 5]])
@@ -249,6 +343,22 @@ async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: Lin
     assert pressed == "0\n"
 
 
+@falls_without(
+    "tools while a person drives",
+    Removal(
+        "screen/takeover.py",
+        "        if self.holder is None:\n            return None\n        seconds",
+        "        if self.holder is None or self.holder:\n            return None\n        seconds",
+    ),
+)
+@falls_without(
+    "programs while a person drives",
+    Removal(
+        "keeper/operations.py",
+        "room.cgroup.hush([pid for pid in room.cgroup.loud() if",
+        "room.cgroup.hush([pid for pid in () if",
+    ),
+)
 async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
     host: Host, desktop: LinkedDesk
 ) -> None:
@@ -269,6 +379,9 @@ async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
     assert max(after - before for before, after in pairwise(times)) > 0.5
 
 
+@falls_without(
+    "titles that are none", Removal("screen/takeover.py", "for words in told if len(words) == 4)", "for words in told)")
+)
 async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, desktop: LinkedDesk) -> None:
     other = await desktop.start(["xterm"], env=X11, stdin=False)
     assert (await desktop.run(["bash", "-c", UNNAME], env=X11, timeout=20)).ok
@@ -284,6 +397,10 @@ async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, de
 # -- a reader that was turned -----------------------------------------------------------------------------------
 
 
+@falls_without(
+    "readers that are dismissed",
+    Removal("keeper/readers.py", "            os.kill(self.pids[name], signal.SIGKILL)", "            pass"),
+)
 async def test_a_reader_that_does_not_end_by_itself_is_ended_with_its_seat(host: Host, desktop: LinkedDesk) -> None:
     seat = host.seat(desktop)
     before = readers()
@@ -332,6 +449,14 @@ NONSENSE = {
 }
 
 
+@falls_without(
+    "an owner that outlives its readers",
+    Removal(
+        "screen/reader_client.py",
+        "        except (OSError, ReaderProtocolError) as e:  # also a reset",
+        "        except KeyError as e:  #",
+    ),
+)
 @pytest.mark.parametrize("said", NONSENSE)
 async def test_a_reader_that_says_nonsense_takes_its_owner_nowhere(desktop: LinkedDesk, said: str) -> None:
     talk, theirs = socket.socketpair()
@@ -424,6 +549,15 @@ STRANGERS = {
 }
 
 
+@falls_without(
+    "who may use a page",
+    Removal(
+        "page/server.py",
+        "        if origin != ours and (origin is not None or needs_origin):\n            return None\n",
+        "        assert ours and (origin or needs_origin or True)\n",
+    ),
+    Removal("page/server.py", 'if call.headers.get("host") != self.host:', "if not self.host:"),
+)
 @pytest.mark.parametrize("stranger", STRANGERS)
 async def test_a_page_is_nobodys_who_comes(page: tuple[Get, PageLogin, PageSession, str], stranger: str) -> None:
     get, _, session, origin = page
@@ -431,6 +565,10 @@ async def test_a_page_is_nobodys_who_comes(page: tuple[Get, PageLogin, PageSessi
     assert b" 403 " in await get(f"/{session.place}/state", **{"Origin": origin, **STRANGERS[stranger]})
 
 
+@falls_without(
+    "handles that begin one stream",
+    Removal("page/login.py", 'self.handles.pop(handle, ("", 0.0))', 'self.handles.get(handle, ("", 0.0))'),
+)
 async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     upgrade = {**UPGRADE, "Sec_WebSocket_Protocol": f"binary, desk.{entry.issue(session)}", "Origin": origin}
@@ -438,6 +576,13 @@ async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSessio
     assert b" 403 " in await get(f"/{session.place}/screen", **upgrade)
 
 
+@falls_without(
+    "browsers that break off",
+    Removal(
+        "page/server.py", "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"
+    ),
+    Removal("page/websocket.py", "    except* (OSError, WebSocketException):\n", "    except* OSError:\n"),
+)
 async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     for _ in range(10):
@@ -446,6 +591,13 @@ async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin
     assert b" 200 " in await get(f"/{session.place}/state")
 
 
+@falls_without(
+    "a rim around each browser",
+    Removal(
+        "page/server.py", "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"
+    ),
+    Removal("page/server.py", 'call.path.removeprefix("/").partition("/")[0]', 'call.path.split("/")[1]'),
+)
 async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, _, session, origin = page
     for method, target in (("GET", "x"), ("OPTIONS", "*"), ("CONNECT", "a:1")):
@@ -456,6 +608,9 @@ async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, s
 # -- what programs say ------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "bounded searches in what managers say", Removal("hands/packages.py", "/\\S{0,300}\\s{1,3}403", "/\\S*\\s+403")
+)
 def test_what_a_package_manager_says_is_searched_in_a_moment() -> None:
     began = time.process_time()
     packages.why_not("pip", Done(1, b"http://a/" * 4000, b"http://a/" * 4000))

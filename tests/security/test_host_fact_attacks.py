@@ -12,6 +12,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk import door_files
 from hotdesk.desk.seam import Desk, Spec
 from tests.security.conftest import Attack, Init, Open
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -74,6 +75,10 @@ def lease(path):
 """
 
 
+@falls_without(
+    "sizes of its own in proc",
+    Removal("container/bundle.py", 'OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")', "OWN_FILES = ()"),
+)
 async def test_memory_and_cpu_time_of_the_host_are_not_told(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(memory=64 * MIB, cpus=0.5, root=True)) as desk:
         for user in ("user", "root"):
@@ -91,34 +96,66 @@ def host_cpu_time() -> int:
     return sum(map(int, Path("/proc/stat").read_text().split()[1:9]))
 
 
+@falls_without(
+    "masks over proc",
+    Removal("container/bundle.py", "if name in room.hidden or name in STEADY_FILES:", 'if name == "cmdline":'),
+)
 async def test_proc_tells_nothing_of_the_host(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, PROC, files=EMPTY, folders=EMPTY_FOLDERS)
     assert {name: size for name, size in told["files"].items() if size} == {}
     assert {"cmdline", "diskstats", "iomem", "locks"} <= set(told["files"])
 
 
+@falls_without("masks over proc")
 async def test_folders_of_proc_that_tell_of_the_host_are_empty(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, PROC, files=[], folders=EMPTY_FOLDERS)
     assert {name: found for name, found in told["folders"].items() if found} == {}
     assert "pressure" in told["folders"] or not Path("/proc/pressure").exists()
 
 
+@falls_without("masks over proc")
 async def test_the_load_is_nobodys(desk: Desk, attack: Attack) -> None:
     assert (await attack(desk, PROC, files=[], folders=[]))["load"] == "0.00 0.00 0.00 1/1 1\n"
 
 
+@falls_without(
+    "a boot id of its own",
+    Removal(
+        "container/bundle.py",
+        'mount("/proc/sys/kernel/random/boot_id", "bind", f"{room.proc}/boot_id",',
+        'mount("/proc/sys/kernel/random/uuid", "bind", f"{room.proc}/boot_id",',
+    ),
+)
 async def test_a_boot_id_is_a_desks_own(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told, other = [await attack(each, PROC, files=[], folders=[]) for each in (desk, neighbour)]
     assert len({told["boot"], other["boot"], Path("/proc/sys/kernel/random/boot_id").read_text()}) == 3
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", told["boot"])
 
 
+@falls_without(
+    "a name of its own",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "ipc", "mount", "cgroup"))',
+    ),
+    Removal("container/bundle.py", '        "hostname": room.desk[:12],\n', ""),
+)
+@falls_without(
+    "a machine id of its own",
+    Removal("room/identity.py", 'f"{os.urandom(16).hex()}\\n".encode()', 'f"{bytes(16).hex()}\\n".encode()'),
+)
 async def test_a_machine_id_and_a_name_are_a_desks_own(desk: Desk, neighbour: Desk, attack: Attack) -> None:
     told, other = [await attack(each, PROC, files=[], folders=[]) for each in (desk, neighbour)]
     assert len({told["machine"], other["machine"]}) == 2
     assert len({told["host"], other["host"], os.uname().nodename + "\n"}) == 3
 
 
+@falls_without("a cgroup namespace")
+@falls_without(
+    "relative names of layers", Removal("room/rootfs.py", "lowers.append(at.name)", "lowers.append(str(at))")
+)
 async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: Attack, settings: Config) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
     paths = [str(settings.run), str(settings.lib), str(settings.images), desk.id, "/tmp", "/var", "hotdesk-", "btrfs"]
@@ -126,6 +163,10 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
     assert [path for path in paths if path in shown] == []
 
 
+@falls_without(
+    "an empty environment",
+    Removal("keeper/spawn.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"),
+)
 async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
     standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *door_files.closed_environment()}
@@ -143,12 +184,14 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@falls_without("a sys of its own")
 async def test_the_kernels_own_secrets_are_closed(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, SECRETS)
     assert set(told.pop("addresses")) == {"0"}
     assert set(told.values()) <= {"EACCES", "EPERM", "ENOENT"}, told
 
 
+@falls_without("a sys of its own")
 async def test_sys_is_a_desks_own_and_lists_only_loopback(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, SYS)
     assert told["cards"] == ["lo"]

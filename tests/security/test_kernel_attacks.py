@@ -10,6 +10,14 @@ import pytest
 
 from hotdesk.desk.seam import Desk
 from tests.security.conftest import Attack, Rows
+from tests.security.guards import (
+    ALL_CAPABILITIES,
+    CALLS_ALLOWED,
+    FIRST_PROCESS_TRACED,
+    Removal,
+    falls_without,
+    no_guard,
+)
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -173,7 +181,7 @@ OPTIONS: Rows = {
 }
 ROWS: Rows = NAMESPACES | UNNEEDED | ARGUMENTS | SOCKETS | OPTIONS
 """Arguments are such that the kernel alone would answer otherwise wherever it can, so that a row fails without its
-rule; `guards.py` says which rows the kernel answers alike."""
+rule; `no_guard` below says which rows the kernel answers alike."""
 
 TOOLS = """
 keep = []
@@ -206,6 +214,207 @@ def option(kind, level, number, value):
 """
 
 
+@falls_without(
+    "calls that are known and refused",
+    CALLS_ALLOWED,
+    cases="""
+    unshare a user namespace | unshare nothing | join a namespace | join the namespaces of a pidfd | mount |
+    umount | chroot | fsconfig | open_tree | mount_setattr | bpf | perf_event_open | io_uring_setup |
+    io_uring_enter | io_uring_register | userfaultfd | keyctl | add_key | request_key | kcmp | name_to_handle_at |
+    open_by_handle_at | process_vm_readv | process_vm_writev | process_madvise | pidfd_getfd | remap_file_pages |
+    mlockall | mbind | set_mempolicy | migrate_pages | move_pages | fanotify_init | adjtimex | clock_adjtime |
+    clock_settime | settimeofday | quotactl | lookup_dcookie | nfsservctl | load a module |
+    load a module by descriptor | unload a module | load a kernel | load a kernel by descriptor
+    """,
+)
+@falls_without(
+    "calls that are refused, and the capabilities they need",
+    CALLS_ALLOWED,
+    *ALL_CAPABILITIES,
+    cases="pivot_root | fsopen | fsmount | fspick | move_mount | sethostname | setdomainname | reboot",
+)
+@falls_without(
+    "calls nobody has listed",
+    Removal(
+        "container/seccomp.py",
+        '"defaultAction": "SCMP_ACT_ERRNO",\n        "defaultErrnoRet": errno.ENOSYS,\n',
+        '"defaultAction": "SCMP_ACT_ALLOW",\n',
+    ),
+    cases="""
+    open_tree_attr, newer than the list | statmount, which tells of other mounts | listmount, which lists them |
+    process_mrelease | set_mempolicy_home_node | cachestat, which tells what others read | quotactl_fd | io_setup |
+    io_submit | io_getevents | io_destroy | io_cancel | personality without random addresses |
+    personality that maps page zero | personality that makes data executable
+    """,
+)
+@falls_without(
+    "clone without namespaces",
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("clone", errno.EPERM, masked(0, flag, flag)) for flag in NAMESPACE_FLAGS]',
+        'rules = [allow("clone")]',
+    ),
+    cases="""
+    clone into a user namespace | clone into a user and a pid namespace |
+    clone into a user and a network namespace | clone into an odd mix
+    """,
+)
+@falls_without(
+    "no clone3",
+    Removal("container/seccomp.py", 'refuse("clone3", errno.ENOSYS)', 'allow("clone3")'),
+    cases="clone3, whose flags no filter sees | clone3 into a cgroup",
+)
+@falls_without(
+    "socket families",
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in',
+        'rules += [allow("socket", test) for test in',
+    ),
+    cases="""
+    a family with high bits | socket family 44 of type 2 | socket family 17 of type 1 | socket family 17 of type 2 |
+    socket family 17 of type 3 | socket family 17 of type 5 | socket family 40 of type 1 |
+    socket family 40 of type 2 | socket family 40 of type 3 | socket family 40 of type 5
+    """,
+)
+@falls_without(
+    "pairs of unix sockets only",
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in',
+        'rules += [allow("socketpair", test) for test in',
+    ),
+    cases="""
+    socketpair family 2 | socketpair family 10 | socketpair family 16 | socketpair family 17 |
+    socketpair family 40 | socketpair family 44 | socketpair family 4294967313
+    """,
+)
+@falls_without(
+    "TCP and UDP only",
+    Removal(
+        "container/seccomp.py",
+        'rules.append(allow("socket", *tests) if fits else refuse("socket", errno.EPROTONOSUPPORT, *tests))',
+        'rules.append(allow("socket", *tests) if fits or True else {})',
+    ),
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in',
+        'rules += [allow("socket", equal(0, family), test) for test in',
+    ),
+    cases="""
+    MPTCP | MPTCP on IPv6 | UDPLITE | ICMP without root | a raw socket | a raw socket of TCP |
+    a raw socket on IPv6 | a raw socket of any protocol | a socket of type packet | a protocol with high bits
+    """,
+)
+@falls_without(
+    "netlink of routes only",
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for',
+        'rules += [allow("socket", equal(0, NETLINK), test) for',
+    ),
+    cases="""
+    netlink protocol 2 | netlink protocol 4 | netlink protocol 6 | netlink protocol 9 | netlink protocol 10 |
+    netlink protocol 12 | netlink protocol 15 | netlink protocol 16
+    """,
+)
+@falls_without(
+    "socket options",
+    Removal(
+        "container/seccomp.py",
+        'rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for',
+        'rules += [allow("setsockopt", equal(1, level), equal(2, option)) for',
+    ),
+    cases="""
+    TCP_ULP | UDP_ENCAP | SO_ATTACH_FILTER | SO_ATTACH_BPF | SO_ATTACH_REUSEPORT_CBPF | SO_ATTACH_REUSEPORT_EBPF
+    """,
+)
+@falls_without(
+    "an int has 32 bits, where it is compared",
+    Removal("container/seccomp.py", "    return masked(index, INT, value)\n", "    return whole(index, value)\n"),
+    cases="""
+    ptrace pid 1 with high bits | TCP_ULP with high bits | UDP_ENCAP with high bits |
+    SO_ATTACH_FILTER with high bits
+    """,
+)
+@falls_without(
+    "an int has 32 bits, where all but one value pass",
+    Removal(
+        "container/seccomp.py",
+        "    return cover(31, 0, list(values))\n",
+        "    return [other(index, *values)] if len(values) == 1 else cover(31, 0, list(values))\n",
+    ),
+    cases="""
+    lower the core limit with high bits | lower the core limit by setrlimit with high bits |
+    ptrace pid 1 with high bits
+    """,
+)
+@falls_without(
+    "the core limit",
+    Removal(
+        "container/seccomp.py",
+        'refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE))',
+        'allow("setrlimit", equal(0, RLIMIT_CORE))',
+    ),
+    Removal(
+        "container/seccomp.py",
+        'refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), other(2, 0))',
+        'allow("prlimit64", equal(1, RLIMIT_CORE), other(2, 0))',
+    ),
+    cases="lower the core limit | lower the core limit by setrlimit",
+)
+@falls_without("no tracing of the first process", FIRST_PROCESS_TRACED, cases="ptrace pid 1")
+@falls_without(
+    "no seccomp listener",
+    Removal(
+        "container/seccomp.py",
+        'refuse("seccomp", errno.EPERM, masked(1, NEW_LISTENER, NEW_LISTENER))',
+        'allow("seccomp", masked(1, NEW_LISTENER, NEW_LISTENER))',
+    ),
+    cases="a seccomp listener | a seccomp listener beside another flag",
+)
+@falls_without(
+    "no splice",
+    Removal("container/seccomp.py", 'refuse("splice tee vmsplice", errno.EINVAL)', 'allow("splice tee vmsplice")'),
+    cases="splice | tee | vmsplice",
+)
+@falls_without(
+    "no device nodes",
+    Removal(
+        "container/seccomp.py",
+        "refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind))",
+        "allow(name, masked(mode, FILE_KINDS_MASK, kind))",
+    ),
+    cases="a whiteout",
+)
+@no_guard(
+    "it must pass: that the rules are not wider than they need be",
+    cases="""
+    personality asked only | a pipe in the file system | ask the core limit | netlink of routes |
+    socketpair of unix | TCP_NODELAY, which is fine | SO_KEEPALIVE, which is fine | SO_INCOMING_CPU, which is fine
+    """,
+)
+@no_guard(
+    "the kernel wants a capability over the host's own user namespace before it looks at anything",
+    cases="""
+    clone into a mount namespace | syslog | acct | swapon | swapoff | vhangup | a character device | a block device
+    """,
+)
+@no_guard(
+    "this machine's kernel was built without it, and answers as the rule does",
+    cases=(
+        "SCTP",
+        *(f"socket family {family} of type {kind}" for family in (31, 38) for kind in (1, 3, 5)),
+        *(
+            f"socket family {family} of type 2"
+            for family in (0, *range(3, 10), *range(11, 16), *range(18, 40), 41, 42, 43, 45, 46, 255)
+        ),
+        *(f"netlink protocol {protocol}" for protocol in (20, 21)),
+        *(f"socketpair family {family}" for family in (0, 15, 30, 31, 38, 45)),
+    ),
+)
+@no_guard("sync says 0 whether it does something or not", cases="sync, which does nothing and says so")
+@no_guard("the kernel answers the same", cases="a number no kernel has")
 @pytest.mark.parametrize("what", ROWS)
 async def test_a_call_is_answered_as_the_rules_say(answers: dict[str, object], what: str) -> None:
     assert answers[what] == ROWS[what][1]
@@ -224,6 +433,14 @@ def program_of_32_bits() -> bytes:
     return header + struct.pack("<8I", 1, 0, base, base, size, size, 5, 0x10000) + code
 
 
+@falls_without(
+    "the native architecture only",
+    Removal(
+        "container/seccomp.py",
+        '"architectures": [ARCHITECTURES[machine]],',
+        '"architectures": [ARCHITECTURES[machine], {"aarch64": "SCMP_ARCH_ARM", "x86_64": "SCMP_ARCH_X86"}[machine]],',
+    ),
+)
 async def test_no_program_of_32_bits_gets_past_the_filter(desk: Desk, attack: Attack) -> None:
     """Where processor and kernel could run one, the filter kills it at its first call; elsewhere it does not start."""
     await desk.write("/tmp/small", program_of_32_bits(), mode=0o755)

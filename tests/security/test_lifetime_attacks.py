@@ -23,6 +23,7 @@ from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Command, Init, Open, Owning
+from tests.security.guards import NEVER_THAWED, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -93,6 +94,10 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+@falls_without(
+    "an end with the owner",
+    Removal("keeper/keeper.py", '            self.burn(desk, "owner gone")\n', "            pass\n"),
+)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_desk_dies_with_its_owner(settings: Config, number: int) -> None:
     with owner(settings) as (process, desk, keeper):
@@ -102,6 +107,9 @@ async def test_a_desk_dies_with_its_owner(settings: Config, number: int) -> None
         assert await until(lambda: not Path(f"/proc/{keeper}").exists(), 10)
 
 
+@falls_without(
+    "an end by the owner", Removal("owner/runtime.py", "            await bury(self.config)\n", "            pass\n")
+)
 async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Config) -> None:
     with owner(settings) as (process, desk, keeper):
         os.kill(keeper, signal.SIGKILL)
@@ -110,6 +118,10 @@ async def test_a_desk_whose_keeper_is_killed_is_buried_by_its_owner(settings: Co
         assert (await anyio.to_thread.run_sync(process.stdout.readline)).strip() in ("DeskGone", "KeeperError")
 
 
+@falls_without(
+    "an end by the next keeper",
+    Removal("keeper/reap.py", "for desk in state.orphans(settings):", "for desk in list[str]():"),
+)
 @pytest.mark.parametrize("disk_in", ["disk", "memory"])
 async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_keeper(
     settings: Config, owning: Owning, disk_in: str
@@ -126,12 +138,16 @@ async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_ke
             assert is_gone(settings, desk)
 
 
+@falls_without(
+    "an end in time", Removal("keeper/keeper.py", "            if at <= now():\n", "            if at <= now() - 60:\n")
+)
 async def test_a_stopped_owner_does_not_stop_a_deadline(settings: Config) -> None:
     with owner(settings, deadline=4) as (process, desk, _):
         process.send_signal(signal.SIGSTOP)
         assert await until(lambda: is_gone(settings, desk), 10)
 
 
+@falls_without("an end to frozen desks", *NEVER_THAWED)
 @pytest.mark.parametrize("ask", ["burn", "owner"])
 async def test_a_frozen_desk_burns_too(settings: Config, command: Command, ask: str) -> None:
     with owner(settings) as (process, desk, _):
@@ -143,6 +159,7 @@ async def test_a_frozen_desk_burns_too(settings: Config, command: Command, ask: 
         assert await until(lambda: is_gone(settings, desk), 12)
 
 
+@falls_without("an end to bombs")
 async def test_a_desk_that_ignores_signals_burns_at_once(fresh: Open, runtime: KeeperRuntime, settings: Config) -> None:
     async with fresh(Spec()) as desk:
         code = "trap '' INT TERM HUP QUIT; for n in 1 2 3 4 5 6 7 8; do (setsid sleep 99 &); done; sleep 99"
@@ -156,6 +173,7 @@ async def test_a_desk_that_ignores_signals_burns_at_once(fresh: Open, runtime: K
             await desk.run(["true"])
 
 
+@falls_without("an end in time")
 async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settings: Config) -> None:
     async with fresh(Spec(deadline=1.0)) as busy, fresh(Spec(idle=1.0)) as idle:
         await idle.run(["sh", "-c", "setsid sh -c 'while :; do :; done' >/dev/null 2>&1 &"])
@@ -164,6 +182,10 @@ async def test_a_deadline_and_idleness_burn_what_still_works(fresh: Open, settin
         assert await until(lambda: is_gone(settings, idle.id) and is_gone(settings, busy.id), 10)
 
 
+@falls_without(
+    "ids that rest",
+    Removal("linux/uids.py", "os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)", "os.symlink(str(slot), cursor)"),
+)
 async def test_freed_ids_rest_before_they_are_used_again(fresh: Open, settings: Config, init: Init) -> None:
     seen = []
     for _ in range(3):

@@ -17,6 +17,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import FileError
 from tests.security.conftest import Attack, Craft, Init, Open, Owning
+from tests.security.guards import Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
 
@@ -85,6 +86,26 @@ def reset_peak() -> int:
     return memory()
 
 
+@falls_without(
+    "a read-only folder for the link",
+    Removal(
+        "container/bundle.py",
+        'mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec")',
+        'mount(LINK, "bind", room.link, "bind", *plain, "noexec")',
+    ),
+)
+@falls_without(
+    "a socket for one user",
+    Removal("room/room.py", 'self.listen("link.sock", uids.USER, 0o600)', 'self.listen("link.sock", uids.USER, 0o666)'),
+)
+@falls_without(
+    "a socket for one call",
+    Removal(
+        "owner/runtime.py",
+        "        finally:\n            listener.detach()\n",
+        '        finally:\n            globals().setdefault("kept", []).append(os.dup(listener.detach()))\n',
+    ),
+)
 async def test_nobody_dials_the_link_a_second_time(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, DIAL)
     assert told["dial"] == "ECONNREFUSED"
@@ -115,6 +136,10 @@ async def haunted(crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
         yield await runtime.open(Spec(image="haunted"))
 
 
+@falls_without(
+    "a call from the first process only",
+    Removal("owner/runtime.py", 'if peer(sock) == (body["pid"], body["uid"]):', "if peer(sock):"),
+)
 async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunted: Desk) -> None:
     assert haunted.home == "/home/user"
     assert (await haunted.run(["true"], timeout=10)).ok
@@ -122,6 +147,7 @@ async def test_another_process_that_dials_first_is_not_taken_for_the_guest(haunt
     assert await haunted.read("/tmp/impostor") == b"hung up on"
 
 
+@falls_without("a limit for output", Removal("link/process.py", "            data = data[:room]\n", ""))
 async def test_a_flood_of_output_keeps_its_owner_small(desk: Desk) -> None:
     before = reset_peak()
     with anyio.move_on_after(20):
@@ -131,6 +157,9 @@ async def test_a_flood_of_output_keeps_its_owner_small(desk: Desk) -> None:
     assert peak() - before < 96 * MIB
 
 
+@falls_without(
+    "a window for what is not read", Removal("hotdesk_guest/wire.py", "WINDOW = 262144", "WINDOW = 262144 * 32")
+)
 async def test_unread_output_waits_in_the_desk(desk: Desk) -> None:
     before = reset_peak()
     processes = [await desk.start(["sh", "-c", "yes 0123456789"], stdin=False) for _ in range(40)]
@@ -141,6 +170,7 @@ async def test_unread_output_waits_in_the_desk(desk: Desk) -> None:
     assert (await desk.run(["true"], timeout=20)).ok
 
 
+@falls_without("a limit for output")
 async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
     before = reset_peak()
     codes: list[int] = []
@@ -157,6 +187,7 @@ async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
     assert peak() - before < 96 * MIB
 
 
+@falls_without("a limit for listings", Removal("link/desk.py", "if count > limit or size > LISTED:", "if count < 0:"))
 async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(disk_in="memory")) as desk:
         await attack(desk, MANY_NAMES, count=30_001)
@@ -168,6 +199,7 @@ async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, a
         assert time.monotonic() - begun < 30
 
 
+@falls_without("a limit for listings")
 async def test_long_names_are_bounded_by_their_bytes_too(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(disk_in="memory")) as desk:
         await attack(desk, DEEP_NAMES, count=20_000)

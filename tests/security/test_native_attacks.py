@@ -21,6 +21,7 @@ from hotdesk.api.native import health
 from hotdesk.api.native.access.auth import RequirePower
 from hotdesk.api.native.app import NOUNS, PREFIX
 from tests.e2e.server.conftest import Served, served
+from tests.security.guards import STATE_SHARED, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 ROUTES = [route for noun in (*NOUNS, health) for route in noun.router.routes]
@@ -130,6 +131,16 @@ def ids(routes: list[APIRoute]) -> list[str]:
 ASKED_BY_ID = [route for route in HTTP if named(route) and (method_of(route), route.path) not in OWN]
 
 
+@falls_without(
+    "routes that ask who is there",
+    Removal(
+        "access/auth.py",
+        'ForVault = Annotated[RequestContext, Depends(RequirePower("vault"))]',
+        "ForVault = Annotated[Asked, Depends(lambda: None)]",
+    ),
+    cases="GET /vault",
+)
+@no_guard("it reads the table of routes; one case shows that it can fail")
 @pytest.mark.parametrize("route", HTTP, ids=ids(HTTP))
 def test_every_route_asks_who_is_there(route: APIRoute) -> None:
     if (method_of(route), route.path) not in OPEN:
@@ -143,6 +154,18 @@ def dependencies(found: Dependant) -> Iterator[Dependant]:
         yield from dependencies(each)
 
 
+OWN_STATE = "a tenant's state is its own: the cases that have the guard stand for all"
+
+
+@falls_without(
+    "a tenant's state is its own", STATE_SHARED, cases="GET /desks/{desk} | GET /jobs/{job} | GET /drive/{path:path}"
+)
+@falls_without(
+    "whose keys are told",
+    Removal("access/keys.py", "        if each.tenant == asked.tenant.name\n", "        if each.tenant\n"),
+    cases="DELETE /keys/{key}",
+)
+@no_guard(OWN_STATE)
 @pytest.mark.parametrize("route", ASKED_BY_ID, ids=ids(ASKED_BY_ID))
 def test_what_is_anothers_is_as_unknown_as_what_never_was(eve: httpx.Client, theirs: Theirs, route: APIRoute) -> None:
     path = re.sub(r"\{(\w+)[^}]*\}", lambda found: theirs.ids[found[1]], route.path)
@@ -153,12 +176,16 @@ def test_what_is_anothers_is_as_unknown_as_what_never_was(eve: httpx.Client, the
     assert told.status_code == 404, told.text
 
 
+@falls_without("a tenant's state is its own", cases="/desks | /jobs | /drive | /vault")
+@falls_without("whose keys are told", cases="/keys")
+@no_guard(OWN_STATE, cases="/journal | /approvals | /events")
 @pytest.mark.parametrize("path", ["/desks", "/jobs", "/drive", "/vault", "/keys", "/journal", "/approvals", "/events"])
 def test_no_list_has_anything_of_anothers(eve: httpx.Client, theirs: Theirs, path: str) -> None:
     text = eve.get(path, params={"follow": "false"} if path == "/events" else {}).raise_for_status().text
     assert [name for name in ("desk", "job", "path", "name", "key") if theirs.ids[name] in text] == []
 
 
+@falls_without("a tenant's state is its own")
 def test_nobody_looks_at_or_starts_anything_with_what_is_anothers(eve: httpx.Client, theirs: Theirs) -> None:
     upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"theirs").json()["id"]
     order = {"brief": f'{BRIEF}inputs = ["a.txt"]\n', "files": [{"upload": upload, "name": "a.txt"}]}
@@ -172,6 +199,7 @@ def test_nobody_looks_at_or_starts_anything_with_what_is_anothers(eve: httpx.Cli
     assert [eve.post("/content", json=each).status_code for each in orders] == [404] * 4
 
 
+@no_guard(OWN_STATE)
 @pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
 def test_no_socket_opens_to_what_is_anothers(
     server: Served, eve: httpx.Client, theirs: Theirs, route: APIWebSocketRoute
@@ -179,6 +207,25 @@ def test_no_socket_opens_to_what_is_anothers(
     assert not opens(server, theirs, route, {"Authorization": eve.headers["Authorization"]})
 
 
+@falls_without(
+    "the page a browser's changes come from",
+    Removal(
+        "access/browsers.py",
+        '        if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):\n',
+        "        if False:\n",
+    ),
+    cases="""
+    /desks/{desk}/terminal-http://evil.test | /desks/{desk}/terminal-null | /desks/{desk}/terminal- |
+    /desks/{desk}/terminal-http://[ | /desks/{desk}/terminal-http://localhost
+    """,
+)
+@no_guard(
+    "it asks as the terminal does, and this desk has no screen",
+    cases="""
+    /desks/{desk}/screen-http://evil.test | /desks/{desk}/screen-null | /desks/{desk}/screen- |
+    /desks/{desk}/screen-http://[ | /desks/{desk}/screen-http://localhost
+    """,
+)
 @pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
 @pytest.mark.parametrize("route", SOCKETS, ids=[route.path for route in SOCKETS])
 def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
@@ -189,6 +236,14 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     assert not opens(server, theirs, route, headers)
 
 
+@falls_without(
+    "a screen's key",
+    Removal(
+        "desks/screens.py",
+        "            tasks.start_soon(work)\n        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "            tasks.start_soon(work)\n",
+    ),
+)
 def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Served, theirs: Theirs) -> None:
     order = {"image": "desktop", "memory": "1G"}
     desk = theirs.api.post("/desks", json=order).raise_for_status().json()["id"]
@@ -224,6 +279,7 @@ def signed_in(server: Served) -> tuple[str, str]:
         return told.headers["set-cookie"].partition(";")[0], str(told.json()["csrf"])
 
 
+@falls_without("the page a browser's changes come from")
 @pytest.mark.parametrize("page", ["http://evil.test", "null", "", "http://[", "http://localhost"])
 def test_no_other_page_changes_anything_in_a_browser_that_signed_in(server: Served, page: str) -> None:
     cookie, token = signed_in(server)
@@ -233,6 +289,14 @@ def test_no_other_page_changes_anything_in_a_browser_that_signed_in(server: Serv
         assert (told.status_code, told.json()["code"]) == (403, "session.origin")
 
 
+@falls_without(
+    "the token a browser's changes show",
+    Removal(
+        "access/browsers.py",
+        "        if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):\n",
+        "        if found is None:\n",
+    ),
+)
 @pytest.mark.parametrize("token", ["", "x", "é"], ids=["none", "wrong", "strange"])
 def test_a_change_without_the_token_is_none(server: Served, token: str) -> None:
     cookie, _ = signed_in(server)
@@ -243,12 +307,23 @@ def test_a_change_without_the_token_is_none(server: Served, token: str) -> None:
     assert (told.status_code, told.json()["code"]) == (403, "session.token")
 
 
+@falls_without("the page a browser's changes come from")
 def test_no_other_page_signs_a_browser_in(server: Served) -> None:
     with client(server, Origin="http://evil.test") as browser:
         told = browser.post("/session", json={"key": server.key})
         assert (told.status_code, "set-cookie" in told.headers) == (403, False)
 
 
+@falls_without(
+    "names of a job's files",
+    Removal("jobs/briefs.py", "        name = check_name(each.name)\n", "        name = each.name\n"),
+    cases="0 | 1 | 2 | 3 | 4 | 5",
+)
+@falls_without(
+    "the brief's own name",
+    Removal("jobs/briefs.py", '        if name.partition("/")[0] in FILES:\n', "        if False:\n"),
+    cases="6",
+)
 @pytest.mark.parametrize("name", ESCAPES, ids=range(len(ESCAPES)))
 def test_a_file_for_a_job_goes_nowhere_but_beside_its_brief(server: Served, theirs: Theirs, name: str) -> None:
     upload = theirs.api.post("/uploads", params={"name": "a.txt"}, content=b"x").json()["id"]
@@ -292,6 +367,52 @@ FIELDS = {
 }  # fmt: skip
 
 
+@falls_without(
+    "one word of a rule",
+    Removal(
+        "jobs/template_values.py",
+        "        if not WORD.fullmatch(parameters.values[name]):\n",
+        "        if not parameters.values[name]:\n",
+    ),
+    cases="any path | a parameter more | a port",
+)
+@falls_without(
+    "where a filled rule leads",
+    Removal("jobs/template_values.py", "        require_public(read_rules(filled))\n", "        pass\n"),
+    cases="loopback | a private address | what a cloud tells | a table's host",
+)
+@falls_without(
+    "one host of a rule",
+    Removal(
+        "jobs/template_values.py", '            if whole != dotted or "*" in rule.host:\n', "            if not rule:\n"
+    ),
+    cases="more of a host | a preset",
+)
+@falls_without(
+    "fields only an operator fills in",
+    Removal(
+        "jobs/template_values.py",
+        "            require_none(key, value, parameters)\n        elif",
+        "            pass\n        elif",
+    ),
+    cases="where a name leads | another image",
+)
+@falls_without(
+    "checks only an operator fills in",
+    Removal(
+        "jobs/template_values.py",
+        "            require_fixed(value, parameters)\n        made",
+        "            pass\n        made",
+    ),
+    cases="the check's own file",
+)
+@no_guard(
+    "what it would make cannot be read, or more than one guard stops it",
+    cases="""
+    more of a path | every host below | a private range | IPv6 | a word more | another rule's host | every host |
+    every host of a kind | a line more | a grant's host | a model
+    """,
+)
 @pytest.mark.parametrize("aim", AIMED)
 def test_what_is_filled_in_leads_nowhere_but_where_the_template_says(server: Served, theirs: Theirs, aim: str) -> None:
     where, value = AIMED[aim]
@@ -335,6 +456,28 @@ def ruled(server: Served) -> None:
         (folder / "lib/helper.py").write_text("the operator's")
 
 
+@falls_without(
+    "files of a template",
+    Removal("jobs/briefs.py", '    if (template.folder / name.partition("/")[0]).exists():\n', "    if False:\n"),
+    cases="open-brain.py | open-lib/other.py",
+)
+@falls_without(
+    "files a template lists",
+    Removal("jobs/briefs.py", "    if name not in asked_for and not template.shown.uploads:\n", "    if False:\n"),
+    cases="ruled-other.txt",
+)
+@falls_without(
+    "checks of a template",
+    Removal("jobs/briefs.py", "        require_own_checks(template, job, files)\n", "        pass\n"),
+    cases="open-late.py | open-late/x.py",
+)
+@no_guard(
+    "more than one guard stops it; the cases that have one stand for all",
+    cases="""
+    open-rule.py | ruled-rule.py | ruled-brain.py | ruled-template.toml | ruled-lib/helper.py | ruled-lib |
+    ruled-names.txt/x
+    """,
+)
 @pytest.mark.parametrize(("template", "name"), [(each, name) for each in REPLACED for name in REPLACED[each]])
 def test_no_file_of_a_client_takes_the_place_of_a_templates(
     server: Served, theirs: Theirs, ruled: None, template: str, name: str
@@ -346,6 +489,7 @@ def test_no_file_of_a_client_takes_the_place_of_a_templates(
     assert {path.read_text() for path in (folder / "rule.py", folder / "lib/helper.py")} == {"the operator's"}
 
 
+@falls_without("files sent twice", Removal("native/uploads.py", 'target.open("xb")', 'target.open("wb")'))
 def test_a_file_is_not_sent_twice_under_one_name(theirs: Theirs) -> None:
     told = theirs.api.post("/jobs", json={"brief": BRIEF, "files": [sent(theirs, "a.txt"), sent(theirs, "a.txt")]})
     assert (told.status_code, told.json()["code"]) == (400, "brief.file")
@@ -357,6 +501,7 @@ def sent(theirs: Theirs, name: str) -> dict[str, str]:
     return {"upload": upload, "name": name}
 
 
+@falls_without("names of uploads", Removal("native/uploads.py", "    check_name(name)\n", ""))
 @pytest.mark.parametrize("name", ELSEWHERE, ids=range(len(ELSEWHERE)))
 def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(theirs: Theirs, name: str) -> None:
     assert theirs.api.post("/uploads", params={"name": name}, content=b"x").status_code == 400
@@ -366,28 +511,49 @@ def test_an_upload_or_a_file_of_the_drive_has_no_name_that_leads_elsewhere(their
     assert theirs.api.put(path, content=b"x").status_code == 400
 
 
+@falls_without("where a client's desks go", Removal("desks/desks.py", "    require_public(scope.rules)\n", ""))
 @pytest.mark.parametrize("rule", NEAR)
 def test_a_desk_is_opened_towards_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", "allow": [rule]}).status_code == 400
 
 
+@falls_without(
+    "where a client's briefs go",
+    Removal("jobs/briefs.py", "        require_public(job.scope.rules)\n", "        pass\n"),
+)
 @pytest.mark.parametrize("rule", NEAR)
 def test_a_brief_goes_to_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f'egress = ["{rule}"]\n{BRIEF}'})
     assert (told.status_code, "not of the internet" in told.text) == (400, True)
 
 
+@falls_without("what is allowed by one click", Removal("jobs/allow_rule.py", "    require_public([rule])\n", ""))
 @pytest.mark.parametrize("rule", NEAR)
 def test_a_job_is_allowed_nothing_that_is_near_the_machine(theirs: Theirs, rule: str) -> None:
     assert theirs.api.post(f"/jobs/{theirs.ids['job']}/allow", json={"rule": rule}).status_code == 400
 
 
+RESERVED_ALLOWED = Removal("jobs/briefs.py", "        refuse_reserved(text)\n", "        pass\n")
+
+
+@falls_without("what only an operator's brief says", RESERVED_ALLOWED, cases="0 | 1 | 2 | 3")
+@falls_without(
+    "a wall around a client's job",
+    RESERVED_ALLOWED,
+    Removal("jobs/briefs.py", '    if job.wall == "local":\n', "    if False:\n"),
+    cases="4",
+)
 @pytest.mark.parametrize("line", RESERVED, ids=range(len(RESERVED)))
 def test_a_brief_says_nothing_that_is_the_operators(theirs: Theirs, line: str) -> None:
     told = theirs.api.post("/jobs", json={"brief": f"{line}\n{BRIEF}"})
     assert (told.status_code, told.json()["code"]) == (400, "brief.reserved")
 
 
+@falls_without(
+    "models with an address",
+    Removal("native/jobs/jobs.py", "        if why := refusal(name, listed):\n", '        if why := "":\n'),
+    cases="0 | 1 | 2 | 3 | 4 | 5",
+)
 @pytest.mark.parametrize("model", ADDRESSED, ids=range(len(ADDRESSED)))
 def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -399,18 +565,29 @@ def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> 
             listener.accept()
 
 
+@falls_without("fields an order has", Removal("native/schema.py", 'extra="forbid"', 'extra="ignore"'))
 @pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files", "wall"])
 def test_an_order_has_no_field_that_is_the_operators(theirs: Theirs, field: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", field: {}}).status_code == 422
     assert theirs.api.post("/jobs", json={"brief": BRIEF, field: {}}).status_code == 422
 
 
+@falls_without(
+    "kinds of secrets a client puts in",
+    Removal("native/vault.py", 'Literal["token", "basic", "totp"], Field(', "str, Field("),
+)
 @pytest.mark.parametrize("kind", ["command", "oauth2", "sigv4"])
 def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind: str) -> None:
     told = theirs.api.put(f"/vault/x-{kind}", json={"kind": kind, "value": "/bin/touch /tmp/escaped"})
     assert told.status_code == 422
 
 
+@falls_without(
+    "powers a key gives",
+    Removal(
+        "access/keys.py", "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n", "    if beyond := []:\n"
+    ),
+)
 def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None:
     weak = theirs.api.post("/keys", json={"name": "weak", "powers": ["admin"]}).json()["key"]
     with client(server, Authorization=f"Bearer {weak}") as api:
@@ -418,6 +595,7 @@ def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None
         assert api.get("/vault").status_code == 403
 
 
+@no_guard("nothing writes them: there is no access log")
 def test_no_cookie_token_key_or_secret_is_written_anywhere(server: Served, theirs: Theirs) -> None:
     cookie, token = signed_in(server)
     made = theirs.api.post("/keys", json={"name": "seen", "powers": ["drive"]}).json()["key"]

@@ -27,6 +27,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.host import Host, control_path
 from tests.security.conftest import Attack, Init, Launch
+from tests.security.guards import WALLS_UNPROVEN, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -129,6 +130,8 @@ with socket.socket(socket.AF_UNIX) as s:
 """
 
 
+@falls_without("device nodes of its own", cases="device")
+@no_guard("overlayfs gives every desk inodes of its own", cases="image | disk")
 @pytest.mark.parametrize("where", ["image", "disk", "device"])
 async def test_a_lock_is_a_desks_own(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, where: str
@@ -147,6 +150,7 @@ async def test_a_lock_is_a_desks_own(
         await process.kill()
 
 
+@no_guard("overlayfs gives every desk inodes of its own")
 async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk, launch: Launch) -> None:
     process, _ = await launch(desk, WATCH_FILE, file=SHARED)
     await neighbour.run(["sh", "-c", f"{SHARED} true; cat {SHARED} >/dev/null; ls /etc /tmp; echo x >/tmp/seen"])
@@ -155,6 +159,11 @@ async def test_a_watch_sees_nothing_of_another_desk(desk: Desk, neighbour: Desk,
     assert process.done is not None  # type: ignore[attr-defined]
 
 
+@falls_without(
+    "a keeper that waits for no port",
+    Removal("linux/loopback.py", "poll.poll(0)", "poll.poll(10)"),
+    Removal("owner/keeper_handle.py", "DIALS = 4\n", "DIALS = 1 << 20\n"),
+)
 async def test_a_crowd_that_calls_a_full_port_keeps_no_other_desk_waiting(
     desk: Desk, neighbour: Desk, launch: Launch
 ) -> None:
@@ -208,12 +217,22 @@ NO_IPC = dict.fromkeys(("shared memory", "semaphores", "messages", "queue"), "EN
 }
 
 
+@falls_without(
+    "an ipc namespace",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("pid", "uts", "mount", "cgroup"))',
+    ),
+)
 async def test_memory_and_queues_of_the_host_are_not_there(
     desk: Desk, attack: Attack, host_ipc: tuple[int, str]
 ) -> None:
     assert await attack(desk, FIND_IPC, key=host_ipc[0], queue=host_ipc[1]) == NO_IPC
 
 
+@falls_without("an ipc namespace")
 async def test_memory_and_queues_of_another_desk_are_not_there(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
@@ -226,6 +245,7 @@ async def test_memory_and_queues_of_another_desk_are_not_there(
         await process.kill()
 
 
+@falls_without("a pid namespace, and a proc of its own")
 async def test_a_process_of_another_desk_is_not_there(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch, settings: Config, init: Init
 ) -> None:
@@ -260,6 +280,7 @@ async def control(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Pat
         yield path
 
 
+@falls_without("a socket for one call")
 async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
     desk: Desk, attack: Attack, settings: Config, control: Path
 ) -> None:
@@ -272,6 +293,7 @@ async def test_no_socket_of_the_keeper_or_an_owner_is_found_inside(
     assert told["inherited"] == []
 
 
+@falls_without("closed folders")
 async def test_another_user_of_the_host_cannot_look_into_desks(
     desk: Desk, runtime: KeeperRuntime, settings: Config, init: Init, control: Path
 ) -> None:
@@ -285,6 +307,10 @@ async def test_another_user_of_the_host_cannot_look_into_desks(
     assert told == dict.fromkeys(told, "PermissionError")
 
 
+@falls_without(
+    "a control socket for its owner's user",
+    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if peer(sock):"),
+)
 async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control: Path) -> None:
     os.chmod(control, 0o666)  # noqa: S103 - an attack
     try:
@@ -298,6 +324,11 @@ async def test_an_owner_hangs_up_on_another_user_even_at_an_open_socket(control:
         os.chmod(control, 0o600)
 
 
+@falls_without(
+    "what is the operator's, at a shared socket",
+    Removal("owner/control.py", "if self.everyone and (scope.names or scope.grants or scope.anywhere):", "if False:"),
+    cases="a name | a secret | the whole internet",
+)
 @pytest.mark.parametrize(
     "scope",
     [

@@ -16,6 +16,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.linux import uids
 from tests.security.conftest import KNOCK, Attack, Init, Launch, Owning, Rows
+from tests.security.guards import ALL_CAPABILITIES, ROUTED_TO_LOOPBACK, WALLS_UNPROVEN, Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -203,6 +204,26 @@ def listening(port: int) -> list[str]:
     return [line for line in lines if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"]
 
 
+@falls_without(
+    "a network of its own",
+    WALLS_UNPROVEN,
+    Removal("container/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),
+)
+@falls_without(
+    "a network each",
+    Removal(
+        "room/room.py",
+        "        self.netns, self.gate = syscalls.in_new_netns(open_gate)\n",
+        "        global kept\n"
+        '        if "kept" not in globals():\n'
+        "            kept = syscalls.in_new_netns(open_gate)\n"
+        "        self.netns, self.gate = os.dup(kept[0]), kept[1].dup()\n",
+    ),
+)
+@falls_without(
+    "no resolver",
+    Removal("room/identity.py", '"etc/resolv.conf": b"",', '"etc/resolv.conf": b"nameserver 192.0.2.53\\n",'),
+)
 async def test_a_desk_has_loopback_and_nothing_else(
     desk: Desk, neighbour: Desk, attack: Attack, settings: Config, init: Init
 ) -> None:
@@ -212,11 +233,13 @@ async def test_a_desk_has_loopback_and_nothing_else(
     assert len(spaces | {os.stat("/proc/self/ns/net").st_ino}) == 3
 
 
+@falls_without("no route", ROUTED_TO_LOOPBACK)
 @pytest.mark.parametrize("what", FAR)
 async def test_no_address_beyond_it_can_be_reached(answers: dict[str, object], what: str) -> None:
     assert answers[what] == FAR[what][1]
 
 
+@falls_without("a network of its own")
 async def test_the_hosts_own_address_cannot_be_reached(desk: Desk, attack: Attack) -> None:
     with socket.create_server(("0.0.0.0", 0)) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -229,6 +252,14 @@ async def test_the_hosts_own_address_cannot_be_reached(desk: Desk, attack: Attac
     assert set(told) <= ({"ENETUNREACH"} if address != "127.0.0.1" else {"ECONNREFUSED", 1})
 
 
+@falls_without(
+    "no names",
+    Removal(
+        "room/identity.py",
+        '"etc/hosts": f"127.0.0.1 localhost {name}\\n::1 localhost\\n".encode(),',
+        '"etc/hosts": f"127.0.0.1 localhost {os.uname().nodename}\\n".encode(),',
+    ),
+)
 async def test_no_name_but_its_own_means_anything(desk: Desk, attack: Attack) -> None:
     names = [os.uname().nodename, "example.com", "metadata.google.internal", "host.docker.internal", "localhost"]
     told = await attack(desk, NAMES, names=names)
@@ -236,11 +267,24 @@ async def test_no_name_but_its_own_means_anything(desk: Desk, attack: Attack) ->
     assert told == dict.fromkeys(names[:-1], "unknown")
 
 
+@falls_without(
+    "a network the host owns, and no capability",
+    *ALL_CAPABILITIES,
+    Removal("container/bundle.py", '{"type": "network", "path": room.netns}', '{"type": "network"}'),
+)
 @pytest.mark.parametrize("what", CHANGES)
 async def test_a_desk_cannot_change_its_network(answers: dict[str, object], what: str) -> None:
     assert answers[what] == CHANGES[what][1]
 
 
+@falls_without(
+    "a gate inside the desk",
+    Removal(
+        "room/room.py",
+        "        self.netns, self.gate = syscalls.in_new_netns(open_gate)\n",
+        "        self.netns, _ = syscalls.in_new_netns(open_gate)\n        self.gate = open_gate()\n",
+    ),
+)
 async def test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken(desk: Desk, attack: Attack) -> None:
     assert listening(3128) == []
     told = await attack(desk, GATE)
@@ -248,6 +292,19 @@ async def test_the_gate_listens_inside_the_desk_only_and_cannot_be_taken(desk: D
     assert listening(3128) == []
 
 
+@falls_without(
+    "a copy of every gate",
+    Removal(
+        "keeper/services.py",
+        "gate.fileno())\n        self.join()",
+        "gate.fileno())\n            gate.close()\n        self.join()",
+    ),
+    Removal(
+        "keeper/services.py",
+        "{gate.fileno(): gate for gate in self.gates.values()}",
+        "{gate.fileno(): gate for gate in self.gates.values() if gate.fileno() >= 0}",
+    ),
+)
 async def test_no_program_takes_the_gate_while_the_door_is_dead(
     settings: Config, owning: Owning, attack: Attack
 ) -> None:
@@ -260,6 +317,10 @@ async def test_no_program_takes_the_gate_while_the_door_is_dead(
         assert b"403" in (await desk.run([*KNOCK, "-i"], timeout=20)).stdout
 
 
+@falls_without(
+    "a user for the door",
+    Removal("linux/jail.py", "        os.setresgid(uid, uid, uid)\n        os.setresuid(uid, uid, uid)\n", ""),
+)
 async def test_the_door_has_a_user_of_its_own_and_no_privilege(desk: Desk, runtime: KeeperRuntime) -> None:
     await desk.run(KNOCK, timeout=20)
     lines = Path(f"/proc/{door_of(runtime)}/status").read_text().splitlines()
@@ -283,6 +344,19 @@ def children(pid: int) -> list[int]:
     return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+@falls_without(
+    "a network of its own",
+    cases="""
+    TCP-the host's | TCP on IPv6-the host's | UDP-the host's | abstract-the host's | abstract datagram-the host's
+    """,
+)
+@falls_without(
+    "a network each",
+    cases="""
+    TCP-another desk's | TCP on IPv6-another desk's | UDP-another desk's | abstract-another desk's |
+    abstract datagram-another desk's
+    """,
+)
 @pytest.mark.parametrize("whose", ["the host's", "another desk's"])
 @pytest.mark.parametrize("kind", ["TCP", "TCP on IPv6", "UDP", "abstract", "abstract datagram"])
 async def test_sockets_of_the_host_and_of_other_desks_are_out_of_reach(
@@ -316,6 +390,7 @@ def listener(kind: str, name: str) -> socket.socket:
     return made
 
 
+@falls_without("so many calls at a gate", Removal("door/process.py", "CONNECTIONS = 256", "CONNECTIONS = 4096"))
 async def test_no_more_than_256_calls_of_one_desk_are_taken_at_a_time(
     desk: Desk, launch: Launch, runtime: KeeperRuntime
 ) -> None:
@@ -331,6 +406,16 @@ async def test_no_more_than_256_calls_of_one_desk_are_taken_at_a_time(
         await process.kill()
 
 
+@falls_without(
+    "a limit for socket buffers",
+    Removal(
+        "linux/cgroup.py",
+        '        self.put("memory", "memory.kmem.tcp.limit_in_bytes", KERNEL_TCP, optional=True)\n',
+        '        self.put("memory", "memory.kmem.tcp.limit_in_bytes", 1 << 32, optional=True)\n',
+    ),
+    Removal("room/room.py", "    sysctl.shrink_buffers()\n", ""),
+    Removal("keeper/keeper.py", "                self.burn_flooded()\n", ""),
+)
 @pytest.mark.parametrize("flood", [TCP_FLOOD, UDP_FLOOD], ids=["tcp", "udp"])
 async def test_unread_socket_buffers_stay_within_a_limit(desk: Desk, attack: Attack, flood: str) -> None:
     """The kernel lets a socket overshoot a little; without a limit these floods queue hundreds of MiB."""

@@ -16,6 +16,7 @@ from hotdesk.checks.seam import Evidence
 from hotdesk.job.verify import OUTGOING, Candidate
 from tests.conftest import settings_in
 from tests.hostile_files import calculated, ods, pdf
+from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.opening_files import ACTS, HONEST, JUMP
 from tests.verifying import Verifier, verifier
 
@@ -65,6 +66,171 @@ async def machine(home: Path) -> AsyncIterator[Verifier]:
     shutil.rmtree(home / "opened")
 
 
+USES_IGNORED = Removal(
+    "inside/active_office.py", "        for key in self.links.keys() & self.uses.keys():\n", "        for key in ():\n"
+)
+
+
+@falls_without(
+    "a link to a page is for a click",
+    USES_IGNORED,
+    cases="""
+    a picture by a link to a page | a picture inside by a link to a page | an old picture by a link to a page |
+    an old picture by another name | an object by a link to a page | a template by a link to a page |
+    a slide's picture by a link to a page | a slide's link without a click |
+    a picture of a sheet by a link to a page
+    """,
+)
+@falls_without(
+    "fields are listed",
+    Removal(
+        "inside/active_office.py",
+        "    return named[1].upper() in FIELDS if named else not told.strip()\n",
+        "    return True\n",
+    ),
+    cases="a field nobody listed | a field that reads a document",
+)
+@falls_without(
+    "clicks are listed",
+    Removal(
+        "inside/active_office.py",
+        '        if tag.startswith("hlink") and not JUMPS',
+        '        if tag == "none" and not JUMPS',
+    ),
+    cases="a slide's click that starts a program",
+)
+@falls_without(
+    "formulas name no address",
+    Removal(
+        "inside/active_office.py",
+        "\\[\\d+\\]|[a-z][a-z0-9+.-]*:[/\\\\]|\\\\\\\\|'\\s*#|\\[[^\\[\\]]*\\.(?:xl\\w+|csv|od\\w|txt|html?)\\]",
+        "\\[\\d+\\]|https?://|\\\\\\\\",
+    ),
+    cases="""
+    a formula that reads by FTP | a formula that reads a file | a formula that reads another book |
+    another office's formula by FTP | another office's formula of a file | another office's formula nearby
+    """,
+)
+@falls_without(
+    "what a formula spells",
+    Removal("inside/active_office.py", '    if MEANT_ELSEWHERE.search(JOINED.sub("", text)):\n', "    if not text:\n"),
+    cases="a formula that reads what it spells",
+)
+@falls_without(
+    "no formula runs elsewhere",
+    Removal("inside/active_office.py", '("scripts", r"\\bPY\\s*\\(", ', '("scripts", r"\\bPYTHON\\s*\\(", '),
+    cases="a formula that runs Python elsewhere",
+)
+@falls_without(
+    "what is shown lies inside",
+    Removal("inside/active_office.py", "            if not self.has(part, target):\n", "            if not part:\n"),
+    cases="a table from nearby | a table from elsewhere | a picture from nearby | a ground from elsewhere",
+)
+@falls_without(
+    "links lead to pages",
+    Removal("inside/active_office.py", '(word == "href" and not is_plain(value))', '(word == "href" and not value)'),
+    cases="a link that is a macro",
+)
+@falls_without(
+    "drawings are pages",
+    Removal("inside/active_office.py", '    if local(root) == "svg":\n', '    if local(root) == "SVG":\n'),
+    cases="a drawing that fetches, as a part",
+)
+@falls_without(
+    "queries by what they are",
+    Removal("inside/active_office.py", '    "queryTable": ("queries", "a query"),\n', ""),
+    cases="a query by another name",
+)
+@falls_without(
+    "documents of one text",
+    Removal(
+        "inside/active_look.py",
+        "        if FLAT.search(text[:4096]) and not PAGE.match(text):\n",
+        "        if not text:\n",
+    ),
+    cases="a formula in one text | an old document in one text",
+)
+@falls_without(
+    "an action shows a page and ends",
+    Removal(
+        "inside/active_pdf.py",
+        '            return kinds == {b"/GoTo"} and keys <= SHOWS\n',
+        '            return kinds == {b"/GoTo"}\n',
+    ),
+    cases="a PDF that goes on | a PDF that goes on elsewhere",
+)
+@falls_without(
+    "nothing odd stands in an action",
+    Removal(
+        "inside/active_pdf.py", "    return False\n\n\ndef object_streams(", "    return True\n\n\ndef object_streams("
+    ),
+    cases="a PDF that goes on behind a remark | a PDF that goes on behind brackets",
+)
+@falls_without(
+    "what ends a name does not stand in one",
+    Removal(
+        "inside/active_pdf.py",
+        "match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant",
+        "bytes([int(match[1], 16)])",
+    ),
+    cases="a PDF that goes on behind a name",
+)
+@falls_without(
+    "a PDF names no file elsewhere",
+    Removal(
+        "inside/active_pdf.py",
+        "            if AWAY.match(target := spelt(match)):\n",
+        '            if not (target := spelt(match) + b" "):\n',
+    ),
+    cases="a PDF's stream by its address",
+)
+@falls_without(
+    "a PDF's files are its own",
+    Removal("inside/active_pdf.py", 'rb"/FS" + GAP + rb"/URL"', 'rb"/FS" + GAP + rb"/None"'),
+    Removal(
+        "inside/active_pdf.py",
+        "            if AWAY.match(target := spelt(match)):\n",
+        '            if not (target := spelt(match) + b" "):\n',
+    ),
+    cases="a PDF's file by its address",
+)
+@falls_without(
+    "a table may say what parts it",
+    Removal(
+        "inside/active_text.py",
+        "    if told:\n        return [told[1]",
+        "    if not lines and told:\n        return [told[1]",
+    ),
+    cases="a table that says what parts it",
+)
+@falls_without(
+    "what is not seen begins no cell",
+    Removal("inside/active_text.py", " or unicodedata.category(each) in INVISIBLE)", ' or each in " \\u00a0")'),
+    cases="a cell behind nothing to see | a cell behind a mark | a cell behind several",
+)
+@falls_without(
+    "signs in every width",
+    Removal(
+        "inside/active_text.py",
+        '    return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])\n',
+        "    return text[:1]\n",
+    ),
+    cases="a cell that begins in small",
+)
+@falls_without(
+    "a member has one name",
+    Removal(
+        "inside/active_zip.py",
+        "        if kind == OTHER_NAME and value[5:] != name:\n",
+        "        if kind == OTHER_NAME and not name:\n",
+    ),
+    cases="an archive with another name",
+)
+@falls_without(
+    "a member's fields are listed",
+    Removal("inside/active_zip.py", "        if kind not in (*PLAIN_EXTRA, OTHER_NAME):\n", "        if kind == 0:\n"),
+    cases="an archive with a field",
+)
 @pytest.mark.parametrize("what", ACTS)
 def test_what_acts_when_it_is_opened_is_found_without_opening_it(tmp_path: Path, what: str) -> None:
     family, (name, data) = ACTS[what]
@@ -73,6 +239,19 @@ def test_what_acts_when_it_is_opened_is_found_without_opening_it(tmp_path: Path,
     assert family in {each[0] for each in told["found"]}, told  # type: ignore[attr-defined]
 
 
+ATTEMPTS_UNCOUNTED = Removal(
+    "job/verify.py",
+    "        attempts = await at.attempts() if counted else None\n",
+    "        attempts = 0 if counted else None\n",
+)
+
+
+@falls_without("what is sent while a file is open is counted", ATTEMPTS_UNCOUNTED)
+@falls_without(
+    "a file is opened as one who trusts it does",
+    Removal("checks/active.py", "        links = not REACHING & set(self.allow)\n", "        links = False\n"),
+    cases="a table",
+)
 @pytest.mark.parametrize("what", REACHES)
 async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[REACHES[what]]
@@ -81,6 +260,10 @@ async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: V
     assert machine.shared("office") is None, "an office that was refused once does not ask again"
 
 
+@falls_without("a file is opened as one who trusts it does")
+@falls_without(
+    "what a file asks for is a fault", Removal("checks/active.py", "(*faults, *requests), versions", "faults, versions")
+)
 @pytest.mark.parametrize("what", ASKS)
 async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[ASKS[what]]
@@ -89,6 +272,7 @@ async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(mach
     assert [fault.rule for fault in told] == ["external-links"]
 
 
+@falls_without("what a file asks for is a fault")
 async def test_an_action_of_the_viewer_is_told_by_the_viewer_that_carries_it_out(machine: Verifier) -> None:
     data = pdf(f"{JUMP} [3 0 R /Fit] /Next << /S /Named /N /Print >> >>")
     made = await machine.look("a.pdf", data, "active-content")
@@ -97,12 +281,28 @@ async def test_an_action_of_the_viewer_is_told_by_the_viewer_that_carries_it_out
     ]
 
 
+@falls_without("found, or counted", USES_IGNORED, ATTEMPTS_UNCOUNTED)
 async def test_a_picture_fetched_by_a_link_to_a_page_gets_no_pass(machine: Verifier) -> None:
     _, (name, data) = ACTS["a picture by a link to a page"]
     made = await machine.look(name, data, "active-content")
     assert not made.passed
 
 
+@falls_without(
+    "no printer is looked for",
+    Removal(
+        "inside/office.py",
+        '("SAL_DISABLE_PRINTERLIST", "SAL_DISABLE_CUPS", "SAL_DISABLE_OPENCL")',
+        '("SAL_DISABLE_PRINTERLIST", "SAL_DISABLE_OPENCL")',
+    ),
+    cases="a workbook",
+)
+@no_guard(
+    "no attack: what does nothing is not refused",
+    cases="""
+    a document with a link | slides with a link | a text with a link | a table | a deck | a PDF with a link
+    """,
+)
 @pytest.mark.parametrize("what", HONEST)
 async def test_what_waits_for_a_click_passes(machine: Verifier, what: str) -> None:
     made = await machine.look(*HONEST[what], "active-content")
@@ -111,6 +311,10 @@ async def test_what_waits_for_a_click_passes(machine: Verifier, what: str) -> No
     assert made.seen[0].values["opened by"] in ("LibreOffice", "PDFium")
 
 
+@falls_without(
+    "what is allowed is not fetched",
+    Removal("checks/active.py", "        links = not REACHING & set(self.allow)\n", "        links = True\n"),
+)
 async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) -> None:
     made = await machine.look(
         "a.ods", ods(calculated("of:=['http://x.test/b.ods'#$S.A1]")), "active-content", "external-links"
@@ -120,6 +324,20 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
     assert await machine.verifying.shared["office"].attempts() == 0
 
 
+@falls_without("connections are counted", Removal("linux/netstat.py", '"TcpActiveOpens", ', ""), cases="tcp | tcp6")
+@falls_without("datagrams are counted", Removal("linux/netstat.py", '"UdpOutDatagrams", ', ""), cases="udp | name")
+@falls_without(
+    "datagrams of the newer kind are counted", Removal("linux/netstat.py", '"Udp6OutDatagrams", ', ""), cases="udp6"
+)
+@falls_without(
+    "what finds no route is counted", Removal("linux/netstat.py", '"IpOutNoRoutes",', ""), cases="tcp-far | udp-far"
+)
+@falls_without(
+    "what finds no route of the newer kind is counted",
+    Removal("linux/netstat.py", '"Ip6OutNoRoutes",', ""),
+    cases="tcp6-far | udp6-far",
+)
+@no_guard("no attack: what stays in the desk is not counted", cases="unix")
 @pytest.mark.parametrize(
     "kind", ["tcp", "tcp-far", "udp", "udp-far", "tcp6", "tcp6-far", "udp6", "udp6-far", "name", "unix"]
 )
@@ -130,6 +348,14 @@ async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
     assert bool(await place.attempts()) == (kind != "unix")
 
 
+@falls_without(
+    "what is sent late is put down to a file",
+    Removal(
+        "job/verify.py",
+        "        return [self.blamed(place, each) for place, each in enumerate(proven, 1)]\n",
+        "        return proven\n",
+    ),
+)
 async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(machine: Verifier) -> None:
     verifying, item = machine.verifying, Deliverable("a.txt", "txt", (RequiredCheck("active-content"),))
     opened, verifying.shared = verifying.shared, {"base": verifying.shared["base"]}
@@ -146,6 +372,14 @@ async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(ma
     assert [each.outcome for each in machine.verdicts()[-3:]] == ["passed", "passed", "failed"]
 
 
+@falls_without(
+    "what is opened was seen to be",
+    Removal(
+        "checks/active.py",
+        '            raise ValueError("how it was opened makes no sense")\n',
+        '            return "PDFium", ()\n',
+    ),
+)
 def test_an_opening_nobody_saw_is_no_opening() -> None:
     told = b'{"kind": "pdf", "bytes": 1, "parts": 0, "count": 0, "found": [], "tools": {}%s}'
     check = replace(ActiveCheck(), open=True)

@@ -11,6 +11,7 @@ import pytest
 
 from hotdesk.config import Config
 from tests.security.conftest import HOTDESK, environment
+from tests.security.guards import Removal, falls_without, no_guard
 
 ATTACK = """
 import ctypes, json, os, signal, socket, sys
@@ -82,6 +83,23 @@ def told(tmp_path: Path) -> dict[str, object]:
             victim.kill()
 
 
+NO_LANDLOCK = Removal(
+    "linux/landlock.py", "    restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)\n", ""
+)
+
+
+@falls_without(
+    "Landlock for commands",
+    NO_LANDLOCK,
+    cases="write elsewhere | write over | truncate | rename | link in | connect | bind | signal",
+)
+@falls_without(
+    "Landlock and no capability for commands",
+    NO_LANDLOCK,
+    Removal("linux/landlock.py", "drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else ", "({1} if any_owner else "),
+    cases="mount namespace | ptrace | setuid | child",
+)
+@no_guard("it must pass: that the rules are not wider than they need be", cases="write below")
 @pytest.mark.parametrize("what", CONFINED)
 def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(
     told: dict[str, object], tmp_path: Path, what: str
@@ -91,6 +109,10 @@ def test_a_turned_command_can_write_only_where_results_go_and_reach_nobody(
     assert (tmp_path / "elsewhere/precious").exists() or what != "rename"
 
 
+@falls_without(
+    "a command that confines itself",
+    Removal("desks/run.py", "        confine_to([control_path(settings, 0).parent] if asks(scope) else [])\n", ""),
+)
 @pytest.mark.container
 @pytest.mark.parametrize("extra", [[], ["--out", "x:./nowhere"]])
 def test_a_running_command_has_given_up_its_privileges(settings: Config, tmp_path: Path, extra: list[str]) -> None:

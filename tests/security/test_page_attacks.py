@@ -25,6 +25,7 @@ from tests.e2e.server.native import client, job_when, waits
 from tests.ledger import DESK, JOB, Ledger
 from tests.reported import reported_job
 from tests.security import page_room
+from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.page_room import ESCAPES, MARKUP, SHOWN_ESCAPES
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(180)]
@@ -107,6 +108,14 @@ def look(server: Served, url: str) -> httpx.Response:
 # -- what a browser may do ------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "rules of the page",
+    Removal(
+        "web/page.py",
+        'return {**ALWAYS, "content-security-policy": policy(scope["scheme"], host, self.content.domain)}',
+        "return dict(ALWAYS)",
+    ),
+)
 @pytest.mark.parametrize(
     ("method", "path", "name"),
     [
@@ -126,6 +135,7 @@ def test_every_answer_of_the_page_is_bound_by_rules(server: Served, method: str,
     assert told.headers["x-content-type-options"] == "nosniff"
 
 
+@falls_without("rules of the page")
 def test_no_other_page_frames_it(server: Served, browser: Browser) -> None:
     said: list[str] = []
     with opened(browser) as seen, page_room.elsewhere(f'<iframe src="{server.url}/"></iframe>') as outer:
@@ -136,6 +146,24 @@ def test_no_other_page_frames_it(server: Served, browser: Browser) -> None:
     assert framed != "Sign in · hotdesk", said
 
 
+@falls_without(
+    "the cookie of who signs in",
+    Removal(
+        "access/session.py",
+        'response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")',
+        'response.set_cookie(COOKIE, cookie, secure=True, samesite="strict", path="/")',
+    ),
+    cases="signing-in",
+)
+@falls_without(
+    "the cookie of who signs out",
+    Removal(
+        "access/session.py",
+        'response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")',
+        'response.delete_cookie(COOKIE, secure=True, httponly=True, path="/")',
+    ),
+    cases="signing-out",
+)
 @pytest.mark.parametrize("method", ["POST", "DELETE"], ids=["signing-in", "signing-out"])
 def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, method: str) -> None:
     signed = httpx.post(f"{server.url}/api/v1/session", json={"key": server.key})
@@ -149,11 +177,16 @@ def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, 
     assert not any(part.startswith("domain") for part in said)
 
 
+@falls_without(
+    "names of the page",
+    Removal("http/dispatch.py", "        if name not in own_names(self.serving):\n", "        if False:\n"),
+)
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/x"])
 def test_a_name_that_was_bound_anew_to_this_machine_is_another_name(server: Served, path: str) -> None:
     assert ask(server, path, "rebind.evil.test").status_code == 421
 
 
+@falls_without("one name to sign in at", Removal("web/page.py", "elif name in ELSEWHERE:", "elif False:"))
 def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
     told = ask(server, "/", "localhost")
     assert (told.status_code, told.headers["location"]) == (307, f"{server.url}/")
@@ -162,6 +195,10 @@ def test_nobody_signs_in_at_the_name_desks_write_below(server: Served) -> None:
 # -- the second origin ----------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "only links at the second origin",
+    Removal("web/page.py", "        if name == content_name(self.content.domain):\n", "        if False:\n"),
+)
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/", f"/content/{'A' * 43}"])
 def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: str) -> None:
     told = ask(server, path, "content.localhost")
@@ -170,6 +207,10 @@ def test_at_the_second_origin_there_is_nothing_but_links(server: Served, path: s
     assert "set-cookie" not in told.headers
 
 
+@falls_without(
+    "the sandbox of what desks wrote",
+    Removal("web/content.py", "\"sandbox; default-src 'none'; ", "\"default-src 'none'; "),
+)
 @pytest.mark.parametrize(
     ("name", "media", "how"),
     [
@@ -194,6 +235,10 @@ def test_what_a_desk_wrote_is_no_page(server: Served, api: httpx.Client, name: s
     assert told.headers["content-disposition"].startswith(f"{how};")
 
 
+@falls_without(
+    "downloads where people sign in",
+    Removal("native/bodies.py", "f\"attachment; filename*=UTF-8''", "f\"inline; filename*=UTF-8''"),
+)
 def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Client) -> None:
     api.put("/drive/own.html", content=b"<script>1</script>").raise_for_status()
     told = api.get("/drive/own.html")
@@ -202,6 +247,7 @@ def test_what_a_desk_wrote_is_saved_not_shown_where_people_sign_in(api: httpx.Cl
     assert told.headers["x-content-type-options"] == "nosniff"
 
 
+@falls_without("names in headers", Removal("web/content.py", "{quote(link.name, safe='')}", "{link.name}"))
 @pytest.mark.parametrize("name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x=1", "a\u202egnp.exe"])
 def test_a_files_name_writes_no_header(name: str) -> None:
     content = Content("localhost")
@@ -211,6 +257,7 @@ def test_a_files_name_writes_no_header(name: str) -> None:
     assert re.fullmatch(r"attachment; filename\*=UTF-8''[A-Za-z0-9._%-]+", told)
 
 
+@falls_without("the end of a link", Removal("web/content.py", "link.until > self.clock()", "link.until > 0"))
 def test_a_link_lasts_a_minute() -> None:
     now = [1000.0]
     content = Content("localhost", lambda: now[0])
@@ -221,6 +268,7 @@ def test_a_link_lasts_a_minute() -> None:
     assert content.find(path) is None
 
 
+@falls_without("bytes that links hold", Removal("web/content.py", "sum(own.values()) + len(data) > LARGEST", "False"))
 def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
     content = Content("localhost")
     theirs = content.offer("other", b"theirs", "a.txt")
@@ -232,6 +280,10 @@ def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
     assert content.find(theirs) is not None
 
 
+@falls_without(
+    "links nobody guesses",
+    Removal("web/content.py", "key = secrets.token_urlsafe(32)", 'key = f"{len(self.links):043d}"'),
+)
 def test_no_link_is_like_another(api: httpx.Client) -> None:
     api.put("/drive/same.txt", content=b"same").raise_for_status()
     order = {"kind": "drive", "path": "same.txt"}
@@ -241,6 +293,7 @@ def test_no_link_is_like_another(api: httpx.Client) -> None:
     assert len({link[:8] for link in links}) == 20
 
 
+@no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("kind", ["drive", "file", "report", "frame"])
 def test_nobody_gets_a_link_to_what_another_tenant_has(
     api: httpx.Client, other: httpx.Client, asking: str, kind: str
@@ -255,6 +308,14 @@ def test_nobody_gets_a_link_to_what_another_tenant_has(
     assert told.status_code == 404, told.text
 
 
+@falls_without(
+    "links for those with a key",
+    Removal(
+        "access/auth.py",
+        '        raise Problem(401, "key.unknown", UNKNOWN, CHALLENGE)\n',
+        '        caller = Caller("default", "", "")\n',
+    ),
+)
 def test_nobody_gets_a_link_without_a_key(server: Served) -> None:
     told = httpx.post(f"{server.url}/api/v1/content", json={"kind": "drive", "path": "ours.txt"})
     assert told.status_code == 401
@@ -270,6 +331,16 @@ def open_job(seen: Seen, server: Served, job: str, tab: str) -> Page:
     return seen.page
 
 
+@falls_without(
+    "texts are texts",
+    Removal(
+        "static/dom.js",
+        "document.createTextNode(clean(value))",
+        "document.createRange().createContextualFragment(String(value))",
+    ),
+    Removal("web/page.py", "\"require-trusted-types-for 'script'\",", ""),
+    Removal("web/page.py", "\"trusted-types 'none'\",", ""),
+)
 def test_a_task_is_text(seen: Seen, server: Served, asking: str) -> None:
     seen.page.goto(f"{server.url}/#/jobs")
     expect(seen.page.locator(f"a[href='#/jobs/{asking}']")).to_contain_text(MARKUP)
@@ -277,30 +348,39 @@ def test_a_task_is_text(seen: Seen, server: Served, asking: str) -> None:
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_a_question_of_a_model_is_text(seen: Seen, server: Served, asking: str) -> None:
     card = open_job(seen, server, asking, "overview").get_by_role("article", name="The worker asks")
     expect(card).to_contain_text(MARKUP + SHOWN_ESCAPES)
     seen.require_peace()
 
 
+@falls_without("texts are texts")
+@falls_without(
+    "texts that hide nothing",
+    Removal("static/dom.js", "document.createTextNode(clean(value))", "document.createTextNode(value)"),
+)
 def test_a_name_of_a_file_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "files")
     expect(page.locator(".panel").get_by_text(page_room.FILE_SHOWN, exact=True)).to_be_visible(timeout=LONG)
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_a_request_to_the_door_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "door")
     expect(page.get_by_role("row").filter(has_text=page_room.REQUEST)).to_be_visible(timeout=LONG)
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_what_happened_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "timeline")
     expect(page.get_by_role("list", name="What happened")).to_contain_text(MARKUP, timeout=LONG)
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_what_an_act_was_used_with_and_answered_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "timeline")
     act = page.locator("#act-1")
@@ -315,6 +395,7 @@ def test_what_an_act_was_used_with_and_answered_is_text(seen: Seen, server: Serv
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_a_plan_in_sentences_is_text(seen: Seen) -> None:
     card = {
         "title": MARKUP, "stakes": [MARKUP + ESCAPES], "lines": [MARKUP], "facts": {MARKUP: MARKUP}, "words": MARKUP,
@@ -332,6 +413,7 @@ def test_a_plan_in_sentences_is_text(seen: Seen) -> None:
     seen.require_peace()
 
 
+@falls_without("a terminal that hides nothing", Removal("static/vt.js", 'SEEN.test(character) ? "\\ufffd" : ', ""))
 def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served, asking: str) -> None:
     page = open_job(seen, server, asking, "terminal")
     expect(page.locator(".panel .chip")).to_have_text("live")
@@ -340,6 +422,7 @@ def test_what_a_program_writes_to_a_terminal_is_text(seen: Seen, server: Served,
     seen.require_peace()
 
 
+@falls_without("texts are texts")
 def test_a_certificate_is_text(seen: Seen, server: Served, done: str) -> None:
     page = open_job(seen, server, done, "overview")
     page.get_by_role("button", name="Certificate").click()
@@ -349,6 +432,7 @@ def test_a_certificate_is_text(seen: Seen, server: Served, done: str) -> None:
     seen.require_peace()
 
 
+@no_guard("three hold at once: its texts are escaped, its origin and frame have no script")
 def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
     page = open_job(seen, server, done, "overview")
     page.get_by_role("button", name="Report").click()
@@ -360,11 +444,13 @@ def test_a_report_runs_nothing(seen: Seen, server: Served, done: str) -> None:
 # -- what is told of acts and pages --------------------------------------------------------------------------------
 
 
+@no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("name", ["story", "acts/1", "frames/1"])
 def test_nobody_is_told_what_another_tenants_job_did(other: httpx.Client, asking: str, name: str) -> None:
     assert other.get(f"/jobs/{asking}/{name}").status_code == 404
 
 
+@no_guard("a tenant is a folder of its own: no code looks elsewhere")
 @pytest.mark.parametrize("query", [{"pages": 1}, {"page": 1}], ids=["pages", "page"])
 def test_nobody_sees_pages_of_another_tenants_file(
     api: httpx.Client, other: httpx.Client, done: str, query: dict[str, int]
@@ -373,6 +459,9 @@ def test_nobody_sees_pages_of_another_tenants_file(
     assert other.get(f"/drive/{made['name']}", params=query).status_code == 404
 
 
+@falls_without(
+    "words of desks are bounded", Removal("jobs/stories.py", "    if len(text) > longest:\n", "    if False:\n")
+)
 def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     kept = papers.create(ledger.jobs, JOB)
@@ -390,6 +479,9 @@ def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
     assert len(act) < 40_000
 
 
+@falls_without(
+    "pages are pictures", Removal("jobs/pages.py", "[number - 1][1]), 200, RULES,", "[number - 1][1]), 200, {},")
+)
 def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     reported_job(ledger)
@@ -403,6 +495,7 @@ def test_a_page_of_a_file_is_a_picture_whatever_it_shows(tmp_path: Path) -> None
     assert [each.page for each in pages.pages_of(ledger.settings, version).items] == [1, 2, 3]
 
 
+@falls_without("pages of these very bytes", Removal("jobs/pages.py", " if sha256 == version.sha256:", ":"))
 def test_pages_of_other_bytes_are_not_shown_for_a_file(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     reported_job(ledger)
@@ -411,6 +504,9 @@ def test_pages_of_other_bytes_are_not_shown_for_a_file(tmp_path: Path) -> None:
     assert pages.pages_of(ledger.settings, changed).items == []
 
 
+@falls_without(
+    "attributes that hide nothing", Removal("static/dom.js", "SHOWN.has(name) ? clean(value) : value", "value")
+)
 @pytest.mark.parametrize("attribute", ["title", "alt", "aria-label", "download"])
 def test_what_is_read_aloud_or_saved_under_hides_nothing(seen: Seen, attribute: str) -> None:
     made = "async ([name, text]) => (await import('/web/dom.js')).h('p', { [name]: text }).getAttribute(name)"

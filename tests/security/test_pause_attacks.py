@@ -17,6 +17,7 @@ from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Process, Spec
 from hotdesk.errors import DeskError, DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
+from tests.security.guards import NEVER_THAWED, Removal, falls_without, no_guard
 
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
@@ -150,6 +151,13 @@ def scheduled(desk: Desk) -> int:
     return total
 
 
+@falls_without(
+    "desks that stop",
+    Removal("keeper/operations.py", "    held.room.cgroup.freeze(True)\n", ""),
+    Removal("keeper/operations.py", "    while not held.room.cgroup.frozen():\n", "    while False:\n"),
+    cases="disk | forking | vfork | waiting",
+)
+@no_guard("it stands still without us, too", cases="stopped")
 @pytest.mark.parametrize("attack", list(ATTACKS))
 async def test_a_desk_that_resists_is_paused_or_the_owner_is_told(fresh: Open, launch: Launch, attack: str) -> None:
     async with fresh(Spec(pids=300, memory=512 * MIB)) as desk, fresh(Spec()) as other:
@@ -170,6 +178,8 @@ async def test_a_desk_that_resists_is_paused_or_the_owner_is_told(fresh: Open, l
         assert paused > 0, "it never stopped: the attack shows how to stay awake"
 
 
+@falls_without("an end to paused desks that resist", *NEVER_THAWED, cases="disk | forking | waiting")
+@no_guard("it cannot always be frozen, and then need not be thawed to burn", cases="stopped | vfork")
 @pytest.mark.parametrize("attack", list(ATTACKS))
 async def test_a_desk_that_resists_burns_while_it_is_paused(
     runtime: KeeperRuntime, launch: Launch, attack: str
@@ -186,6 +196,7 @@ async def test_a_desk_that_resists_burns_while_it_is_paused(
         await desk.resume()
 
 
+@falls_without("desks that stop")
 async def test_a_desk_does_not_wake_itself(fresh: Open, launch: Launch) -> None:
     code = """
 signal.signal(signal.SIGALRM, lambda *_: None)
@@ -208,6 +219,7 @@ while True:
         assert (await desk.run(["true"])).ok
 
 
+@no_guard("the windows of its link, which other attacks show")
 async def test_a_paused_desk_does_not_fill_its_owner(fresh: Open, launch: Launch) -> None:
     async with fresh(Spec()) as desk:
         process = await desk.start(["sh", "-c", "yes"], stdin=True)
@@ -226,6 +238,7 @@ async def test_a_paused_desk_does_not_fill_its_owner(fresh: Open, launch: Launch
         assert (await desk.run(["echo", "here"])).text == "here\n"
 
 
+@no_guard("it must pass: that a pause is not an error")
 async def test_whoever_calls_sudo_in_a_paused_desk_waits(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         process = await desk.start(["sudo", "id", "-u"])

@@ -18,6 +18,16 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError
 from hotdesk.linux import uids
 from tests.security.conftest import Attack, Init, Launch, Open, Rows
+from tests.security.guards import (
+    ALL_CAPABILITIES,
+    CALLS_ALLOWED,
+    FIRST_PROCESS_SHOWN,
+    FIRST_PROCESS_TRACED,
+    WALLS_UNPROVEN,
+    Removal,
+    falls_without,
+    no_guard,
+)
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -217,6 +227,7 @@ def signals_of_root() -> int:
     return int(Path("/proc/self/status").read_text().partition("SigQ:")[2].split("/")[0])
 
 
+@falls_without("no capability", *ALL_CAPABILITIES)
 async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     told = await attack(desk, STATUS)
     status = told["status"]
@@ -227,38 +238,111 @@ async def test_a_process_has_no_privilege(desk: Desk, attack: Attack) -> None:
     assert max(told["pids"]) < 1000, "the host's processes can be seen"
 
 
+@falls_without(
+    "no capability",
+    cases="""
+    become root | become root for files | become root by halves | become another user | become root's group |
+    join a group | take a capability | take a capability for programs to come | give a file away
+    """,
+)
+@falls_without("an ordinary user", cases="a setuid program of one's own | a setuid program in memory")
+@no_guard(
+    "the kernel never lets a process undo this, or wants a capability over the host's own user namespace",
+    cases="""
+    leave no_new_privs | leave the filter | change one's memory map | real time | a better priority |
+    never be killed for memory | map other users | raise a hard limit
+    """,
+)
+@no_guard("this machine's own hard limit is as low, and its root may not raise it", cases="lock memory without end")
+@no_guard("taken off when an image is built: tests/unit/desk/test_unpack.py", cases="setuid programs of the image")
+@no_guard(
+    "no such program of the image keeps a setuid bit: tests/unit/desk/test_unpack.py", cases="su, sudo and newgrp"
+)
 @pytest.mark.parametrize("what", RISE)
 async def test_a_process_cannot_rise(answers: dict[str, object], what: str) -> None:
     assert answers[f"rise: {what}"] == RISE[what][1]
 
 
+@falls_without("no capability", cases="claim to be it")
+@falls_without(
+    "a pid namespace, and a proc of its own",
+    WALLS_UNPROVEN,
+    Removal(
+        "container/bundle.py",
+        'for kind in ("pid", "ipc", "uts", "mount", "cgroup"))',
+        'for kind in ("ipc", "uts", "mount", "cgroup"))',
+    ),
+    Removal(
+        "container/bundle.py",
+        'mount("/proc", "proc", "proc", *plain, "noexec")',
+        'mount("/proc", "bind", "/proc", "rbind")',
+    ),
+    cases="""
+    see a process | see any process but the desk's | its root | signal it | kill it | kill a thread of it |
+    queue a signal for it | a pidfd of it | trace it | ask its limits | pin it to a processor | make it wait |
+    ask its session
+    """,
+)
 @pytest.mark.parametrize("what", HOST)
 async def test_no_process_of_the_host_is_there(answers: dict[str, object], what: str) -> None:
     assert answers[f"host: {what}"] == HOST[what][1]
 
 
+@falls_without("no capability", cases="claim to be it | claim to be root")
+@falls_without(
+    "a first process that hides",
+    FIRST_PROCESS_SHOWN,
+    cases="""
+    memory | descriptors | the socket at a descriptor | root | working folder | program | environment |
+    mapped files | map | namespaces | a namespace by its pidfd | its memory for the killer
+    """,
+)
+@falls_without(
+    "a first process that hides, and is not traced",
+    FIRST_PROCESS_SHOWN,
+    FIRST_PROCESS_TRACED,
+    CALLS_ALLOWED,
+    cases="seize | a descriptor by its pidfd",
+)
+@falls_without("a pid namespace, and a proc of its own", cases="its stop | its end | its end by its pidfd")
 @pytest.mark.parametrize("what", FIRST)
 async def test_the_first_process_cannot_be_read_traced_or_stopped(answers: dict[str, object], what: str) -> None:
     assert answers[f"first: {what}"] == FIRST[what][1]
 
 
+@falls_without("a network the host owns, and no capability", cases="the owner of its network")
+@no_guard(
+    "the kernel shows nobody a namespace above his own",
+    cases="""
+    the parent of its user namespace | the parent of its pid namespace | another namespace by opening one to write
+    """,
+)
 @pytest.mark.parametrize("what", SPACES)
 async def test_no_namespace_leads_to_another(answers: dict[str, object], what: str) -> None:
     assert answers[f"spaces: {what}"] == SPACES[what][1]
 
 
+@falls_without("a first process that hides, and is not traced")
 async def test_the_first_process_cannot_be_attached_to(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec()) as desk:
         assert await attack(desk, "tell(call('ptrace', 16, 1, 0, 0))", timeout=2) == "EPERM"
         assert (await desk.run(["true"], timeout=10)).ok
 
 
+@falls_without(
+    "a first process that ignores interrupts",
+    Removal("hotdesk_guest/agent.py", "        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)\n", ""),
+)
 async def test_an_interrupt_does_not_end_the_first_process(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec()) as desk:
         await attack(desk, "for number in range(1, 65):\n    attempt(os.kill, 1, number)\ntime.sleep(0.5)\ntell(1)")
         assert (await desk.run(["true"], timeout=10)).ok
 
 
+@falls_without(
+    "a user namespace that is not root's",
+    Removal("room/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)"),
+)
 async def test_a_users_inotify_instances_are_its_own(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch
 ) -> None:
@@ -275,6 +359,11 @@ async def test_a_users_inotify_instances_are_its_own(
         await process.kill()
 
 
+@falls_without("a user namespace that is not root's")
+@falls_without(
+    "resource limits",
+    Removal("container/bundle.py", '"CORE": CORE_LIMIT, "SIGPENDING": 1024,', '"CORE": 0, "SIGPENDING": 4096,'),
+)
 async def test_queued_signals_are_limited_and_not_charged_to_the_hosts_root(desk: Desk, launch: Launch) -> None:
     before = signals_of_root()
     process, told = await launch(desk, SIGNALS, seconds=30)
@@ -286,6 +375,7 @@ async def test_queued_signals_are_limited_and_not_charged_to_the_hosts_root(desk
         await process.kill()
 
 
+@falls_without("resource limits")
 async def test_no_core_is_ever_dumped(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, STATUS)
     assert told["core"] == [1, 1]
@@ -294,6 +384,10 @@ async def test_no_core_is_ever_dumped(desk: Desk, attack: Attack, settings: Conf
     assert await attack(desk, CRASH) == {"signal": signal.SIGSEGV, "dumped": False, "cores": []}
 
 
+@falls_without(
+    "a narrow map of ids",
+    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
+)
 async def test_only_its_own_ids_exist_in_a_desk_and_no_other_has_them(
     desk: Desk, neighbour: Desk, attack: Attack, settings: Config, init: Init
 ) -> None:
@@ -325,6 +419,10 @@ async def test_only_its_own_ids_exist_in_a_desk_and_no_other_has_them(
     }
 
 
+@falls_without(
+    "a deadline for every program",
+    Removal("link/process.py", "        if self.deadline == math.inf:\n", "        if self.deadline:\n"),
+)
 async def test_host_calls_to_a_stalled_guest_end_and_it_burns(
     fresh: Open, runtime: KeeperRuntime, settings: Config, init: Init
 ) -> None:
@@ -342,6 +440,11 @@ async def test_host_calls_to_a_stalled_guest_end_and_it_burns(
             await desk.run(["true"])
 
 
+@falls_without(
+    "an end to every wait",
+    Removal("link/channel.py", "SILENCE = 60.0", "SILENCE = 600.0"),
+    Removal("link/link.py", "SILENT_SECONDS = 60.0", "SILENT_SECONDS = 600.0"),
+)
 @pytest.mark.long
 @pytest.mark.timeout(150)
 async def test_every_wait_for_a_stalled_guest_has_an_end(fresh: Open, settings: Config, init: Init) -> None:

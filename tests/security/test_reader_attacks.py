@@ -22,6 +22,7 @@ import pytest
 import hotdesk
 from hotdesk.hands.reader.wire import Frames, write
 from hotdesk.linux import uids
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = pytest.mark.container
 
@@ -160,6 +161,15 @@ def reader(start: Callable[..., Line]) -> Line:
     return line
 
 
+@falls_without(
+    "the reader's cell",
+    Removal(
+        "reader/process.py",
+        '    jail.enter(Path(settings["root"]), int(settings["uid"]), bpf.READER, leashed=True)\n',
+        "",
+    ),
+    cases=ATTEMPTS,
+)
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_a_turned_reader_reaches_nothing(reader: Line, attempt: str) -> None:
     told = reader.ask("turned.attempt", code=ATTEMPTS[attempt])
@@ -167,6 +177,7 @@ def test_a_turned_reader_reaches_nothing(reader: Line, attempt: str) -> None:
     assert reader.ask("turned.echo", text="on") == {"text": "on"}
 
 
+@falls_without("the reader's cell", cases=CALLS)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_turned_reader_cannot_make_calls_it_has_no_use_for(reader: Line, call: str) -> None:
     number = CALLS[call][platform.machine() == "x86_64"]
@@ -174,6 +185,7 @@ def test_a_turned_reader_cannot_make_calls_it_has_no_use_for(reader: Line, call:
     assert told == f"(-1, {errno.EPERM})"
 
 
+@falls_without("the reader's cell")
 def test_a_turned_reader_is_nobody_and_cannot_be_looked_into(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="os.getuid()") == str(uids.READER)
     status = Path(f"/proc/{reader.child.pid}/status").read_text()
@@ -182,14 +194,26 @@ def test_a_turned_reader_is_nobody_and_cannot_be_looked_into(reader: Line) -> No
     assert Path(f"/proc/{reader.child.pid}/environ").stat().st_uid == 0, "it is dumpable"
 
 
+@falls_without(
+    "memory a reader may have",
+    Removal("reader/process.py", "    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))\n", ""),
+)
 def test_a_turned_reader_cannot_fill_the_machine(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="len(bytes(2 << 30))") == "MemoryError"
 
 
+@falls_without(
+    "descriptors a reader may have",
+    Removal("reader/process.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))\n", ""),
+)
 def test_a_turned_reader_cannot_fill_the_kernel(reader: Line) -> None:
     assert reader.ask("turned.attempt", code="len([socket.socketpair() for _ in range(200)])") == "OSError"
 
 
+@falls_without(
+    "readers that are stuck",
+    Removal("reader/process.py", "            signal.setitimer(signal.ITIMER_REAL, self.stuck)\n", ""),
+)
 def test_a_reader_that_is_stuck_is_ended(start: Callable[..., Line]) -> None:
     line = start(1.0)
     line.ask("turned.echo", text="here")
@@ -197,6 +221,7 @@ def test_a_reader_that_is_stuck_is_ended(start: Callable[..., Line]) -> None:
     assert line.child.wait(10) == -signal.SIGALRM
 
 
+@falls_without("readers on a leash", Removal("reader/process.py", "bpf.READER, leashed=True)", "bpf.READER)"))
 def test_a_turned_reader_dies_with_its_keeper(start: Callable[..., Line]) -> None:
     line = start(before="true &&")
     pid = int(line.ask("turned.attempt", code="os.getpid()"))
@@ -214,6 +239,14 @@ def test_a_turned_reader_dies_with_its_keeper(start: Callable[..., Line]) -> Non
             os.kill(pid, signal.SIGKILL)
 
 
+@falls_without(
+    "readers that end with their owner",
+    Removal(
+        "reader/process.py",
+        '        """End with the owner."""\n        self.reader.over.set()\n',
+        '        """Stay."""\n',
+    ),
+)
 def test_a_reader_ends_with_its_owner(start: Callable[..., Line]) -> None:
     line = start()
     line.ask("turned.echo", text="here")
@@ -221,6 +254,7 @@ def test_a_reader_ends_with_its_owner(start: Callable[..., Line]) -> None:
     assert line.child.wait(10) == 0
 
 
+@no_guard("a control: what a reader is for")
 def test_a_reader_uses_the_connection_it_is_handed(reader: Line) -> None:
     reader.say("turned.dial", port=5900)
     wish, _ = reader.hear()
@@ -232,6 +266,14 @@ def test_a_reader_uses_the_connection_it_is_handed(reader: Line) -> None:
     assert (wish["port"], message["ok"]) == (5900, "frame")
 
 
+@falls_without(
+    "a rim around what hostile bytes find",
+    Removal(
+        "reader/process.py",
+        "        except Exception as e:  # noqa: BLE001 - a rim",
+        "        except KeyError as e:  #",
+    ),
+)
 def test_what_breaks_a_verb_breaks_nothing_else(reader: Line) -> None:
     reader.say("turned.work", code="raise RuntimeError('hole')")
     message, _ = reader.hear()

@@ -36,6 +36,7 @@ from hotdesk.job.results import Out
 from tests.conftest import settings_in
 from tests.ledger import JOB, Ledger
 from tests.reported import reported_job, screen, seen
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -117,6 +118,14 @@ async def place(home: Path) -> AsyncIterator[Place]:
         yield Place(desk, Browser(host.seat(desk)))
 
 
+@falls_without(
+    "escaped text in reports",
+    Removal(
+        "report/markup.py",
+        "    return html.escape(unstacked(printable(text)), quote=True)\n",
+        "    return unstacked(printable(text))\n",
+    ),
+)
 @pytest.mark.container
 async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place: Place, ledger: Ledger) -> None:
     reported_job(ledger, HOSTILE, HOSTILE)
@@ -131,6 +140,15 @@ async def test_nothing_in_a_hostile_jobs_report_runs_or_asks_for_anything(place:
     assert found["pictures"] == 4
 
 
+@falls_without(
+    "links to files beside a report",
+    Removal("report/markup.py", '    return link.startswith("#") or (', "    return True or ("),
+    cases="../../etc/passwd",
+)
+@no_guard(
+    "two hold at once: every path is quoted and begins with `./`",
+    cases='javascript:alert(1) | //evil.test/x | a"onclick=1 | a?b#c',
+)
 @pytest.mark.parametrize("path", ["javascript:alert(1)", "../../etc/passwd", "//evil.test/x", 'a"onclick=1', "a?b#c"])
 def test_a_link_to_a_file_leads_nowhere_but_beside_the_report(ledger: Ledger, path: str) -> None:
     papers.create(ledger.jobs, JOB)
@@ -141,6 +159,10 @@ def test_a_link_to_a_file_leads_nowhere_but_beside_the_report(ledger: Ledger, pa
     assert not any(".." in unquote(each).split("/") for each in links)
 
 
+@falls_without(
+    "the policy of a report",
+    Removal("report/page.py", '        tag("meta", http_equiv="Content-Security-Policy", content=policy),\n', ""),
+)
 @pytest.mark.container
 async def test_even_what_were_not_escaped_could_not_run_or_ask(place: Place, ledger: Ledger) -> None:
     reported_job(ledger)
@@ -151,6 +173,7 @@ async def test_even_what_were_not_escaped_could_not_run_or_ask(place: Place, led
     assert await place.asked() == {"/page.html"}
 
 
+@no_guard("a control: what the others would see if they failed")
 @pytest.mark.container
 async def test_a_page_without_these_measures_runs_and_asks(place: Place) -> None:
     await place.show(f"<p class=pill>x<script>fetch('{SITE}/ran')</script><img src={SITE}/seen>".encode())
@@ -239,6 +262,15 @@ PIECES = strategies.sampled_from(
 TEXTS = strategies.lists(strategies.one_of(PIECES, strategies.text(max_size=8)), max_size=8).map("".join)
 
 
+@falls_without("escaped text in reports")
+@falls_without(
+    "characters that cannot be seen in reports",
+    Removal(
+        "report/markup.py",
+        "    return html.escape(unstacked(printable(text)), quote=True)\n",
+        "    return html.escape(unstacked(text), quote=True)\n",
+    ),
+)
 @settings(max_examples=8, deadline=None)
 @example(HOSTILE)
 @given(TEXTS)
@@ -251,6 +283,16 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
     assert unstacked(printable(f"Read the orders {word[:200]}")) in read_strictly(html)
 
 
+@falls_without("escaped text in reports")
+@falls_without(
+    "escaped quotes in reports",
+    Removal(
+        "report/markup.py",
+        "    return html.escape(unstacked(printable(text)), quote=True)\n",
+        "    return html.escape(unstacked(printable(text)), quote=False)\n",
+    ),
+)
+@falls_without("characters that cannot be seen in reports")
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
@@ -259,11 +301,23 @@ def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> Non
     assert unescape(made.html.split('alt="')[1].split('"')[0]) == unstacked(printable(word))
 
 
+@falls_without(
+    "marks that pile up in reports",
+    Removal("report/markup.py", "character if run <= MARKS else escaped(character)", "character"),
+)
 def test_marks_do_not_pile_up_over_the_lines_around_them() -> None:
     assert tag("p", "z" + "\u0301" * 6).html == "<p>z" + "\u0301" * 4 + "\\u0301\\u0301</p>"
     assert tag("p", "שָׁלוֹם, tiếng Việt, กำ").html == "<p>שָׁלוֹם, tiếng Việt, กำ</p>"
 
 
+@falls_without(
+    "pictures of a desk's making",
+    Removal(
+        "report/story.py",
+        "            act.has_picture = act.tool.startswith(DRAWN_HERE)\n",
+        "            act.has_picture = True\n",
+    ),
+)
 def test_a_picture_that_was_made_in_a_desk_is_not_opened(ledger: Ledger) -> None:
     kept = ledger.begin()
     picture = kept.write(seen("a picture", image=screen()))
@@ -302,11 +356,38 @@ ODD = {
 }
 
 
+@falls_without(
+    "pictures as we write them",
+    Removal("report/pictures.py", "    if tuple(kind) != RGB or not sized or ", "    if "),
+    cases="many pixels | interlaced",
+)
+@falls_without(
+    "lines without a filter",
+    Removal(
+        "report/pictures.py",
+        "    if len(lines) != size or any(lines[:: 3 * width + 1]):\n",
+        "    if len(lines) != size:\n",
+    ),
+    cases="a filter",
+)
+@falls_without(
+    "as many lines as announced",
+    Removal("report/pictures.py", "    if len(lines) != size or any(lines[:: 3 * width + 1]):\n", "    if False:\n"),
+    cases="a bomb | too few lines | a filter",
+)
+@no_guard(
+    "several rules refuse it; `as we write them` is one",
+    cases="sides without end | a palette | something between | no packed lines | nothing | no end",
+)
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_a_picture_that_is_not_as_we_write_it_is_not_opened(data: bytes) -> None:
     assert screen_of(data) is None
 
 
+@falls_without(
+    "somebody else's file",
+    Removal("report/write.py", "    if there is not None and not is_ours(there):\n", "    if False:\n"),
+)
 def test_somebody_elses_file_is_not_taken_for_a_report(ledger: Ledger, tmp_path: Path) -> None:
     ledger.begin()
     made, folder = make(ledger.path, ledger.jobs, JOB), tmp_path / "out"

@@ -16,6 +16,7 @@ from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskGone
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.security.conftest import Attack, Craft, Init, Launch, Open, Owning
+from tests.security.guards import FIRST_PROCESS_SPARED, NEVER_THAWED, Removal, falls_without
 from tests.security.test_lifetime_attacks import is_gone, until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -134,6 +135,8 @@ agent.main("/run/hotdesk/link.sock")
 """
 
 
+@falls_without("an end to desks that resist", *FIRST_PROCESS_SPARED, cases=[f"{how}-running" for how in RESISTERS])
+@falls_without("an end to frozen desks that resist", *NEVER_THAWED, cases=[f"{how}-frozen" for how in RESISTERS])
 @pytest.mark.parametrize("frozen", [False, True], ids=["running", "frozen"])
 @pytest.mark.parametrize("how", RESISTERS)
 async def test_a_desk_that_resists_burns_within_a_bound(
@@ -152,6 +155,14 @@ async def test_a_desk_that_resists_burns_within_a_bound(
         assert (await neighbour.run(["echo", "still"], timeout=10)).stdout == b"still\n"
 
 
+@falls_without(
+    "every hierarchy",
+    Removal(
+        "linux/cgroup.py",
+        "        for folder in self.places:\n            write(",
+        "        for folder in self.places[1:]:\n            write(",
+    ),
+)
 async def test_no_thread_or_orphan_leaves_the_desks_cgroup(
     fresh: Open, launch: Launch, settings: Config, init: Init
 ) -> None:
@@ -192,6 +203,9 @@ def controllers(task: Path) -> dict[str, str]:
     return found
 
 
+@falls_without(
+    "an end with the first process", Removal("keeper/keeper.py", "elif pid == held.init:", "elif pid == -held.init:")
+)
 async def test_a_desk_whose_first_process_is_killed_ends_and_says_so(
     fresh: Open, neighbour: Desk, settings: Config, init: Init, launch: Launch
 ) -> None:
@@ -204,6 +218,7 @@ async def test_a_desk_whose_first_process_is_killed_ends_and_says_so(
         assert (await neighbour.run(["true"], timeout=10)).ok
 
 
+@falls_without("an end with the first process")
 async def test_a_desk_that_ends_its_own_first_process_is_gone_and_says_so(
     fresh: Open, neighbour: Desk, settings: Config, attack: Attack
 ) -> None:
@@ -221,6 +236,7 @@ async def exhaust(desk: Desk) -> None:
         await desk.run(["true"], env={"BIG": "x" * 100_000}, timeout=10)
 
 
+@falls_without("an end with the first process")
 async def test_a_guest_that_leaves_takes_its_desk_along(crafted: Craft, owning: Owning) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()

@@ -25,6 +25,7 @@ from hotdesk.event import Event, RootActEnded, to_json
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 from tests.origins import Origin
+from tests.security.guards import CALLS_ALLOWED, FIRST_PROCESS_SHOWN, Removal, falls_without, no_guard
 
 Program = Callable[..., list[str]]
 Launch = Callable[..., Awaitable[tuple[Process, Any]]]
@@ -434,6 +435,7 @@ async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
 # -- walls --------------------------------------------------------------------------------------------------------
 
 
+@falls_without("calls that root is refused", CALLS_ALLOWED, cases="owner | sudo")
 @pytest.mark.parametrize("how", ["owner", "sudo"])
 async def test_no_call_changes_a_wall_or_the_kernel(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, CALLS, how)
@@ -442,6 +444,11 @@ async def test_no_call_changes_a_wall_or_the_kernel(desk: Desk, program: Program
     assert held == {}
 
 
+@falls_without(
+    "a /proc/sys that root cannot write",
+    Removal("container/bundle.py", '"readonlyPaths": ["/proc/sys"],', '"readonlyPaths": [],'),
+    cases="owner | sudo",
+)
 @pytest.mark.parametrize("how", ["owner", "sudo"])
 async def test_no_kernel_file_is_written_and_the_first_process_stays_closed(
     desk: Desk, program: Program, how: str
@@ -452,6 +459,15 @@ async def test_no_kernel_file_is_written_and_the_first_process_stays_closed(
     assert {name: answer for name, answer in told.items() if answer not in REFUSED} == {}
 
 
+@falls_without(
+    "a folder of the keeper's that root cannot write",
+    Removal(
+        "container/bundle.py",
+        'mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec")',
+        'mount(LINK, "bind", room.link, "bind", *plain, "noexec")',
+    ),
+    cases="owner | sudo",
+)
 @pytest.mark.parametrize("how", ["owner", "sudo"])
 async def test_what_the_keeper_laid_into_the_desk_is_not_changed(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, OWN_FOLDER, how)
@@ -460,6 +476,11 @@ async def test_what_the_keeper_laid_into_the_desk_is_not_changed(desk: Desk, pro
     assert told["dialled"] == {"link.sock": "ECONNREFUSED", "root.sock": "ECONNREFUSED"}
 
 
+@falls_without(
+    "no capability to give capabilities",
+    Removal("container/bundle.py", '"SETUID": 7}', '"SETUID": 7, "SETFCAP": 31}'),
+    cases="owner | sudo",
+)
 @pytest.mark.parametrize("how", ["owner", "sudo"])
 async def test_nothing_root_makes_gives_anybody_more(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, RISE, how)
@@ -471,18 +492,25 @@ async def test_nothing_root_makes_gives_anybody_more(desk: Desk, program: Progra
     assert (await desk.run(["rootid", "-g"])).text == "1000\n"
 
 
+@falls_without(
+    "no id but the desk's own",
+    Removal("linux/uids.py", 'f"0 {base} {USER + 1}\\n65534 {base + NOBODY} 1\\n"', 'f"0 {base} {WIDTH}\\n"'),
+    cases="owner | sudo",
+)
 @pytest.mark.parametrize("how", ["owner", "sudo"])
 async def test_ids_beyond_the_desks_own_do_not_exist(desk: Desk, program: Program, how: str) -> None:
     told = await attack(desk, program, FOREIGN_IDS, how)
     assert set(told.values()) == {"EINVAL"}
 
 
+@no_guard("nothing mounts one; calls that would are attacked elsewhere")
 async def test_no_cgroup_is_in_reach(desk: Desk, program: Program) -> None:
     told = await attack(desk, program, CGROUPS)
     assert not {"cgroup", "cgroup2"} & set(told["kinds"])
     assert (told["found"], told["mount"], told["make"]) == ([], "EPERM", "EROFS")
 
 
+@falls_without("seven capabilities", Removal("container/bundle.py", '"SETUID": 7}', '"SETUID": 7, "MKNOD": 27}'))
 async def test_seen_from_outside_roots_programs_are_nobody(settings: Config, desk: Desk, init: Init) -> None:
     first = init(settings, desk)
     base = int(status(first)["Uid"][0]) - uids.USER
@@ -512,6 +540,10 @@ async def test_seen_from_outside_roots_programs_are_nobody(settings: Config, des
         await process.kill()
 
 
+@falls_without(
+    "one size for the files of every owner",
+    Removal("room/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0, 0, 0)", "LIMIT_MAX_REFERENCED, most * 5, 0, 0, 0)"),
+)
 async def test_files_of_every_owner_count_against_the_disk(fresh: Open, program: Program) -> None:
     async with fresh(Spec(root=True, disk=64 * MIB)) as desk:
         told = await attack(desk, program, FILL)
@@ -522,6 +554,8 @@ async def test_files_of_every_owner_count_against_the_disk(fresh: Open, program:
 # -- root's guest -------------------------------------------------------------------------------------------------
 
 
+@falls_without("a guest of root's that its programs cannot read", FIRST_PROCESS_SHOWN, cases="root")
+@no_guard("the kernel keeps other users out", cases="None")
 @pytest.mark.parametrize("user", ["root", None])
 async def test_roots_guest_is_not_read_or_traced_by_programs(desk: Desk, program: Program, user: str | None) -> None:
     await desk.run(["true"], user="root")
@@ -531,6 +565,7 @@ async def test_roots_guest_is_not_read_or_traced_by_programs(desk: Desk, program
     assert set(told.values()) <= {"EPERM", "EACCES"}, told
 
 
+@no_guard("the runtime's own guard: undumpable")
 async def test_the_runtime_that_starts_root_is_not_touched_on_its_way_in(fresh: Open, program: Program) -> None:
     async with fresh(Spec(root=True)) as desk:
         spy = await desk.start(program(SPY, seconds=4), user="root")
@@ -552,6 +587,7 @@ async def test_the_runtime_that_starts_root_is_not_touched_on_its_way_in(fresh: 
         assert told["touched"] == []
 
 
+@no_guard("without its pid namespace it would end this machine's")
 async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Program) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         code = "os.kill(1, 9); os.kill(1, 19); os.kill(1, 11); time.sleep(0.2); tell(1)"
@@ -568,6 +604,7 @@ async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Pr
         assert (await other.run(["true"])).ok
 
 
+@no_guard("what root puts into its own desk runs behind that desk's walls, whatever it is; there is no other guard")
 @pytest.mark.parametrize(
     ("impostor", "why"),
     [
@@ -597,6 +634,10 @@ async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: 
     assert hashlib.sha256(Path(runtime).read_bytes()).hexdigest() == before
 
 
+@falls_without(
+    "the proof before root is handed over",
+    Removal("keeper/root.py", "        if wrong and root.hard <= now():\n", "        wrong = []\n        if wrong:\n"),
+)
 @pytest.mark.parametrize(
     ("old", "new", "flaw"),
     [
@@ -637,6 +678,14 @@ async def replace_python(desk: Desk, text: str) -> None:
         await as_root(desk, "kill -9 $PPID; sleep 10")
 
 
+@falls_without(
+    "a proof that keeps nobody waiting",
+    Removal(
+        "keeper/root.py",
+        "        try:\n            wrong = prove.flaws(",
+        '        try:\n            __import__("time").sleep(1)\n            wrong = prove.flaws(',
+    ),
+)
 async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk, fresh(Spec()) as other:
         await replace_python(desk, ANOTHER_USER)
@@ -658,6 +707,7 @@ def keeper_seconds(runtime: KeeperRuntime) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@falls_without("a rest between two roots", Removal("keeper/root.py", "RESTING = 1.0", "RESTING = 0.0"))
 async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.write("/tmp/count", b"")
@@ -668,6 +718,30 @@ async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, 
         assert 1 <= (await desk.read("/tmp/count")).count(b"x") <= 6
 
 
+ERRORS_ESCAPE = Removal("owner/root.py", "    with suppress(HotdeskError):\n", "    with suppress(KeyError):\n")
+
+
+@falls_without("an owner that outlives a frame nobody opened", ERRORS_ESCAPE, cases="a-frame-nobody-opened")
+@falls_without("an owner that outlives a number that is none", ERRORS_ESCAPE, cases="a-number-that-is-none")
+@falls_without("an owner that outlives a word of its own", ERRORS_ESCAPE, cases="a-word-of-its-own")
+@falls_without(
+    "an owner that outlives an act that is a list of lists", ERRORS_ESCAPE, cases="an-act-that-is-a-list-of-lists"
+)
+@falls_without("an owner that outlives an end with a strange code", ERRORS_ESCAPE, cases="an-end-with-a-strange-code")
+@falls_without("an owner that outlives no value at all", ERRORS_ESCAPE, cases="no-value-at-all")
+@falls_without(
+    "numbers that can be answered",
+    Removal("owner/root.py", " if 0 < number < MOST:", ":"),
+    Removal(
+        "hotdesk_guest/wire.py", "int(digits)\n    if not -MOST <= number <= MOST:", "int(digits)\n    if not end:"
+    ),
+    cases="a-number-too-large-to-answer",
+)
+@falls_without(
+    "ends of what began",
+    Removal("owner/root.py", " if number in running and 0 <= code < 256:", ":"),
+    cases="an-end-of-what-never-began | an-end-told-twice",
+)
 @pytest.mark.parametrize("lie", list(LIES), ids=[name.replace(" ", "-") for name in LIES])
 async def test_a_lying_root_harms_only_itself(
     fresh: Open, runtime: KeeperRuntime, events: list[Event], lie: str
@@ -685,6 +759,9 @@ async def test_a_lying_root_harms_only_itself(
             assert (await desk.run(["id", "-u"], user="root")).text == "0\n"
 
 
+@falls_without(
+    "a share of the journal", Removal("owner/root.py", "        if size > self.room:\n", "        if size < 0:\n")
+)
 async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Event]) -> None:
     async with fresh(Spec(root=True)) as desk:
         await replace_python(desk, LIAR.replace("LIE", FILL_JOURNAL))
@@ -704,6 +781,10 @@ async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Even
 # -- sudo's socket ------------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "streams that are closed",
+    Removal("hotdesk_guest/acts.py", "        for fd in self.streams:\n            os.close(fd)\n", ""),
+)
 async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, program: Program) -> None:
     await desk.run(["true"], user="root")
     guest = roots_guest(desk)
@@ -717,6 +798,7 @@ async def test_garbage_at_sudos_socket_takes_nothing_for_good(desk: Desk, progra
     assert len(os.listdir("/proc/self/fd")) <= owner + 2
 
 
+@falls_without("three streams a call", Removal("hotdesk_guest/acts.py", " or len(caller.streams) > 3:", ":"))
 async def test_a_caller_cannot_make_root_hold_many_streams(desk: Desk, launch: Launch) -> None:
     code = """
 import array
@@ -740,6 +822,14 @@ time.sleep(100)
     await process.kill()
 
 
+@falls_without(
+    "callers that end",
+    Removal(
+        "hotdesk_guest/acts.py",
+        "        del self.callers[caller.sock.fileno()]\n",
+        "        self.callers.pop(-2, None)\n",
+    ),
+)
 async def test_callers_who_say_nothing_end_with_themselves(desk: Desk, program: Program) -> None:
     code = """
 kept = []
@@ -761,6 +851,9 @@ time.sleep(1)
     assert (await desk.run(["sudo", "id", "-u"], timeout=20)).text == "0\n"
 
 
+@falls_without(
+    "streams that are closed to others", Removal("hotdesk_guest/acts.py", ", _socket.MSG_CMSG_CLOEXEC)", ")")
+)
 async def test_a_stream_that_waits_is_not_given_to_others(desk: Desk, program: Program) -> None:
     code = """
 import array, subprocess
@@ -778,6 +871,11 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
     assert "socket" not in told
 
 
+@falls_without(
+    "a turn for every caller",
+    Removal("hotdesk_guest/acts.py", "        if full:\n            self.listen()\n", ""),
+    Removal("hotdesk_guest/acts.py", "MOST = 64", "MOST = 4"),
+)
 async def test_two_hundred_calls_of_sudo_at_once(fresh: Open) -> None:
     async with fresh(Spec(root=True)) as desk:
         script = "for n in $(seq 200); do sudo echo $n >>said & done; wait; sort -n said | tail -n 1; wc -l <said"
@@ -787,12 +885,17 @@ async def test_two_hundred_calls_of_sudo_at_once(fresh: Open) -> None:
         assert len(os.listdir(f"/proc/{guest}/fd")) < 30
 
 
+@no_guard("what root puts into its own desk runs behind that desk's walls, whatever it is; there is no other guard")
 async def test_a_sudo_that_root_replaced_gains_nothing(fresh: Open) -> None:
     async with fresh(Spec(root=True)) as desk:
         await as_root(desk, "cp /usr/bin/id /usr/local/bin/sudo; chmod 6755 /usr/local/bin/sudo")
         assert (await desk.run(["sudo", "-u"])).text == "1000\n"
 
 
+@falls_without(
+    "root where it was allowed",
+    Removal("room/room.py", "if spec.root:\n                self.sudo", "if spec:\n                self.sudo"),
+)
 async def test_a_desk_without_root_does_not_get_it_by_asking_itself(fresh: Open, program: Program) -> None:
     async with fresh(Spec()) as desk:
         code = "tell([attempt(os.setuid, 0), os.path.exists('/run/hotdesk/sudo.sock'), attempt(os.setgroups, [])])"

@@ -21,6 +21,7 @@ from hotdesk.desk.room import identity
 from hotdesk.door.http import ca
 from hotdesk.errors import ImageError
 from hotdesk.linux import syscalls
+from tests.security.guards import Removal, falls_without
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 DESK = "i" + "a" * 20
@@ -76,23 +77,39 @@ def refused(save: Save, images: Path) -> str:
     return str(caught.value)
 
 
+@falls_without(
+    "links that are not followed",
+    Removal("image/copy.py", "os.lstat(self.at, dir_fd=self.source)", "os.stat(self.at, dir_fd=self.source)"),
+    Removal("linux/openat2.py", "RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV", "0"),
+    Removal("linux/openat2.py", "flags | os.O_NOFOLLOW | patient, STRICT", "flags & ~os.O_NOFOLLOW | patient, STRICT"),
+)
 @pytest.mark.parametrize("target", ["secret", "."])
 def test_a_link_of_a_desk_brings_nothing_of_the_host(target: str, upper: Path, saved: Save) -> None:
     (upper / "link").symlink_to(upper.parent / target)
     assert (saved().layers[0] / "link").is_symlink()
 
 
+@falls_without(
+    "files that are read, and no other kind",
+    Removal("image/copy.py", "kind in (stat.S_IFREG, stat.S_IFLNK):", "kind != stat.S_IFCHR or info.st_rdev:"),
+    Removal(
+        "image/copy.py", "        if stat.S_ISREG(info.st_mode):\n", "        if not stat.S_ISLNK(info.st_mode):\n"
+    ),
+    Removal("linux/openat2.py", "0 if flags & os.O_PATH else os.O_NONBLOCK", "0"),
+)
 def test_a_pipe_keeps_nobody_waiting(upper: Path, saved: Save) -> None:
     os.mkfifo(upper / "pipe")
     assert os.listdir(saved().layers[0]) == []
 
 
+@falls_without("files that are read, and no other kind")
 def test_a_device_does_not_become_part_of_an_image(upper: Path, saved: Save) -> None:
     os.mknod(upper / "fuse", stat.S_IFCHR | 0o666, os.makedev(10, 229))
     os.mknod(upper / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
     assert os.listdir(saved().layers[0]) == []
 
 
+@falls_without("modes without rights", Removal("image/copy.py", "RIGHTS = 0o6000", "RIGHTS = 0"))
 def test_setuid_bits_do_not_become_part_of_an_image(upper: Path, saved: Save) -> None:
     (upper / "folder").mkdir()
     (upper / "file").touch()
@@ -102,6 +119,11 @@ def test_setuid_bits_do_not_become_part_of_an_image(upper: Path, saved: Save) ->
     assert [stat.S_IMODE((layer / name).stat().st_mode) for name in ("file", "folder")] == [0o755, 0o755]
 
 
+@falls_without(
+    "attributes by name",
+    Removal("image/copy.py", 'if key.startswith("user.") or (key, value) == (OPAQUE, b"y"):', "if key:"),
+    cases="capability | redirect | metacopy | other whiteouts",
+)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -121,12 +143,19 @@ def test_no_attribute_with_a_meaning_outside_is_kept(key: str, value: bytes, upp
     assert [os.listxattr(layer / name) for name in ("file", "folder")] == [[], []]
 
 
+@falls_without(
+    "owners of a desk's own", Removal("image/copy.py", "number if 0 <= number < 1 << 16 else NOBODY", "number")
+)
 def test_an_owner_outside_a_desks_own_is_not_kept(upper: Path, saved: Save) -> None:
     (upper / "file").touch()
     os.chown(upper / "file", 1879048192, 1879048192)
     assert (saved().layers[0] / "file").stat().st_uid == 65534
 
 
+@falls_without(
+    "one mount",
+    Removal("linux/openat2.py", "RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV", "RESOLVE_NO_SYMLINKS"),
+)
 def test_what_is_mounted_in_a_layer_is_not_copied(upper: Path, saved: Save) -> None:
     (upper / "mounted").mkdir()
     (upper.parent / "host").mkdir()
@@ -138,6 +167,10 @@ def test_what_is_mounted_in_a_layer_is_not_copied(upper: Path, saved: Save) -> N
         syscalls.umount(str(upper / "mounted"))
 
 
+@falls_without(
+    "a depth that can be cleared away",
+    Removal("image/copy.py", "if len(self.levels) > self.limits.depth:", "if len(self.levels) > 9000:"),
+)
 def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> None:
     fd = os.open(upper, os.O_RDONLY)
     for _ in range(1200):
@@ -151,12 +184,20 @@ def test_a_deep_tree_is_refused_and_leaves_nothing(upper: Path, saved: Save) -> 
     assert len(said) < 400
 
 
+@falls_without(
+    "holes that are not read",
+    Removal("image/content.py", "            start = os.lseek(fd, start, os.SEEK_DATA)\n", "            pass\n"),
+)
 def test_a_hole_of_many_terabytes_costs_nothing(upper: Path, saved: Save) -> None:
     (upper / "file").touch()
     os.truncate(upper / "file", 15 << 40)
     assert (saved().layers[0] / "file").stat().st_blocks == 0
 
 
+@falls_without(
+    "bytes that are counted",
+    Removal("image/copy.py", "        if self.size > self.limits.size:\n", "        if self.size < 0:\n"),
+)
 def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save) -> None:
     (upper / "file").write_bytes(b"x" * 100_000)
     place = upper.parent
@@ -173,6 +214,10 @@ def test_a_layer_larger_than_the_room_for_it_is_refused(upper: Path, saved: Save
     assert "/file brings the tree to more than" in refused(save, config.images)
 
 
+@falls_without(
+    "names that are escaped",
+    Removal("image/copy.py", "printable(os.fsdecode(path[-SHOWN:]))", "os.fsdecode(path[-SHOWN:])"),
+)
 def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, saved: Save) -> None:
     name = "\x1b]0;owned\x07\u202e"
     (upper / name).mkdir()
@@ -183,6 +228,10 @@ def test_a_name_that_steers_terminals_is_escaped_where_it_is_told(upper: Path, s
         syscalls.umount(str(upper / name))
 
 
+@falls_without(
+    "nothing of a desk's own self",
+    Removal("image/copy.py", "if path is not None and self.skips(self.source, path):", "if path is None:"),
+)
 def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, saved: Save) -> None:
     authority = ca.new_authority(DESK, ca.utc_now()).certificate_pem.decode()
     for path, data in (identity.trusting(authority) | {"etc/machine-id": b"0" * 32}).items():
@@ -191,6 +240,10 @@ def test_an_image_does_not_carry_whom_its_desk_believed_or_was(upper: Path, save
     assert [path for path in saved().layers[0].rglob("*") if not path.is_dir()] == []
 
 
+@falls_without(
+    "a digest over all layers",
+    Removal("keeper/capture.py", "*(layer.name for layer in below.layers), below.python", "below.python"),
+)
 def test_bytecode_of_one_image_is_not_found_by_another(upper: Path, saved: Save) -> None:
     first = saved()
     publish(upper.parent / "images", "base", "2" * 64)
@@ -199,6 +252,10 @@ def test_bytecode_of_one_image_is_not_found_by_another(upper: Path, saved: Save)
     assert first.digest != second.digest
 
 
+@falls_without(
+    "a whiteout for what is left out",
+    Removal("image/copy.py", "(path is not None and not top.opaque and self.covers(self.source, path))", "False"),
+)
 def test_a_file_the_desk_removed_does_not_come_back(upper: Path, saved: Save) -> None:
     os.mkfifo(upper / "greeting")
     hidden = (saved().layers[0] / "greeting").lstat()

@@ -40,6 +40,7 @@ from hotdesk.linux import private_files
 from tests.conftest import settings_in
 from tests.e2e.server.conftest import Served, served
 from tests.security.conftest import environment
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 JOB = "i" + "a" * 20
@@ -65,12 +66,29 @@ def say(server: Served, head: str) -> str:
         return line.recv(4096).decode(errors="replace").partition("\r\n")[0]
 
 
+@falls_without(
+    "names of a server",
+    Removal("http/dispatch.py", "        if name not in own_names(self.serving):\n", "        if False:\n"),
+    cases="evil.test | xlocalhost",
+)
+@no_guard(
+    "the names are exact; two cases have the guard",
+    cases=(
+        "127.0.0.1.evil.test",
+        "localhost.evil.test",
+        "",
+    ),
+)
 @pytest.mark.parametrize("name", ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test", "", "xlocalhost"])
 def test_a_request_for_another_name_goes_nowhere(server: Served, name: str) -> None:
     said = say(server, f"GET /sandboxes HTTP/1.1\nHost: {name}\nX-API-Key: {server.key}\nConnection: close")
     assert " 421" in said or " 400" in said
 
 
+@falls_without(
+    "headers that mean something, each once",
+    Removal("http/dispatch.py", "        if len(headers.getlist(name)) > 1:\n", "        if False:\n"),
+)
 @pytest.mark.parametrize("header", ["Host: evil.test", "X-API-Key: x", "E2b-Sandbox-Id: a\nE2b-Sandbox-Id: b"])
 def test_a_header_that_two_could_read_differently_is_refused(server: Served, header: str) -> None:
     said = say(
@@ -79,6 +97,9 @@ def test_a_header_that_two_could_read_differently_is_refused(server: Served, hea
     assert " 400" in said
 
 
+@falls_without(
+    "paths without dots", Removal("http/dispatch.py", "    if DOTTED & set(segments) or ", "    if False and ")
+)
 @pytest.mark.parametrize(
     "path", ["/api/../sandboxes", "/web/%2e%2e/api/v1/desks", "/api/v1/./desks", "/api\\v1\\desks"]
 )
@@ -87,6 +108,10 @@ def test_a_path_that_leads_elsewhere_when_tidied_is_refused(server: Served, path
     assert " 400" in said
 
 
+PARSER_REFUSES = "httptools refuses it before anything of ours reads it"
+
+
+@no_guard(PARSER_REFUSES)
 def test_two_lengths_are_not_both_believed(server: Served) -> None:
     said = say(
         server,
@@ -95,34 +120,51 @@ def test_two_lengths_are_not_both_believed(server: Served) -> None:
     assert " 400" in said
 
 
+@no_guard(PARSER_REFUSES)
 def test_a_length_beside_chunks_is_refused(server: Served) -> None:
     head = f"POST /sandboxes HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\n"
     assert " 400" in say(server, f"{head}Content-Length: 4\nTransfer-Encoding: chunked")
 
 
+@falls_without(
+    "one host a request",
+    Removal("http/protocol.py", '        if not self.url.startswith(b"/"):\n', "        if False:\n"),
+    cases="http://evil.test/sandboxes | http://127.0.0.1/sandboxes",
+)
+@no_guard(PARSER_REFUSES, cases="* | evil.test:443")
 @pytest.mark.parametrize("target", ["http://evil.test/sandboxes", "http://127.0.0.1/sandboxes", "*", "evil.test:443"])
 def test_a_target_that_names_a_host_beside_the_header_is_refused(server: Served, target: str) -> None:
     said = say(server, f"GET {target} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
     assert " 400" in said
 
 
+@falls_without("who answers, in plain letters", Removal("http/dispatch.py", '    if b"%" in ', '    if b"" == '))
 @pytest.mark.parametrize("path", ["/%61pi/v1/desks", "/api%2fv1/desks", "/%73andboxes", "/web%2fx"])
 def test_who_answers_is_not_hidden_by_an_encoding(server: Served, path: str) -> None:
     said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
     assert " 400" in said
 
 
+@no_guard("ids have a shape, and dots a guard of their own")
 def test_an_encoded_slash_or_dot_in_an_id_leads_nowhere_else(server: Served) -> None:
     for path in ("/sandboxes/x%2f..%2f..%2fapi", "/api/v1/desks/%2e%2e", "/api/v1/drive/a%2f..%2fb"):
         said = say(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1\nX-API-Key: {server.key}\nConnection: close")
         assert " 400" in said or " 404" in said
 
 
+@falls_without(
+    "headers by number",
+    Removal("http/protocol.py", "        if len(self.headers) >= MOST_HEADERS:\n", "        if False:\n"),
+)
 def test_a_flood_of_headers_is_refused(server: Served) -> None:
     flood = "\n".join(f"x-{number}: y" for number in range(protocol.MOST_HEADERS))
     assert " 400" in say(server, f"GET /health HTTP/1.1\nHost: 127.0.0.1\n{flood}\nConnection: close")
 
 
+@falls_without(
+    "heads by size",
+    Removal("http/protocol.py", "        if self.size > HEAD_LIMIT + len(data):\n", "        if False:\n"),
+)
 @pytest.mark.parametrize("part", ["target", "header", "name"])
 def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
     begin = {"target": "GET /", "header": "GET / HTTP/1.1\r\nx: ", "name": "GET / HTTP/1.1\r\n"}[part].encode()
@@ -136,6 +178,16 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
             time.sleep(0.05)
 
 
+@falls_without(
+    "bodies by size",
+    Removal("http/body_limits.py", "    if length.isdecimal() and int(length[:20]) > most:\n", "    if False:\n"),
+    Removal("http/body_limits.py", "            if len(data) > most:\n", "            if False:\n"),
+    cases="told-/api/v1/desks | told-/web/x | chunked-/api/v1/desks | chunked-/web/x",
+)
+@no_guard(
+    "whoever answers there has a bound of its own behind the front's",
+    cases="told-/sandboxes | told-/mcp | chunked-/sandboxes | chunked-/mcp",
+)
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
 @pytest.mark.parametrize("how", ["told", "chunked"])
 def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) -> None:
@@ -145,6 +197,10 @@ def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) ->
     assert httpx.post(f"{server.url}{path}", content=content, headers=headers, timeout=30).status_code == 413
 
 
+@falls_without(
+    "bodies of strangers",
+    Removal("http/dispatch.py", "body_limits.LARGEST if known else body_limits.SMALL", "body_limits.LARGEST"),
+)
 @pytest.mark.parametrize("key", ["", "e2b_" + "0" * 40])
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/session", "/api/v1/desks", "/mcp"])
 def test_whoever_is_not_known_sends_next_to_nothing(server: Served, path: str, key: str) -> None:
@@ -190,6 +246,14 @@ DROPS = {"half a head": b"a", "only line ends": b"\r\n", "half a chunk": b"a"}
 """What comes of some of it, every half second."""
 
 
+@falls_without(
+    "patience with a connection",
+    Removal("http/protocol.py", "        self.patience = self.loop.call_later(seconds, self.lose_patience)\n", ""),
+)
+@falls_without(
+    "patience with a body",
+    Removal("http/body_limits.py", "    with anyio.move_on_after(SECONDS):\n", "    with anyio.move_on_after(None):\n"),
+)
 def test_what_never_comes_or_drop_by_drop_is_not_waited_for(server: Served) -> None:
     lines = {(name, drops): called(server) for name in NEVER for drops in {b"", DROPS.get(name, b"")}}
     for (name, _), line in lines.items():
@@ -207,6 +271,10 @@ def test_what_never_comes_or_drop_by_drop_is_not_waited_for(server: Served) -> N
     assert sorted(kept) == []
 
 
+@falls_without(
+    "connections of one address",
+    Removal("http/protocol.py", "        if is_full(self.connections, self.client):\n", "        if False:\n"),
+)
 def test_one_address_does_not_use_up_all_connections(server: Served) -> None:
     pid, most = server.process.pid, 400
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -244,6 +312,7 @@ def flood(server: Served, count: int) -> None:
             client.get(f"/{number}", headers={"E2b-Sandbox-Id": f"i{number:020d}"})
 
 
+@no_guard("nothing is kept of whom nobody knows")
 def test_a_flood_of_requests_without_a_key_does_not_make_a_server_grow(server: Served) -> None:
     flood(server, 100)
     before = memory_of(server.process.pid)
@@ -251,6 +320,7 @@ def test_a_flood_of_requests_without_a_key_does_not_make_a_server_grow(server: S
     assert memory_of(server.process.pid) < before + (4 << 20)
 
 
+@falls_without("a log of what went wrong here", Removal("api/server.py", 'log_level="error"', 'log_level="warning"'))
 def test_a_flood_of_what_is_no_request_does_not_fill_the_log(server: Served) -> None:
     before = server.log.stat().st_size
     for _ in range(20):
@@ -258,6 +328,7 @@ def test_a_flood_of_what_is_no_request_does_not_fill_the_log(server: Served) -> 
     assert server.log.stat().st_size == before
 
 
+@no_guard("nothing writes them: there is no access log")
 def test_no_key_or_token_is_in_the_log_or_the_state_directory(server: Served) -> None:
     headers = {"X-API-Key": server.key}
     made = httpx.post(
@@ -283,6 +354,20 @@ E2B = ("GET /sandboxes", "POST /sandboxes", "POST /v2/sandboxes", "GET /v2/sandb
        "GET /sandboxes/metrics", "GET /templates/aliases/base", "DELETE /templates/base", "GET /nothing")  # fmt: skip
 
 
+@falls_without(
+    "keys for sandboxes",
+    Removal(
+        "control/control.py",
+        '        if caller is None or not caller.may("sandboxes"):\n',
+        "        if caller is None:\n",
+    ),
+    cases="one for something else",
+)
+@falls_without(
+    "known keys for sandboxes",
+    Removal("control/control.py", "        if caller is None or not ", "        if caller is not None and not "),
+    cases="no key | one that never was",
+)
 @pytest.mark.parametrize("shown", ["no key", "one that never was", "one for something else"])
 def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, shown: str) -> None:
     other = ApiKeys(server.settings.lib / "serve").make("other", powers=["drive"])
@@ -293,6 +378,14 @@ def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, show
             assert told.status_code == 401, (method, path, told.text)
 
 
+@falls_without(
+    "keys read again",
+    Removal(
+        "api/keys.py",
+        "        self.look()\n        key = self.known.get(text[4:12])\n",
+        "        self.known or self.look()\n        key = self.known.get(text[4:12])\n",
+    ),
+)
 def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
     keys = ApiKeys(server.settings.lib / "serve")
     key = keys.make("leaver")
@@ -302,6 +395,10 @@ def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> N
     assert httpx.get(url, headers=headers).status_code == 401
 
 
+@falls_without(
+    "keys of one tenant",
+    Removal("api/keys.py", "            self.require_room(tenant)\n", "            assert len(self.known) < 2000\n"),
+)
 def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path / "serve")
     mine = keys.make("greedy", "greedy")
@@ -321,6 +418,14 @@ def keep(keys: ApiKeys) -> None:
     private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
 
 
+@falls_without(
+    "browsers of one tenant",
+    Removal(
+        "access/browsers.py",
+        "        for name in own[: -MOST_OF_TENANT + 1]:\n",
+        "        for name in list(self.known)[: -MOST_OF_TENANT + 1]:\n",
+    ),
+)
 def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path / "serve")
     browsers = Browsers(keys)
@@ -332,6 +437,7 @@ def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path
     assert len(browsers.known) == OF_TENANT + 1
 
 
+@falls_without("numbers a journal can have", Removal("native/events.py", "min(int(last), 1 << 53)", "int(last)"))
 def test_a_number_to_go_on_from_that_is_none_breaks_nothing(server: Served) -> None:
     before = server.log.stat().st_size
     headers = {"X-API-Key": server.key, "Last-Event-ID": "9" * 20}
@@ -357,6 +463,20 @@ def desk(server: Served) -> str:
     return str(made.raise_for_status().json()["id"])
 
 
+@falls_without(
+    "a terminal's key",
+    Removal(
+        "desks/screens.py", "    await asked.native.keys.ended(asked.caller.key)\n", "    await anyio.sleep_forever()\n"
+    ),
+    cases="a terminal",
+)
+@falls_without(
+    "a stream's key",
+    Removal(
+        "native/events.py", "    while asked.native.keys.still(asked.caller.key) is not None:\n", "    while True:\n"
+    ),
+    cases="events",
+)
 @pytest.mark.parametrize("what", ["a terminal", "events"])
 def test_what_goes_on_ends_with_the_key_it_began_with(server: Served, desk: str, what: str) -> None:
     keys = ApiKeys(server.settings.lib / "serve")
@@ -389,6 +509,16 @@ def is_over(line: socket.socket) -> bool:
     return True
 
 
+@falls_without(
+    "sockets where somebody speaks them",
+    Removal(
+        "http/dispatch.py",
+        '        if scope["type"] == "websocket" and part is not self.parts.native:\n',
+        "        if False:\n",
+    ),
+    cases="/sandboxes | /files | /v2/sandboxes",
+)
+@no_guard("its part refuses a socket, too", cases="/ | /web/x | /mcp | /api/v1/session")
 @pytest.mark.parametrize("path", ["/sandboxes", "/files", "/", "/web/x", "/mcp", "/v2/sandboxes", "/api/v1/session"])
 def test_a_socket_where_nobody_speaks_it_is_refused_without_a_word_in_the_log(server: Served, path: str) -> None:
     before = server.log.stat().st_size
@@ -405,6 +535,15 @@ def narrow(home: Path) -> Iterator[Served]:
         yield found
 
 
+@falls_without(
+    "every way to show a key is counted",
+    Removal(
+        "http/dispatch.py",
+        "        for tenant in tenants:\n            self.quotas.ask(tenant)\n",
+        "        if found[0] is not None:\n            self.quotas.ask(found[0].tenant)\n",
+    ),
+    cases="header | beside | cookie",
+)
 @pytest.mark.parametrize("way", ["header", "beside", "cookie"])
 def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow: Served, way: str) -> None:
     key = ApiKeys(narrow.settings.lib / "serve").make("hasty", f"hasty-{way}")
@@ -416,6 +555,10 @@ def test_whoever_asks_too_often_is_refused_however_they_show_who_they_are(narrow
         assert 429 in [client.get("/api/v1/session").status_code for _ in range(20)]
 
 
+@falls_without(
+    "a disk that is nearly full",
+    Removal("native/bodies.py", "    if shutil.disk_usage(folder).free < floor:\n", "    if False:\n"),
+)
 @pytest.mark.parametrize("path", ["/api/v1/drive/x.bin", "/api/v1/uploads?name=x.bin"])
 def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> None:
     key = ApiKeys(narrow.settings.lib / "serve").make("full", f"full-{len(path)}")
@@ -426,6 +569,9 @@ def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> 
     assert left == []
 
 
+@falls_without(
+    "a server without privileges", Removal("api/server.py", "        privileges.give_up(settings)\n", "        pass\n")
+)
 def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
     told = Path(f"/proc/{server.process.pid}/status").read_text()
     found = dict(line.split(":\t", 1) for line in told.splitlines() if line.startswith(("Cap", "NoNewPrivs")))
@@ -470,6 +616,15 @@ print("over")
 """
 
 
+@falls_without("what a server gives up", Removal("api/privileges.py", "    confine_reader(", "    print("))
+@falls_without(
+    "nothing but plain files of a server's",
+    Removal("linux/landlock.py", "    restrict(list(writable), FILES, ", "    restrict(list(writable), ~0, "),
+)
+@falls_without(
+    "nothing but sockets where keepers keep their state",
+    Removal("linux/landlock.py", "*((each, SOCKETS) for each in sockets)", "*((each, ~0) for each in sockets)"),
+)
 def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port, owner = listener.getsockname()[1], Path("/proc/self").resolve().name
@@ -478,6 +633,17 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
     assert done.stdout.split("\n") == ["over", ""], done.stderr
 
 
+@falls_without(
+    "words of a starter",
+    Removal("launch/job_command.py", "    if unknown := sorted(set(options) - known):\n", "    if unknown := []:\n"),
+    cases="0 | 10",
+)
+@falls_without(
+    "models a starter takes",
+    Removal("launch/job_command.py", "        if why := refusal(each, listed):\n", '        if why := "":\n'),
+    cases="11 | 12",
+)
+@no_guard("each option has a shape of its own", cases="1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9")
 @pytest.mark.parametrize(
     "options",
     [
@@ -502,6 +668,9 @@ def test_a_starter_takes_no_word_that_is_not_its_own(options: dict[str, object],
         job_command.requester(options) or job_command.command("work", tmp_path, JOB, options, (tmp_path,))
 
 
+@falls_without(
+    "names of tenants", Removal("hotdesk/config.py", "    if not TENANT_SHAPE.fullmatch(name):\n", "    if False:\n")
+)
 @pytest.mark.parametrize("tenant", ["../x", "", "A", "x/y", "."])
 def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
@@ -518,6 +687,18 @@ def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: P
 NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"[" * 60_000, "no text": b"\xff"}
 
 
+@falls_without(
+    "nonsense for a starter",
+    Removal(
+        "launch/launcher.py", "        except (ValueError, RecursionError):\n", "        except ZeroDivisionError:\n"
+    ),
+    cases="nothing whole | no end of depth | no text",
+)
+@falls_without(
+    "what is no request for a starter",
+    Removal("launch/launcher.py", "            if not isinstance(message, dict):\n", "            if False:\n"),
+    cases="no request",
+)
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
 def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
     starter = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
@@ -527,6 +708,10 @@ def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: byt
         assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
 
 
+@falls_without(
+    "errands at once",
+    Removal("launch/launcher.py", "        if len(self.errands) >= MOST_ERRANDS:\n", "        if False:\n"),
+)
 def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     ours, theirs = socket.socketpair()
@@ -549,6 +734,14 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
+@falls_without(
+    "orders of a server's jobs", Removal("jobs/resume.py", "    if arguments.ordered is not None:\n", "    if False:\n")
+)
+@falls_without(
+    "models of a server's orders",
+    Removal("cli/job_request.py", "        if why := refusal(name, listed):\n", '        if why := "":\n'),
+    cases="a model at an address | a model of this machine",
+)
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
 def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, Any], tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
@@ -570,6 +763,10 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     assert done.returncode != 0
 
 
+@falls_without(
+    "variables of jobs and errands",
+    Removal("launch/launcher.py", "if name in passed or name.startswith(PASSED_LIKE)}", "if name or passed}"),
+)
 def test_what_a_starter_starts_gets_listed_variables_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = {"HOTDESK_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-jobs", "PIP_INDEX_URL": "http://a.test/simple"}
     unlisted = {
@@ -603,6 +800,14 @@ def started_with(passed: tuple[str, ...]) -> dict[str, str]:
         os.waitpid(pid, 0)
 
 
+@falls_without(
+    "filters a keeper made",
+    Removal(
+        "container/filter_cache.py",
+        "            if os.fstat(file.fileno()).st_uid != uids.KEEPER:\n",
+        "            if False:\n",
+    ),
+)
 def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
     filters = Filters(tmp_path / "cache", "crun")
     assert filters.file is not None
@@ -615,6 +820,9 @@ def test_a_filter_that_a_server_wrote_is_not_taken(tmp_path: Path) -> None:
     assert Filters(tmp_path / "cache", "crun").compiled is None
 
 
+@falls_without(
+    "links in a job's folder", Removal("launch/job_command.py", "os.O_CREAT | os.O_NOFOLLOW |", "os.O_CREAT |")
+)
 def test_a_starter_writes_through_no_link(tmp_path: Path) -> None:
     settings = for_tenant(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"), "acme")
     folder = job_command.folder_of(settings, JOB)
@@ -657,6 +865,9 @@ def theirs(server: Served) -> Iterator[Theirs]:
         owner.delete(f"/templates/{quote(taken['snapshotID'], safe='')}")
 
 
+@falls_without(
+    "snapshots are no templates", Removal("control/snapshots.py", " and not image.startswith(PREFIX):\n", ":\n")
+)
 def test_a_snapshot_is_opened_by_nobody_else_whatever_they_call_it(theirs: Theirs) -> None:
     word = theirs.snapshot.partition(":")[0]
     for name in (theirs.snapshot, word, "ours", "default/ours", "ours:default", theirs.image, f"other/{theirs.image}"):
@@ -664,16 +875,21 @@ def test_a_snapshot_is_opened_by_nobody_else_whatever_they_call_it(theirs: Their
         assert told.status_code == 404, (name, told.text)
 
 
+@falls_without(
+    "snapshots are no images", Removal("desks/images.py", "    if image.startswith(PREFIX):\n", "    if False:\n")
+)
 def test_a_snapshot_is_no_image_for_a_desk(theirs: Theirs) -> None:
     assert theirs.eve.post("/api/v1/desks", json={"image": theirs.image}).status_code == 404
 
 
+@falls_without("snapshots are no images")
 def test_a_snapshot_is_no_image_for_a_job(theirs: Theirs) -> None:
     brief = f'goal = "Look around."\nimage = "{theirs.image}"\n[[deliverables]]\npath = "x.json"\ncheck = "json"\n'
     told = theirs.eve.post("/api/v1/jobs", json={"brief": brief})
     assert (told.status_code, told.json()["code"]) == (404, "image.missing")
 
 
+@falls_without("snapshots are no templates")
 def test_a_snapshot_is_seen_and_deleted_by_nobody_else(theirs: Theirs) -> None:
     for name in (theirs.snapshot, "ours", "default/ours", theirs.image):
         path = quote(name, safe="")
@@ -683,12 +899,20 @@ def test_a_snapshot_is_seen_and_deleted_by_nobody_else(theirs: Theirs) -> None:
         assert theirs.eve.get(f"/snapshots{query}").json() == []
 
 
+@falls_without(
+    "sandboxes of one tenant",
+    Removal("e2b/sandboxes.py", "if each.tenant.name == tenant and not has_ended(each))", "if not has_ended(each))"),
+)
 def test_nobody_elses_sandbox_is_in_a_list_or_among_numbers(theirs: Theirs) -> None:
     assert theirs.eve.get("/sandboxes").json() == []
     assert theirs.eve.get("/v2/sandboxes?state=running,paused").json() == []
     assert theirs.eve.get(f"/sandboxes/metrics?sandbox_ids={theirs.sandbox}").json() == {"sandboxes": {}}
 
 
+@falls_without(
+    "tokens of one sandbox",
+    Removal("envd/signing.py", "    if not hmac.compare_digest(shown.encode(), token.encode()):\n", "    if False:\n"),
+)
 def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> None:
     aimed = {"E2b-Sandbox-Id": theirs.sandbox, "E2b-Sandbox-Port": "49983"}
     key = theirs.eve.headers["x-api-key"]
@@ -697,6 +921,10 @@ def test_a_key_of_another_tenant_is_no_token_of_a_sandbox(theirs: Theirs) -> Non
         assert told.status_code == 401, told.text
 
 
+@falls_without(
+    "signatures of one token",
+    Removal("envd/signing.py", "hmac.compare_digest(self.by(token).encode(), self.signature.encode())", "True"),
+)
 def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> None:
     made = theirs.eve.post("/v2/sandboxes", json={"templateID": "base", "timeout": 60, "secure": True}).json()
     own = get_signature("/etc/hostname", "read", "user", made["envdAccessToken"])["signature"]
@@ -706,6 +934,7 @@ def test_a_signature_is_for_the_sandbox_whose_token_made_it(theirs: Theirs) -> N
     theirs.eve.delete(f"/sandboxes/{made['sandboxID']}")
 
 
+@no_guard("a link is 256 random bits")
 def test_a_link_to_look_at_something_cannot_be_guessed_or_used_elsewhere(server: Served, theirs: Theirs) -> None:
     with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as owner:
         owner.put("/api/v1/drive/plan.txt", content=b"ours").raise_for_status()

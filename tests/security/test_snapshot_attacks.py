@@ -21,6 +21,7 @@ from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 from hotdesk.host import control_path
 from tests.security.conftest import Attack, Launch, Open, Visit
+from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.secret_room import Room, placeholders
 from tests.security.test_pause_attacks import DISK, FORKING, VFORKED
 
@@ -72,6 +73,25 @@ async def forked(desk: Desk) -> list[Desk]:
         return []
 
 
+@falls_without(
+    "names that end at their layer",
+    Removal("linux/openat2.py", "flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, mode)", "flags, 0, mode)"),
+    cases="a folder that leads to the host | a folder that leads out by dots",
+)
+@falls_without(
+    "names that end at their layer, and at no process",
+    Removal("linux/openat2.py", "flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS, mode)", "flags, 0, mode)"),
+    cases="a folder that leads through a process",
+)
+@falls_without(
+    "files in the place of what was there",
+    Removal(
+        "linux/openat2.py",
+        "    remove(fd, name)\n    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC\n",
+        "    flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC\n",
+    ),
+    cases="a file that leads to the host",
+)
 @pytest.mark.parametrize("trap", LINKED)
 async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
     fresh: Open, runtime: KeeperRuntime, tmp_path: Path, trap: str
@@ -83,6 +103,15 @@ async def test_a_link_in_the_way_of_a_forks_own_files_leads_nowhere(
         assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"hostname": "the host's\n"}
 
 
+FILES_NOT_PLANTED = Removal(
+    "room/rootfs.py",
+    "        identity.plant(upper, files)\n",
+    "        identity.plant(upper, {} if source else files)\n",
+)
+
+
+@falls_without("files in the place of what was there", cases="a link | a pipe | a second name")
+@falls_without("files of a fork's own", FILES_NOT_PLANTED)
 @pytest.mark.parametrize("trap", PLACED)
 async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
     fresh: Open, runtime: KeeperRuntime, trap: str
@@ -100,6 +129,15 @@ async def test_whatever_is_in_the_place_of_a_forks_own_files_gives_way(
             await burnt(runtime, forks)
 
 
+@falls_without(
+    "no folder that is emptied for a fork",
+    Removal("room/identity.py", "            if is_folder(root, path):\n", "            if not path:\n"),
+    cases="a folder",
+)
+@no_guard(
+    "the kernel or the interpreter refuses it, too; that only the fork is harmed must pass",
+    cases="a deep folder | a file instead of a folder | no folder",
+)
 @pytest.mark.parametrize("trap", BURIED)
 async def test_what_is_in_the_way_keeps_no_keeper_waiting_and_harms_only_the_fork(
     fresh: Open, runtime: KeeperRuntime, trap: str
@@ -170,6 +208,14 @@ tell({"found": found, "processes": len(names)})
 """
 
 
+@falls_without(
+    "calls of `sudo` that end with their desk's life",
+    Removal(
+        "room/room.py",
+        "        if self.sudo is not None:\n            self.sudo.close()  #",
+        "        if self.sudo is not None and self.sudo.fileno() < 0:\n            self.sudo.close()  #",
+    ),
+)
 async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_life(
     fresh: Open, launch: Launch
 ) -> None:
@@ -184,6 +230,10 @@ async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_
         assert (await desk.run(["ls"])).text == ""
 
 
+@falls_without(
+    "files as they were",
+    Removal("keeper/reboot.py", "                layers.roll_back(source, held.spec.disk)\n", "                pass\n"),
+)
 async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
@@ -196,6 +246,10 @@ async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, 
         assert told["processes"] <= 3
 
 
+@falls_without(
+    "an end to a root that is starting",
+    Removal("keeper/reboot.py", "if held.runtime or held.down:", "if held.is_starting() or held.down:"),
+)
 async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_being_halted(
     fresh: Open, runtime: KeeperRuntime
 ) -> None:
@@ -211,6 +265,10 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
         assert (await desk.run(["true"])).ok
 
 
+@falls_without(
+    "an end to what resists",
+    Removal("keeper/reboot.py", "if held.room.cgroup.strike() or held.children():", "if held.children():"),
+)
 @pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
 async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_back_all_the_same(
     fresh: Open, neighbour: Desk, launch: Launch, code: str
@@ -245,6 +303,10 @@ tell(os.stat(given["name"]).st_size >> 20)
 """
 
 
+@falls_without(
+    "room that was used already",
+    Removal("room/btrfs.py", "most = max(size - self.charges.beside(desk), MIB)", "most = size"),
+)
 async def test_going_back_and_forking_win_no_room_on_the_disk(
     fresh: Open, runtime: KeeperRuntime, attack: Attack
 ) -> None:
@@ -276,6 +338,21 @@ async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Re
 GUESSED = ("0", "01", "2", "1.1", "../1", "..%2f1", "1\n", "-1", "\u0661", "99999999999", "OTHER.1", "../OTHER.1")
 
 
+@falls_without(
+    "snapshots by a number",
+    Removal(
+        "desk/request.py",
+        "    if not isinstance(value, str) or not SNAPSHOT_SHAPE.fullmatch(value):\n",
+        "    if value == 0:\n",
+    ),
+    Removal("room/rootfs.py", "        if snapshot not in self.snapshots:\n", "        if not snapshot:\n"),
+    Removal("room/rootfs.py", "        return self.snapshots[snapshot]\n", "        return snapshot\n"),
+    cases="10",
+)
+@no_guard(
+    "without the first guard another refuses it: the keeper's names, or the shape a request must have",
+    cases="0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 11",
+)
 @pytest.mark.parametrize("name", GUESSED, ids=range(len(GUESSED)))
 async def test_no_name_means_a_snapshot_of_another_desk(
     desk: Desk, neighbour: Desk, borrowed: RemoteRuntime, runtime: KeeperRuntime, name: str
@@ -295,6 +372,10 @@ async def test_no_name_means_a_snapshot_of_another_desk(
         await neighbour.forget(kept)
 
 
+@falls_without(
+    "a tenant's forks",
+    Removal("keeper/open.py", "origin.spec.tenant != spec.tenant:", "origin.spec.tenant == origin.desk:"),
+)
 async def test_a_fork_stays_with_its_tenant(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(tenant="one")) as desk:
         kept = await desk.snapshot()
@@ -326,6 +407,17 @@ def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
     return found[0].id if found else None
 
 
+@falls_without(
+    "desks nobody finds",
+    Removal(
+        "owner/runtime.py",
+        "            if not spare:\n                self.desks",
+        "            if desk:\n                self.desks",
+    ),
+)
+@falls_without(
+    "desks that are claimed once", Removal("keeper/operations.py", "    if not held.spare:\n", "    if held.down:\n")
+)
 async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
     runtime: KeeperRuntime, borrowed: RemoteRuntime
 ) -> None:
@@ -347,6 +439,13 @@ async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
         await runtime.burn(ready.id)
 
 
+@falls_without(
+    "a tenant's spares", Removal("owner/pool.py", "return Kind(spec.tenant, image,", 'return Kind("", image,')
+)
+@falls_without(
+    "a tenant's spares, as the keeper has them",
+    Removal("keeper/operations.py", "    if request.spec.tenant != held.spec.tenant or", "    if"),
+)
 async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: KeeperRuntime) -> None:
     ready = await spare(runtime, Spec(tenant="one"))
     try:
@@ -362,6 +461,7 @@ async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(
 # -- secrets -----------------------------------------------------------------------------------------------------------
 
 
+@no_guard("placeholders are made anew for every desk: test_secret_attacks.py shows what keeps them apart")
 async def test_a_fork_gets_nothing_for_what_its_origin_was_given(room: Room, visit: Visit) -> None:
     (fork,) = await room.desk.fork()
     try:
@@ -380,6 +480,7 @@ async def test_a_fork_gets_nothing_for_what_its_origin_was_given(room: Room, vis
         await room.host.burn(fork.id)
 
 
+@falls_without("a certificate of a fork's own", FILES_NOT_PLANTED)
 async def test_a_fork_believes_its_own_door_and_outlives_its_origin(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope("token-b@b.test header=X-Api-Key env=B")) as desk:
         certificate = await desk.read("/usr/local/share/ca-certificates/hotdesk.crt")

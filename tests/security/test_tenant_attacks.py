@@ -17,6 +17,7 @@ from hotdesk.api.native.app import NOUNS
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, waits
+from tests.security.guards import STATE_SHARED, Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 SECRET = "their-secret-which-is-long"
@@ -138,11 +139,22 @@ def answer(asker: httpx.Client, method: str, path: str, ids: dict[str, str], **m
     return told.status_code, told.headers.get("content-type", ""), text
 
 
+@no_guard("it reads the table of attacks, and takes nothing out")
 def test_every_operation_with_an_id_is_attacked() -> None:
     assert len(BY_ID) > 25
     assert {name for _, path in BY_ID for name in re.findall(r"\{(\w+)\}", path)} <= set(NEVER)
 
 
+@falls_without(
+    "a tenant's state is its own, by any id",
+    STATE_SHARED,
+    cases=[" ".join(each) for each in BY_ID if "{key}" not in each[1]],
+)
+@falls_without(
+    "whose keys there are",
+    Removal("access/keys.py", "        if each.tenant == asked.tenant.name\n", "        if each.tenant\n"),
+    cases="DELETE /keys/{key}",
+)
 @pytest.mark.parametrize(("method", "path"), BY_ID, ids=[" ".join(each) for each in BY_ID])
 def test_an_id_of_anothers_is_answered_as_one_that_never_was(
     eve: httpx.Client, theirs: Theirs, method: str, path: str
@@ -157,6 +169,7 @@ def test_an_id_of_anothers_is_answered_as_one_that_never_was(
     assert (found[0] == 404) is ((method, path) not in OWN), found
 
 
+@falls_without("a tenant's state is its own, in orders and lists", STATE_SHARED)
 @pytest.mark.parametrize(("path", "order"), ORDERS.values(), ids=ORDERS)
 def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
     eve: httpx.Client, theirs: Theirs, path: str, order: dict[str, Any]
@@ -166,6 +179,11 @@ def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
     assert found[0] == 404, found
 
 
+@falls_without(
+    "a tenant's state is its own, in orders and lists",
+    cases="a chain | a prefix | after desk | after job | after id | after path | after name",
+)
+@falls_without("whose keys there are", cases="after key")
 @pytest.mark.parametrize(("path", "query"), LISTS.values(), ids=LISTS)
 def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
     eve: httpx.Client, theirs: Theirs, path: str, query: dict[str, str]
@@ -175,6 +193,14 @@ def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
     assert found[0] == 200, found
 
 
+@falls_without(
+    "whose an Idempotency-Key is",
+    Removal(
+        "native/repeats.py",
+        "self.known.setdefault(caller.tenant, {}), (caller.key, act, key)\n",
+        'self.known.setdefault("", {}), ("", act, key)\n',
+    ),
+)
 def test_an_idempotency_key_of_anothers_gives_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:
     made = eve.post("/desks", **theirs.order).raise_for_status().json()["id"]
     assert made != theirs.ids["desk"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hotdesk.config import Config
+from tests.security.guards import HEADERS_TWICE, Removal, falls_without, no_guard
 from tests.security.traffic_room import PORT, Ways, opened
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
@@ -23,6 +24,14 @@ async def ways(settings: Config) -> AsyncIterator[Ways]:
         yield found
 
 
+@falls_without(
+    "traffic: what is this server's stays here",
+    Removal("ports/headers.py", "    if OURS.fullmatch(name) or KEY.search(value):\n", "    if False:\n"),
+    cases="an API key | envd's token | the traffic token | a key elsewhere",
+)
+@falls_without(
+    "traffic: sessions stay here", Removal("ports/headers.py", " if not COOKIE.match(pair)", ""), cases="a session"
+)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -41,6 +50,16 @@ async def test_no_secret_of_this_server_goes_inside(ways: Ways, headers: Mapping
     assert KEY.encode() not in heard
 
 
+@falls_without(
+    "traffic: cookies are for one name",
+    Removal("ports/headers.py", " if not is_ours(*pair)]", "]"),
+    cases="a cookie for all names | a cookie of ours",
+)
+@falls_without(
+    "traffic: nothing is said for other names",
+    Removal("ports/headers.py", 'b"alt-svc", b"clear-site-data", ', ""),
+    cases="everything cleared | another way",
+)
 @pytest.mark.parametrize(
     "header",
     ["Set-Cookie: a=secret; Domain=localhost", "Set-Cookie: __Host-hotdesk=secret; Secure; Path=/",
@@ -54,16 +73,31 @@ async def test_a_sandbox_says_nothing_for_other_names_than_its_own(ways: Ways, h
     assert b"secret" not in heard
 
 
+@falls_without(
+    "traffic: the gate is for its desk", Removal("ports/traffic.py", "frozenset((0, GATE[1]))", "frozenset((0,))")
+)
 async def test_a_desks_own_way_out_is_nobodys_way_in(ways: Ways) -> None:
     assert b"port is not open" in await ways.get(port=3128, path="/")
 
 
+@falls_without(
+    "traffic: names are exact",
+    Removal("ports/traffic.py", "            check_name(scope, self.sandboxes.serving)\n", ""),
+)
 @pytest.mark.parametrize("name", ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test"])
 async def test_a_page_elsewhere_reaches_no_sandbox(ways: Ways, name: str) -> None:
     heard = await ways.get(host=name, E2b_Sandbox_Id=ways.sandbox.id, E2b_Sandbox_Port=str(PORT))
     assert heard.startswith(b"HTTP/1.1 421")
 
 
+@falls_without(
+    "traffic: the token is asked for",
+    Removal(
+        "ports/traffic.py",
+        "        check_token(scope, sandbox, self.sandboxes.serving)\n        if (port,",
+        "        if (port,",
+    ),
+)
 @pytest.mark.parametrize("shown", [{}, {"E2B_Traffic_Access_Token": "guess"}], ids=["no token", "a wrong token"])
 async def test_private_ports_are_for_those_with_the_token(ways: Ways, shown: Mapping[str, Any]) -> None:
     ways.sandbox.traffic_token = "right"
@@ -71,6 +105,7 @@ async def test_private_ports_are_for_those_with_the_token(ways: Ways, shown: Map
     assert (await ways.get(E2B_Traffic_Access_Token="right")).startswith(b"HTTP/1.1 200")
 
 
+@falls_without("traffic: the token is asked for")
 async def test_where_others_listen_no_port_is_public(ways: Ways) -> None:
     ways.house.serving = replace(ways.house.serving, host="0.0.0.0")
     assert (await ways.get()).startswith(b"HTTP/1.1 403")
@@ -80,6 +115,18 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 LENGTH = b"Content-Length: %d\r\n" % len(SMUGGLED)
 
 
+@falls_without(
+    "traffic: a length cannot be named away",
+    Removal("http/framing.py", "HOP.union(names) - KEPT if names", "HOP.union(names) if names"),
+    cases="a length named away",
+)
+@no_guard(
+    "the listener's parser, which is a library's, refuses it or reads it in one way before any code of ours",
+    cases="""
+    both lengths | no length first | no length last | a strange coding | two codings | a space before the colon |
+    a folded line | a bare line feed | a zero
+    """,
+)
 @pytest.mark.parametrize(
     "lines",
     [
@@ -110,6 +157,43 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
         assert heard.startswith(b"HTTP/1.1 400") or heard in (b"RESET", b"")
 
 
+@falls_without(
+    "traffic: an answer has a length or chunks",
+    Removal(
+        "http/framing.py",
+        '        if length is not None:\n            raise Broken(400, "both',
+        '        if False:\n            raise Broken(400, "both',
+    ),
+    cases="both lengths",
+)
+@falls_without("traffic: an answer has one length", HEADERS_TWICE, cases="two lengths")
+@falls_without(
+    "traffic: an answer has one coding",
+    Removal("http/framing.py", '        if coding.lower() != b"chunked":\n', "        if False:\n"),
+    cases="a strange coding",
+)
+@falls_without(
+    "traffic: only who asks gets another protocol",
+    Removal("ports/proxy.py", "(response.status == 101 and self.asked.accept)", "response.status == 101"),
+    Removal(
+        "ports/headers.py", "    if not right:\n        raise Broken(502", "    if False:\n        raise Broken(502"
+    ),
+    cases="an upgrade nobody asked for",
+)
+@falls_without(
+    "traffic: every line of an answer is a header",
+    Removal("http/framing.py", '    if len(pairs) != count or head[-4:] != b"\\r\\n\\r\\n":\n', "    if False:\n"),
+    cases="a bare line feed",
+)
+@falls_without(
+    "traffic: an answer begins as one",
+    Removal(
+        "http/framing.py",
+        '    if matched is None:\n        raise Broken(400, "the first line is not a version and a status")\n',
+        '    matched = matched or STATUS_LINE.match(b"HTTP/1.1 200 OK\\r\\n")\n',
+    ),
+    cases="no answer",
+)
 @pytest.mark.parametrize(
     "answer",
     [
@@ -127,6 +211,10 @@ async def test_an_answer_that_can_be_read_in_two_ways_is_none(ways: Ways, answer
     assert (await ways.get(f"/?say={quote(answer)}")).startswith(b"HTTP/1.1 502")
 
 
+@falls_without(
+    "traffic: what breaks off is cut",
+    Removal("ports/proxy.py", "        if self.begun and self.broken:\n", "        if False:\n"),
+)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -24,6 +24,7 @@ from hotdesk.desk.seam import Desk, Entry, Kind, Spec
 from hotdesk.errors import BriefError, FileError
 from hotdesk.host import control_path
 from tests.security.conftest import Attack, Command, Craft, Launch, Owning
+from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -222,6 +223,13 @@ def is_clean(text: str) -> bool:
     return all(c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") for c in text)
 
 
+@falls_without(
+    "names that can be printed", Removal("owner/transfer.py", "    return name.isprintable()\n", "    return True\n")
+)
+@falls_without(
+    "modes of our own",
+    Removal("owner/transfer.py", "mode = 0o755 if found.mode & 0o100 else 0o644", "mode = found.mode"),
+)
 async def test_only_plain_files_and_folders_with_plain_names_come_out(desk: Desk, attack: Attack, local: Path) -> None:
     count = await attack(desk, LOOT, escapes=ESCAPES, hidden=HIDDEN)
     warnings: list[str] = []
@@ -237,6 +245,9 @@ async def test_only_plain_files_and_folders_with_plain_names_come_out(desk: Desk
     assert (local / "loot/sub/inner").read_text() == "inner"
 
 
+@falls_without(
+    "names without folders", Removal("owner/transfer.py", 'or "/" in name or len', 'or name.startswith("/") or len')
+)
 @pytest.mark.parametrize("kind", ["file", "directory"])
 async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Path, kind: Kind) -> None:
     names = [
@@ -261,6 +272,44 @@ async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Pat
     assert [warning for warning in warnings if not is_clean(warning)] == []
 
 
+@falls_without("names without folders", cases="/climb | /climb-folders")
+@falls_without("names that can be printed", cases="/control")
+@falls_without("modes of our own", cases="/modes | /negative")
+@falls_without(
+    "so large a file",
+    Removal("owner/transfer.py", "if found.size > self.bytes_left:", "if found.size > 1 << 80:"),
+    cases="/huge",
+)
+@falls_without(
+    "so long a listing",
+    Removal("link/channel.py", "LISTED = 32 * MIB", "LISTED = 1 * MIB"),
+    Removal(
+        "link/desk.py", 'raise FileError(f"{path} has more than {most}; list less of it", "other")', "return found"
+    ),
+    cases="/million",
+)
+@falls_without("so deep a folder", Removal("owner/transfer.py", "DEPTH = 64", "DEPTH = 70"), cases="/deep")
+@falls_without(
+    "one thing by one name",
+    Removal(
+        "owner/transfer.py",
+        "        with suppress(FileExistsError):\n",
+        "        with suppress(FileExistsError):\n"
+        '            if os.path.isfile(f"/proc/self/fd/{above}/{name}"):\n'
+        "                os.unlink(name, dir_fd=above)\n",
+    ),
+    cases="/twice",
+)
+@falls_without(
+    "kinds that we know",
+    Removal("link/replies.py", '(str(value.get("kind")), "other")', '(str(value.get("kind")), "file")'),
+    cases="/odd",
+)
+@falls_without(
+    "texts that can be printed",
+    Removal("hotdesk/errors.py", "c if c.isprintable() and c not in UNSEEN else", "c if c else"),
+    cases="/error",
+)
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_lying_guest_brings_nothing_else_out(
     crafted: Craft, command: Command, local: Path, home: Path, lie: str
@@ -288,6 +337,9 @@ async def test_a_lying_guest_brings_nothing_else_out(
         assert stat.S_IMODE(info.st_mode) & 0o7022 == 0
 
 
+@falls_without(
+    "so many bytes", Removal("owner/transfer.py", "if self.bytes_left < 0:", "if self.bytes_left < -(8 << 20):")
+)
 async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, owning: Owning, local: Path) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
@@ -320,6 +372,14 @@ class Endless(Liar):
             self.closed = True
 
 
+@falls_without(
+    "a copy that is stopped closes what it reads",
+    Removal(
+        "owner/transfer.py",
+        "async with aclosing(self.desk.read_stream(remote)) as stream:",
+        "if stream := self.desk.read_stream(remote):",
+    ),
+)
 async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
     desk, above = Endless([]), os.open(local, os.O_RDONLY)
     try:
@@ -330,6 +390,7 @@ async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
     assert desk.closed, "the collector would close it later, in whichever task is running then"
 
 
+@falls_without("kinds that we know")
 async def test_devices_of_an_image_do_not_come_out(crafted: Craft, command: Command, local: Path) -> None:
     def fill(layer: Path) -> None:
         (layer / "evil").mkdir()
@@ -346,6 +407,7 @@ async def test_devices_of_an_image_do_not_come_out(crafted: Craft, command: Comm
     assert stat.S_IMODE((local / "evil/plain").stat().st_mode) == 0o755
 
 
+@no_guard("links are read by the guest, in the desk: there is nothing of the host's to reach")
 @pytest.mark.usefixtures("shared")
 async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
     desk: Desk, launch: Launch, settings: Config, command: Command, local: Path
@@ -364,6 +426,21 @@ async def test_a_link_swapped_in_during_a_copy_leads_nowhere(
         await process.kill()
 
 
+@falls_without(
+    "folders by descriptor",
+    Removal(
+        "owner/transfer.py",
+        "        fd = open_local(name, os.O_RDONLY | os.O_DIRECTORY, above)\n",
+        '        place = os.readlink(f"/proc/self/fd/{above}").replace("-moved", "")\n'
+        '        fd = os.open(f"{place}/{name}", os.O_RDONLY)\n',
+    ),
+    Removal(
+        "owner/transfer.py",
+        "        fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)\n",
+        '        place = os.readlink(f"/proc/self/fd/{above}").replace("-moved", "")\n'
+        '        fd = os.open(f"{place}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)\n',
+    ),
+)
 async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, local: Path) -> None:
     """Whoever else can write there (an earlier result, another program) turns a folder into a link meanwhile."""
     await desk.run(["sh", "-c", "mkdir -p /tmp/swapped/sub; cd /tmp/swapped; echo evil >sub/victim; echo evil >victim"])
@@ -388,6 +465,9 @@ async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, 
     assert (outside / "victim").read_text() == "precious"
 
 
+@falls_without(
+    "so many entries", Removal("owner/transfer.py", "if self.entries_left < 0:", "if self.entries_left < -1000:")
+)
 async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
     fetch = Fetch(cast(Desk, Liar(["same"] * 50)), lambda text: None, entries_left=20)
     above = os.open(local, os.O_RDONLY)
@@ -398,6 +478,9 @@ async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
         os.close(above)
 
 
+@falls_without(
+    "no link asked for", Removal("owner/transfer.py", 'if found.kind == "symlink":', 'if found.kind == "none":')
+)
 async def test_a_link_in_the_desk_is_never_followed(desk: Desk, attack: Attack, local: Path) -> None:
     await attack(desk, LOOT, escapes=ESCAPES, hidden=HIDDEN)
     for name in ("link", "folder-link", "up"):
@@ -406,6 +489,13 @@ async def test_a_link_in_the_desk_is_never_followed(desk: Desk, attack: Attack, 
     assert os.listdir(local) == []
 
 
+@falls_without(
+    "no link followed here",
+    Removal("owner/transfer.py", "flags | os.O_NOFOLLOW | os.O_CLOEXEC", "flags | os.O_CLOEXEC"),
+)
+@falls_without(
+    "regular files only", Removal("owner/transfer.py", "if not stat.S_ISREG(os.fstat(fd).st_mode):", "if fd < 0:")
+)
 async def test_links_pipes_and_devices_of_this_machine_are_not_written_through(
     desk: Desk, attack: Attack, local: Path
 ) -> None:
@@ -430,6 +520,7 @@ async def test_links_pipes_and_devices_of_this_machine_are_not_written_through(
     assert os.listdir(local / "outside") == []
 
 
+@falls_without("so many bytes")
 async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     await desk.run(["truncate", "-s", "10T", "/tmp/sparse"])
     above = os.open(local, os.O_RDONLY)
@@ -442,6 +533,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     assert (local / "sparse").stat().st_size <= 8 * MIB
 
 
+@falls_without("so large a file")
 async def test_a_file_larger_than_the_limit_is_refused_before_it_is_copied(desk: Desk, local: Path) -> None:
     await desk.run(["truncate", "-s", "10T", "/tmp/sparse"])
     with anyio.move_on_after(2), pytest.raises(FileError):
@@ -449,6 +541,10 @@ async def test_a_file_larger_than_the_limit_is_refused_before_it_is_copied(desk:
     assert not (local / "sparse").exists() or (local / "sparse").stat().st_size < 16 * MIB
 
 
+@falls_without(
+    "no folder behind a link on the way in",
+    Removal("owner/transfer.py", "if not os.path.islink(os.path.join(folder, name)):", "if name:"),
+)
 async def test_a_folder_with_a_link_out_of_it_is_not_followed_on_the_way_in(desk: Desk, local: Path) -> None:
     (local / "tree").mkdir()
     (local / "secret").mkdir()
@@ -458,6 +554,7 @@ async def test_a_folder_with_a_link_out_of_it_is_not_followed_on_the_way_in(desk
     assert [found.name for found in await desk.list("/tmp/tree", depth=3)] == []
 
 
+@falls_without("texts that can be printed")
 @pytest.mark.usefixtures("shared")
 async def test_what_the_command_line_prints_is_escaped(
     desk: Desk, attack: Attack, settings: Config, command: Command, local: Path
@@ -484,6 +581,7 @@ async def test_what_the_command_line_prints_is_escaped(
         assert is_clean(said), f"{what}: {said!r}"
 
 
+@falls_without("texts that can be printed")
 async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: Command, local: Path) -> None:
     folder = settings.run / "desks" / ("i" + "z" * 20)
     folder.mkdir()
@@ -511,6 +609,7 @@ async def test_ps_and_image_ls_escape_what_they_find(settings: Config, command: 
         assert is_clean(each.stdout.decode())
 
 
+@falls_without("texts that can be printed")
 @pytest.mark.usefixtures("shared")
 async def test_a_traceback_asked_for_is_escaped_too(
     desk: Desk, settings: Config, command: Command, local: Path

@@ -24,6 +24,7 @@ from hotdesk.host import Host, control_path
 from hotdesk.linux import uids
 from tests.leftovers import parent, pids, settle
 from tests.security.conftest import Attack, Visit
+from tests.security.guards import Removal, falls_without, no_guard
 from tests.security.secret_room import FREE, SECRETS, Room, part, placeholders
 from tests.upstream import upstream
 
@@ -51,6 +52,14 @@ async def certificate(desk: Desk) -> str:
 # -- certificates ------------------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "hosts prove their names",
+    Removal(
+        "http/ca.py",
+        "    context.hostname_checks_common_name = False\n",
+        "    context.check_hostname = False\n    context.verify_mode = ssl.CERT_NONE\n",
+    ),
+)
 async def test_a_host_nobody_vouches_for_is_refused_with_the_reason(room: Room, visit: Visit, tmp_path: Path) -> None:
     with upstream(tmp_path, "a.test") as liar:
         names = room.names | {"a.test": liar.address}
@@ -62,6 +71,7 @@ async def test_a_host_nobody_vouches_for_is_refused_with_the_reason(room: Room, 
         assert liar.seen == []
 
 
+@falls_without("hosts prove their names")
 async def test_a_host_with_anothers_certificate_is_refused_with_the_reason(room: Room, visit: Visit) -> None:
     names = room.names | {"c.test": room.up.address}
     scope = room.scope(rules=["read c.test"])
@@ -87,6 +97,14 @@ tell(found)
 """
 
 
+@falls_without(
+    "the key of an authority stays outside",
+    Removal(
+        "keys/process.py",
+        '"env": charter.environment(),',
+        '"env": charter.environment() | {"CA": charter.authority.key_pem.decode().replace("\\n", " ")},',
+    ),
+)
 async def test_no_key_of_an_authority_is_in_a_desk(room: Room, attack: Attack) -> None:
     assert await attack(room.desk, KEYS) == []
 
@@ -101,6 +119,14 @@ tell(ssl.DER_cert_to_PEM_cert(context.wrap_socket(s, server_hostname="a.test").g
 """
 
 
+@falls_without(
+    "a leaf has one name",
+    Removal(
+        "http/ca.py",
+        "x509.SubjectAlternativeName([general_name(host)])",
+        'x509.SubjectAlternativeName([general_name(host), x509.DNSName("*.test")])',
+    ),
+)
 async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, attack: Attack) -> None:
     leaf = x509.load_pem_x509_certificate((await attack(room.desk, LEAF)).encode())
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -112,6 +138,15 @@ async def test_a_leaf_is_for_its_name_only_and_for_a_day_at_most(room: Room, att
     assert (constraints.ca, constraints.path_length) == (True, 0)
 
 
+@falls_without(
+    "an authority of its own for every desk",
+    Removal(
+        "keys/process.py",
+        'else authority(desk, float(str(message["seconds"])))',
+        "else next((one.authority for one in self.charters.values()), None) or authority(desk, "
+        'float(str(message["seconds"])))',
+    ),
+)
 async def test_one_desks_authority_is_worth_nothing_in_another(room: Room, visit: Visit) -> None:
     ours, theirs = await certificate(room.desk), await certificate(room.neighbour)
     assert ours != theirs
@@ -147,6 +182,11 @@ print(json.dumps(told))
 """
 
 
+@falls_without(
+    "an owner answers its own user only",
+    Removal("owner/control.py", "if self.everyone or peer(sock)[1] in (os.geteuid(), 0):", "if True:"),
+    Removal("linux/sockets.py", "os.chmod(fresh, mode)", "os.chmod(fresh, 0o666)"),
+)
 async def test_another_user_of_the_machine_reaches_nothing(room: Room) -> None:
     control = control_path(room.settings, os.getpid())
     assert control.is_socket()
@@ -162,6 +202,7 @@ async def test_another_user_of_the_machine_reaches_nothing(room: Room) -> None:
 # -- deaths ------------------------------------------------------------------------------------------------------------
 
 
+@no_guard("a gate without a charter admits nothing; what denies with one is the policy, attacked elsewhere")
 async def test_the_policy_stands_before_the_first_program_and_through_a_pause(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope(GRANT, rules=RULES)) as desk:
         first = await visit(desk, {"host": "a.test"}, {"host": "issue.test"})
@@ -174,6 +215,14 @@ async def test_the_policy_stands_before_the_first_program_and_through_a_pause(ro
 BIND = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 3128))"
 
 
+@falls_without(
+    "a new door is told what the old one was",
+    Removal(
+        "keys/process.py",
+        "for charter in self.charters.values():\n                line.tell(",
+        "for charter in ():\n                line.tell(",
+    ),
+)
 async def test_a_door_that_dies_comes_back_with_the_same_authority_and_grants(room: Room, visit: Visit) -> None:
     async with alone(room) as (_, desk, keeper):
         held, ca = (await placeholders(desk))["A"], await certificate(desk)
@@ -189,6 +238,10 @@ async def test_a_door_that_dies_comes_back_with_the_same_authority_and_grants(ro
         assert room.up.seen[-1].header("authorization") == f"Bearer {A.decode()}"
 
 
+@falls_without(
+    "what a door ended stays ended",
+    Removal("keys/process.py", "if isinstance(event, Revoked) and event.desk in self.charters:\n", "if False:\n"),
+)
 async def test_a_grant_lost_to_a_guess_is_not_back_with_the_next_door(room: Room, visit: Visit) -> None:
     room.up.answers["/leak"] = (200, {"Content-Type": "text/plain"}, A)
     async with alone(room) as (_, desk, keeper):
@@ -200,6 +253,7 @@ async def test_a_grant_lost_to_a_guess_is_not_back_with_the_next_door(room: Room
     assert [answer.status for answer in (*answers, after)] == [200, 200, 403, 403]
 
 
+@falls_without("a door without keys is shut", Removal("door/process.py", "way.shut = NO_KEYS", 'way.shut = ""'))
 async def test_without_keys_nothing_passes_and_the_desk_is_told_why(room: Room, visit: Visit) -> None:
     async with alone(room) as (host, desk, keeper):
         (before,) = await visit(desk, {"host": "a.test"})
@@ -219,6 +273,9 @@ async def test_without_keys_nothing_passes_and_the_desk_is_told_why(room: Room, 
         assert still.status in (0, 403)
 
 
+@falls_without(
+    "a door without its resolver ends", Removal("door/process.py", "if self.upstreams.resolver.gone:", "if False:")
+)
 async def test_a_resolver_that_dies_is_replaced(room: Room, visit: Visit) -> None:
     async with alone(room) as (_, desk, keeper):
         await visit(desk, {"host": "a.test"})
@@ -241,6 +298,9 @@ def part_or_none(keeper: int) -> int:
 # -- denials and questions ---------------------------------------------------------------------------------------------
 
 
+@falls_without(
+    "a denial says what else there is", Removal("door/denials.py", '"allowed": list(allowed)', '"allowed": []')
+)
 async def test_a_denial_says_what_by_which_rule_what_else_and_how_to_ask(room: Room, visit: Visit) -> None:
     async with room.host.open_desk(scope=room.scope(GRANT, rules=RULES)) as desk:
         answers = await visit(
@@ -281,6 +341,10 @@ async def questions(host: Host, count: int) -> list[Asked]:
     return host.doors.open_questions()
 
 
+@falls_without(
+    "a header no page can send",
+    Removal("door/door_local.py", "if request.headers.get(ASK_HEADER) is None:", "if False:"),
+)
 async def test_a_page_cannot_ask_in_the_desks_name(room: Room, attack: Attack) -> None:
     status, told = await attack(room.desk, ASK + "tell(ask('GET x.test/a', header=False))")
     assert (status, "X-Hotdesk-Ask" in told) == (403, True)
@@ -299,6 +363,7 @@ tell(sorted(got))
 """
 
 
+@falls_without("few questions at once", Removal("door/egress.py", "if len(self.questions) >= ASKS or len", "if len"))
 async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
@@ -315,6 +380,7 @@ async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: 
     assert got == [403] * 8 + [429] * 4
 
 
+@falls_without("few questions an hour", Removal("door/egress.py", " or len(self.asked) >= ASKS_AN_HOUR:", ":"))
 async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
@@ -332,6 +398,7 @@ async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attac
     assert got == [403] * 60 + [429] * 3
 
 
+@falls_without("approved is a digest", Removal("door/egress.py", " and secrets.compare_digest(asked, mark):", ":"))
 async def test_what_is_approved_is_the_rule_that_was_asked_and_once(room: Room, attack: Attack, visit: Visit) -> None:
     assert room.host.doors is not None
     doors = room.host.doors

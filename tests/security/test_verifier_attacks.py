@@ -37,6 +37,7 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.job.verify import Candidate, CleanDesk, judged
 from tests.conftest import settings_in
 from tests.security.conftest import KNOCK
+from tests.security.guards import Removal, falls_without, no_guard
 from tests.verifying import Verifier, verifier
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(100)]
@@ -94,6 +95,46 @@ def told(value: object) -> Evidence:
     return Evidence(json.dumps(value).encode())
 
 
+@falls_without(
+    "rows are counted here",
+    Removal(
+        "checks/csv.py",
+        "        if self.rows is not None and len(table) - 1 not in self.rows:\n",
+        "        if self.rows is None:\n",
+    ),
+    cases="csv",
+)
+@falls_without(
+    "what is required is looked for here",
+    Removal("checks/json.py", "                if value is NOTHING:\n", "                if value is None:\n"),
+    cases="json",
+)
+@falls_without(
+    "members are compared here",
+    Removal(
+        "checks/zip.py", "            if name not in there:\n", "            if name not in there and not there:\n"
+    ),
+    cases="zip",
+)
+@falls_without(
+    "what was counted was told",
+    Removal("checks/active.py", " or (told_number(count) and not faults)", ""),
+    cases="active",
+)
+@falls_without(
+    "a run is told whole",
+    Removal(
+        "checks/execution.py",
+        '            raise ValueError("what should be a run is none")\n',
+        '            return Run(0, "42", "")\n',
+    ),
+    cases="program | command",
+)
+@falls_without(
+    "a check of the brief's own says these things",
+    Removal("checks/custom.py", '"values": dict(values), **more} if not more:\n', '"values": dict(values)}:\n'),
+    cases="custom",
+)
 @pytest.mark.parametrize(
     ("check", "more"),
     [
@@ -113,6 +154,12 @@ def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[
     assert not check.judge(told(more)).passed
 
 
+@falls_without(
+    "who says nothing has looked for nothing",
+    Removal(
+        "checks/custom.py", "            if not faults and not held:\n", "            if not faults and held is None:\n"
+    ),
+)
 def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
     check = CustomCheck.expecting({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
@@ -120,6 +167,14 @@ def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
         assert not check.judge(execution.told({"check": Execution(0, json.dumps(said), "")})).passed
 
 
+@falls_without(
+    "exit codes",
+    Removal(
+        "checks/execution.py",
+        "        if run.exit_code != self.exit_code:\n",
+        "        if run.exit_code < self.exit_code:\n",
+    ),
+)
 @pytest.mark.parametrize("lie", [json.dumps(PASSED), "42", '{"exit_code": 0, "stdout": "42"}', "\x1b]0;42\x07"])
 async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: str) -> None:
     text = f"import sys\nprint({lie!r})\nsys.stderr.write('42')\nsys.exit(1)\n"
@@ -129,6 +184,14 @@ async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: s
     assert all(fault.isprintable() for fault in made.faults)
 
 
+@falls_without(
+    "what is left running is counted",
+    Removal(
+        "job/verify.py",
+        "        trouble = evidence.trouble or await at.left_behind()\n",
+        "        trouble = evidence.trouble\n",
+    ),
+)
 async def test_a_program_that_leaves_something_running_fails(machine: Verifier) -> None:
     made = await machine.look("a.py", STAYS.encode(), "program", output="42")
     assert made.faults == [
@@ -159,6 +222,16 @@ class Owned:
         return Verdict(("everything",))
 
 
+@falls_without("what is left running is counted", cases="stays")
+@falls_without(
+    "how a looker ended",
+    Removal(
+        "job/verify.py",
+        "        trouble = evidence.trouble or await at.left_behind()\n",
+        "        trouble = await at.left_behind()\n",
+    ),
+    cases="killed",
+)
 @pytest.mark.parametrize("ends", [0, 9], ids=["stays", "killed"])
 async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
     async with AsyncExitStack() as stack:
@@ -177,6 +250,18 @@ async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(ma
             machine.verifying.shared = kept
 
 
+@falls_without(
+    "a clean desk reaches nothing",
+    Removal("job/desks.py", "CHECKING, CLOSED, image", "CHECKING, self.job.scope, image"),
+)
+@falls_without(
+    "a clean desk holds what is named",
+    Removal(
+        "job/desks.py",
+        "        for name in names:\n            digests[name]",
+        "        for name in (*names, *self.job.inputs):\n            digests[name]",
+    ),
+)
 async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(machine: Verifier) -> None:
     made = await machine.look(
         "a.py", SEARCH.encode(), "program", output="[] ['named.txt'] 403", beside=["named.txt"], seconds=30
@@ -184,6 +269,14 @@ async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(mac
     assert made.faults == []
 
 
+@falls_without(
+    "the bytes that were taken",
+    Removal(
+        "job/verify.py",
+        "        return replace(made, seen=tuple(seen))\n",
+        '        return replace(made, data=made.data + b" ", seen=tuple(seen))\n',
+    ),
+)
 async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine: Verifier) -> None:
     text = b"import sys, os\nos.remove(sys.argv[0]); open(sys.argv[0], 'w').write('other')\nprint(42)\n"
     made = await machine.look("a.py", text, "program", output="42")
@@ -192,6 +285,9 @@ async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine
     assert {each.sha256 for each in machine.verdicts()[-2:]} == {hashlib.sha256(text).hexdigest()}
 
 
+@falls_without(
+    "how much a program may say", Removal("checks/execution.py", "LARGEST = 1 << 20\n", "LARGEST = 1 << 28\n")
+)
 async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
     text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
     made = await machine.look("a.py", text, "program", contains=["x"], seconds=40)
@@ -199,6 +295,10 @@ async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) 
     assert len(machine.verifying.log.papers.read(machine.verdicts()[-1].paper)) < 100_000
 
 
+@falls_without(
+    "in how many pieces evidence may be",
+    Removal("checks/evidence.py", '    if told.count(b"[") + told.count(b"{") > MOST_NESTED:\n', "    if not told:\n"),
+)
 def test_evidence_in_a_million_pieces_is_no_evidence() -> None:
     said = b'{"drawn": [], "x": [' + b"[]," * (LARGEST // 3 - 20) + b"[]]}"
     tracemalloc.start()
@@ -218,11 +318,23 @@ UNTOLD: list[tuple[Check, object]] = [
 ]
 
 
+@falls_without(
+    "numbers that can be",
+    Removal("checks/evidence.py", " or not abs(value) <= sys.float_info.max:\n", " or value != value:\n"),
+)
 @pytest.mark.parametrize(("check", "said"), UNTOLD, ids=["active", "zip", "command"])
 def test_a_number_beyond_all_numbers_is_no_error_of_ours(check: Check, said: object) -> None:
     assert not check.judge(told(said)).passed
 
 
+@falls_without(
+    "what many areas cover is searched",
+    Removal(
+        "xlsx/cover.py",
+        "        return bisect_right(self.strips[strip], row) % 2 == 1\n",
+        "        return any(area.has(column, row) for area in self.large)\n",
+    ),
+)
 def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
     cover = Cover([Area("a", 100 + each, 1, 200 + each, 500_000) for each in range(MOST_LARGE)])
     began = time.process_time()
@@ -230,6 +342,13 @@ def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
     assert time.process_time() - began < 4
 
 
+@falls_without(
+    "how much evidence there may be",
+    Removal("checks/evidence.py", "    if not told or len(told) >= LARGEST:\n", "    if not told:\n"),
+    cases="text",
+)
+@no_guard("it is no JSON, whoever reads it", cases="spaces")
+@no_guard("the parser itself stops so deep", cases="brackets")
 @pytest.mark.parametrize(
     "said", [b" " * LARGEST, b'"' + b"x" * LARGEST + b'"', b"[" * 1_000_000], ids=["spaces", "text", "brackets"]
 )
@@ -247,6 +366,14 @@ def page(width: int, height: int, pixels: bytes, size: int | None = None) -> Evi
     return unpack(head + b"\n" + packed)
 
 
+@falls_without(
+    "no page is larger than announced",
+    Removal(
+        "checks/evidence.py",
+        "inflating.decompress(rest[at : at + size], width * height * 3)",
+        "inflating.decompress(rest[at : at + size])",
+    ),
+)
 def test_a_page_that_bursts_is_no_page() -> None:
     assert len(page(100, 100, bytes(30_000)).pages) == 1
     assert len(page(100, 100, bytes(64 << 20)).pages[0].rgb) == 30_000
@@ -285,6 +412,14 @@ CARRIED: dict[str, tuple[str, bytes]] = {
 }
 
 
+@falls_without(
+    "what acts is a fault",
+    Removal(
+        "checks/active.py",
+        "        bad = [each for each in told.found if each.rule not in self.allow]\n",
+        "        bad = [each for each in told.found if each.rule in self.allow]\n",
+    ),
+)
 @pytest.mark.parametrize("what", CARRIED)
 async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(machine: Verifier, what: str) -> None:
     name, data = CARRIED[what]
@@ -294,12 +429,21 @@ async def test_what_carries_something_gets_no_pass_whatever_it_is_checked_by(mac
     assert checks_of(item)[0][0] == "active-content"
 
 
+@falls_without(
+    "a look that is broken off",
+    Removal(
+        "checks/evidence.py",
+        '    return "" if done.ok else f"what looked at it ended with {done.exit_code}"\n',
+        '    return ""\n',
+    ),
+)
 def test_a_looker_that_did_not_end_by_itself_is_never_silent() -> None:
     ends = [Done(137, signal=9), Done(1), Done(0, timed_out=True), Done(0, out_of_memory=True), Done(0, truncated=True)]
     assert all(trouble_of(done) for done in ends)
     assert trouble_of(Done(0)) == ""
 
 
+@falls_without("what acts is a fault")
 def test_nothing_that_could_not_be_looked_into_can_be_named_away() -> None:
     assert not {"archive-bomb", "unreadable"} & set(FAMILIES)
     everything = ActiveCheck(tuple(FAMILIES))
@@ -308,6 +452,10 @@ def test_nothing_that_could_not_be_looked_into_can_be_named_away() -> None:
         assert not everything.judge(told(found)).passed
 
 
+@falls_without(
+    "our modules come last",
+    Removal("checks/evidence.py", "sys.path.append(sys.argv[1])\n", "sys.path.insert(0, sys.argv[1])\n"),
+)
 async def test_a_module_that_a_file_planted_is_not_what_looks(machine: Verifier) -> None:
     desk = machine.shared()
     assert desk is not None
