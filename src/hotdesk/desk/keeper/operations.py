@@ -12,7 +12,6 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
-from hotdesk.linux.loopback import call_port
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
@@ -162,11 +161,14 @@ def claim(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
         raise BriefError(f"desk {held.room.desk} is not kept ready; it is somebody's")
     if request.spec.tenant != held.spec.tenant or request.spec.disk_in != held.spec.disk_in:
         raise BriefError(f"desk {held.room.desk} is kept ready for another tenant, or with another disk")
+    if request.spec.wall != held.spec.wall:
+        raise BriefError(f"desk {held.room.desk} is kept ready behind the wall {held.spec.wall}")
     if request.spec.sterile != held.spec.sterile:
         raise BriefError(
             f"desk {held.room.desk} is {'' if held.spec.sterile else 'not '}sterile, and cannot become another"
         )
-    held.room.settle(request.spec, request.ca, held.init)
+    held.wall.settle(held.room, request.spec, held.init)
+    held.room.settle(request.spec, request.ca)
     held.spec, held.spare, held.paused = request.spec, False, False
     held.touched = now()
     held.hard = held.ends = held.touched + request.spec.deadline
@@ -195,6 +197,6 @@ def dial(held: TrackedDesk, port: int) -> socket.socket:
     """Give a connection, made or about to be, to a server on a desk's own loopback."""
     held.touched = now()
     try:
-        return syscalls.in_netns(held.room.netns, lambda: call_port(port))
+        return held.wall.dial(held.room, port)
     except OSError as e:
         raise DeskError(f"desk {held.room.desk}: {e.strerror or e}") from e

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hotdesk.config import Config
 from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, now
-from hotdesk.desk.wall.container import bundle, crun, prove
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
 
@@ -61,7 +61,7 @@ class Roots:
             strike(held)
             self.owner.send({"event": "rootless", "desk": desk})
         held.room.listener = held.room.admit_root()
-        held.root = RootGuest(crun.enter(self.settings, held.room, held.room.sudo), number, now() + RISING)
+        held.root = RootGuest(held.wall.enter(held.room), number, now() + RISING)
 
     def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         """Give the desks whose root was asked for and is not proven yet."""
@@ -102,15 +102,13 @@ class Roots:
     def started(self, held: TrackedDesk, root: RootGuest, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
         room, root.runtime = held.room, 0
-        root.hard = now() + prove.SECONDS
+        root.hard = now() + PROOF_TIMEOUT_S
         try:
-            pid = int((room.folder / "root.pid").read_text()) if status == 0 else 0
-        except (OSError, ValueError) as e:
+            pid = held.wall.find_guest(room, status, root=True)
+        except StartError as e:
             self.end(held, root, f"did not start: {e}")
             return
-        if not pid:
-            self.end(held, root, f"did not start: {crun.complaint(self.settings, room, status, crun.ROOT_LOG)}")
-        elif pid in self.early:
+        if pid in self.early:
             self.end(held, root, "ended at once")
         else:
             root.init = pid
@@ -119,8 +117,7 @@ class Roots:
         """Give the owner what it needs to talk to a root whose walls stand."""
         room = held.room
         try:
-            wrong = prove.flaws(root.init, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
-            wrong += prove.strangers(root.init, held.init)
+            wrong = held.wall.root_flaws(room, root.init, held.init)
             wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
         except OSError:
             return  # it has ended, and its exit will be told

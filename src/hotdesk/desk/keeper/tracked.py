@@ -10,6 +10,7 @@ from typing import Literal
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.seam import Wall
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class RootGuest:
 class TrackedDesk:
     """A desk, from its first mount to its last."""
 
+    wall: Wall
     room: Room
     record: state.DeskRecord
     spec: Spec

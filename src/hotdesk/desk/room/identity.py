@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import door_files
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.room import layout
 from hotdesk.errors import DeskError
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -32,7 +32,7 @@ def identity(desk: str) -> dict[str, bytes]:
 
 def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
     """Give what lets a desk become root, and believe its door, as far as it may."""
-    sudo = {bundle.SUDO: bundle.sudo(python).encode()} if root else {}
+    sudo = {layout.SUDO: layout.sudo_program(python).encode()} if root else {}
     return sudo | (trusting(ca) if ca else {})
 
 
@@ -57,4 +57,4 @@ def plant(folder: Path, files: Files) -> None:
         for path, data in files.items():
             if is_folder(root, path):
                 raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")
-            root.write(path.encode(), data, 0o755 if path == bundle.SUDO else 0o644)
+            root.write(path.encode(), data, 0o755 if path == layout.SUDO else 0o644)

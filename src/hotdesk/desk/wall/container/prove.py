@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
 from hotdesk.errors import KeeperError
 from hotdesk.linux.processes import read_status
 
-SECONDS = 1.0
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
@@ -20,7 +20,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 
     A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
     """
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PROOF_TIMEOUT_S
     while wrong := flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
             raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
