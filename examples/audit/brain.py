@@ -1,4 +1,4 @@
-"""A recorded worker: signs in and exports, reads 500 invoices, errs on one and mends it, reports. It runs outside.
+"""A scripted worker: signs in and exports, reads 500 invoices, errs on one and mends it, reports. It runs outside.
 
 It knows the layouts it has met; of what is wrong with which invoice it knows nothing.
 """

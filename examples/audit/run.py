@@ -67,7 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--edit", type=int, metavar="N", help="write another total into invoice N, and do no more")
     parser.add_argument("--total", type=float, default=9999.0, metavar="X", help="the total that --edit writes")
     parser.add_argument("--brain", choices=("hijacked",), help="who sits at the desk instead: a thief")
-    parser.add_argument("--model", help="who does it instead of the recorded script, as anthropic:MODEL")
+    parser.add_argument("--model", help="who does it instead of the written script, as anthropic:MODEL")
     return parser.parse_args()
 
 
@@ -137,7 +137,7 @@ class Demo:
         elif self.told.model:
             argv = ["work", str(self.out / "audit"), "--model", self.told.model, "--out", str(self.out)]
         else:
-            say("no model is asked: the decisions are a recorded script's; all work is real")
+            say("no model is asked: the decisions are a written script's; all work is real")
             script = str(self.out / "audit/brain.py")
             argv = ["work", str(self.out / "audit"), "--script", script, "--out", str(self.out)]
             argv += ["--adversary", self.told.brain] if self.told.brain else []

@@ -114,7 +114,7 @@ def test_the_red_rows_are_the_planted_ones_and_follow_what_a_person_breaks(demo:
     said = demo.run("--seed", str(secrets.randbelow(10**6)), "--count", str(FEW))
     truth = Truth.load(demo.out)
     assert demo.red == set(truth.planted), said
-    assert "recorded script" in said
+    assert "written script" in said
     assert "its password came to it in 1 request, and" in said
     assert not states(demo)
     right = next(each for each in truth.books.invoices if each.file not in truth.planted and not each.scanned)

@@ -93,7 +93,7 @@ def test_the_guide_to_certificates_works(guide: Guide) -> None:
     said = guide.said["hotdesk verify results/report.xlsx"]
     assert said.startswith("results/report.xlsx: VERIFIED\n")
     assert f" UTC by {guide.signer}, this machine's own\n" in said
-    assert "a SCRIPT; its decisions were recorded beforehand" in said
+    assert "a SCRIPT; its decisions were fixed beforehand" in said
     assert "check        sheet, in a clean desk: 3 columns, 3 rows; 1 formula, calculated again\n" in said
     assert "NOT CHECKED  sheets after the first" in said
     whole = guide.said["hotdesk verify results/report.xlsx --all"]

@@ -169,7 +169,7 @@ GUARDS_OF_CERTIFICATES: tuple[Guard, ...] = (
         "scripts are called so",
         '    if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):\n',
         "    if not claim:\n",
-        "a model, where there was a script",
+        "a model, where there was a script | a model, where an older journal has a script",
     ),
     guard(
         "what an owner may claim",

@@ -25,7 +25,7 @@ from hotdesk.drive.journal import Journal, read
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import Signer, fingerprint
 from hotdesk.errors import BriefError, HostError, HotdeskError
-from hotdesk.event import Certified, Event, JobEnded, Opened, Resumed, SentBack, to_json
+from hotdesk.event import Certified, Event, JobBegun, JobEnded, Opened, Resumed, SentBack, to_json
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.keys.certify import certify
 from hotdesk.keys.process import HEARD
@@ -243,6 +243,7 @@ def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) 
 
 OTHER = "i" + "e5f6" * 5
 FAILED = replace(passed(), outcome="failed", findings=("B4 shows 13",))
+WRITTEN = JobBegun(JOB, "Count the stock.", "cd" * 32, "written script 1a2b3c4d5e6f", "uid 0 pid 4711")
 UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "no job": ([], {}, "never began"),
     "another job": ([*BEGUN, passed()], {"job": OTHER}, "never began"),
@@ -285,7 +286,8 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "a job that is over": ([*BEGUN, passed(), JobEnded(JOB, "failed")], {}, "is over"),
     "a desk with a way out": ([*BEGUN, Opened(DESK, "ab", ("read a.test",), ()), passed()], {}, "a way out"),
     "a desk with a secret": ([*BEGUN, Opened(DESK, "ab", (), ("s@a.test",)), passed()], {}, "a way out"),
-    "a model, where there was a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were recorded"),
+    "a model, where there was a script": ([WRITTEN, *BEGUN[1:], passed()], {"brain": {"kind": "model"}}, "were fixed"),
+    "a model, where an older journal has a script": ([*BEGUN, passed()], {"brain": {"kind": "model"}}, "were fixed"),
     "fields of its own": ([*BEGUN, passed()], {"at": 1}, "other fields"),
     "no size": ([*BEGUN, passed()], {"file": {"name": NAME, "sha256": "ab" * 32}}, "other fields"),
 }

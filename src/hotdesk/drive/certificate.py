@@ -62,7 +62,7 @@ def is_digests(value: object) -> bool:
 
 
 def is_kind(value: object) -> bool:
-    """Say whether something says who thought: a script's decisions were recorded beforehand."""
+    """Say whether something says who thought: a script's decisions are fixed beforehand."""
     return value in ("script", "model")
 
 

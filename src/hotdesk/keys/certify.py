@@ -30,8 +30,8 @@ from hotdesk.event import (
     Verified,
 )
 
-RECORDED = ("recorded ", "replay of ", "adversary")
-"""How those are called whose decisions were made beforehand."""
+RECORDED = ("written ", "recorded ", "replay of ", "adversary")
+"""Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
     kind.__name__
     for kind in (JobBegun, Planned, Amended, Thought, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
@@ -128,7 +128,7 @@ def refusal(story: CertifiedStory, looks: list[Verified], claim: Told) -> str:
     if any(look.beside != beside_digest(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
         return "its checks had something else beside them"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
-        return "no model thought: its decisions were recorded"
+        return "no model thought: its decisions were fixed beforehand"
     return ""
 
 

@@ -246,7 +246,7 @@ def seed_of(value: bytes) -> bytes:
         raise BriefError("the seed is not base32: A to Z and 2 to 7") from None
 
 
-def totp_code(seed: bytes, at: float, kind: Totp = Totp()) -> str:  # noqa: B008 - frozen
+def totp_code(seed: bytes, at: float, kind: Totp = Totp()) -> str:
     """Give the one-time code of a moment (RFC 6238); `seed` is decoded."""
     digest = hmac.digest(seed, struct.pack(">Q", int(at) // kind.period), kind.algorithm)
     (number,) = struct.unpack_from(">I", digest, digest[-1] & 15)

@@ -48,8 +48,8 @@ def run(lines: str, server: Served) -> str:
 
 
 def readme() -> list[str]:
-    """List what the README has people type to use a server."""
-    section = (ROOT / "README.md").read_text().partition("\n## Serve a team\n")[2].partition("\n## ")[0]
+    """List the commands of the README's section on the server."""
+    section = (ROOT / "README.md").read_text().partition("\n### E2B and MCP\n")[2].partition("\n## ")[0]
     return re.findall("^    (.*)$", section, re.MULTILINE)
 
 

@@ -113,7 +113,7 @@ def test_a_script_is_a_plan_and_leaves_nothing_beside_itself(model: ScriptedMode
     )
     assert [file.name for file in tmp_path.iterdir()] == ["script.py"]
     assert model.source == SCRIPT.encode()
-    assert model.name.startswith("recorded script ")
+    assert model.name.startswith("written script ")
     assert len(model.name.split()[-1]) == 12
     assert ScriptedModel(model.source, model.path).plans(TASK) == plan
 

@@ -89,10 +89,11 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
 
 
 def test_who_decided_is_said_plainly() -> None:
-    assert "came from a recorded script, not from a model" in brain("recorded script 1a2b").html
-    assert "recorded adversary, not from a model" in brain("adversary hijacked").html
+    for name in ("written script 1a2b", "recorded script 1a2b"):
+        assert "came from a written script, not from a model" in brain(name).html
+    assert "written adversary, not from a model" in brain("adversary hijacked").html
     assert "no model was asked" in brain("replay of job x").html
-    assert "recorded" not in brain("anthropic:claude").html
+    assert "written" not in brain("anthropic:claude").html
     assert "nobody wrote down who" in brain("").html
 
 

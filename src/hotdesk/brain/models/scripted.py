@@ -82,7 +82,7 @@ class ScriptedModel:
     @property
     def name(self) -> str:
         """Say which script it is."""
-        return f"recorded script {hashlib.sha256(self.source).hexdigest()[:12]}"
+        return f"written script {hashlib.sha256(self.source).hexdigest()[:12]}"
 
     @property
     def window(self) -> int:

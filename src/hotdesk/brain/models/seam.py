@@ -100,7 +100,7 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """Give its name, as people read it: `anthropic:MODEL`, `recorded script 1a2b3c4d`."""
+        """Give its name, as people read it: `anthropic:MODEL`, `written script 1a2b3c4d`."""
         ...
 
     @property

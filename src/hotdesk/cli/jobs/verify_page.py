@@ -80,7 +80,7 @@ def head(told: Told, name: str, signer: str, believed: str) -> Iterator[tuple[st
 def brain(told: Told) -> str:
     """Say who thought."""
     if told["kind"] == "script":
-        return f"{told['name']}: a SCRIPT; its decisions were recorded beforehand, no model made them"
+        return f"{told['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
     replied = [each for each in told["models"] if each != told["name"]]
     return f"{told['name']}, a model" + (f"; replies came from {', '.join(told['models'])}" if replied else "")
 

@@ -145,14 +145,14 @@ def price(cost: Cost) -> str:
 def brain(name: str) -> Markup:
     """Say who decided, plainly."""
     who = said(name or "nobody wrote down who", 200)
-    if name.startswith("recorded script"):
+    if name.startswith(("written script", "recorded script")):
         told = joined(
-            tag("strong", "The decisions came from a recorded script, not from a model."),
+            tag("strong", "The decisions came from a written script, not from a model."),
             tag("span", " What it decided was carried out for real, at a real desk. Brain: ", who, "."),
         )
     elif name.startswith("adversary"):
         told = joined(
-            tag("strong", "The decisions came from a recorded adversary, not from a model:"),
+            tag("strong", "The decisions came from a written adversary, not from a model:"),
             tag("span", " it tries on purpose to do what it must not. Brain: ", who, "."),
         )
     elif name.startswith("replay of"):
