@@ -113,33 +113,33 @@ class Opening:
             self.guests[picture.digest] = found
         return self.guests[picture.digest]
 
-    def begin_again(self, number: int, held: TrackedDesk) -> None:
+    def begin_again(self, number: int, tracked: TrackedDesk) -> None:
         """Start a desk that was halted."""
-        state.clear_runtime(self.settings, held.room.desk)
-        held.room.reboot()
-        held.wall.prepare(held.room)
-        held.runtime, held.console = held.wall.stand_by(held.room).run()
-        held.asked, held.down = number, ""
-        held.hard = min(now() + OPENING, held.ends)
-        held.record.note(state="starting")
+        state.clear_runtime(self.settings, tracked.room.desk)
+        tracked.room.reboot()
+        tracked.wall.prepare(tracked.room)
+        tracked.runtime, tracked.console = tracked.wall.stand_by(tracked.room).run()
+        tracked.number, tracked.down = number, ""
+        tracked.hard = min(now() + OPENING, tracked.ends)
+        tracked.record.note(state="starting")
 
-    def prove(self, held: TrackedDesk, status: int, early: set[int]) -> None:
+    def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:
         """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
 
         `early` are exits seen before the runtime's own: what it starts may end before it does.
         """
-        desk, room = held.room.desk, held.room
+        desk, room = tracked.room.desk, tracked.room
         try:
-            pid = held.wall.find_guest(room, status)
+            pid = tracked.wall.find_guest(room, status)
         except StartError as e:
             raise KeeperError(f"desk {desk} did not start: {e}") from e
         if pid in early:
             raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
-        held.init = pid
-        held.wall.prove(room, held.init)
-        if not room.cgroup.holds(held.init):
+        tracked.init = pid
+        tracked.wall.prove(room, tracked.init)
+        if not room.cgroup.holds(tracked.init):
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
-        room.pin({held.init}, held.spec.cpus)
-        held.touched = now()
-        held.hard = held.ends = min(held.ends, held.touched + held.spec.deadline)
-        held.record.note(pid=held.init, state="ready" if held.spare else "open")
+        room.pin({tracked.init}, tracked.spec.cpus)
+        tracked.touched = now()
+        tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
+        tracked.record.note(pid=tracked.init, state="ready" if tracked.spare else "open")

@@ -39,8 +39,8 @@ def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
 def trusting(ca: str) -> dict[str, bytes]:
     """Give the files by which a desk believes its door, and whom this machine believes."""
     believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
-    given = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
-    return {path.lstrip("/"): data for path, data in given.items()}
+    files = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
+    return {path.lstrip("/"): data for path, data in files.items()}
 
 
 def is_folder(root: RootDirectory, path: str) -> bool:

@@ -52,7 +52,7 @@ class Room:
     """Where a layer is read instead of in the store: a sterile desk's copies."""
     ca: str = ""
     """The authority of its door, which it believes."""
-    made: float = field(default_factory=time.monotonic)
+    created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
     def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
@@ -145,7 +145,7 @@ class Room:
 
     def show_use(self) -> None:
         """Write what the desk uses now where its programs read it."""
-        spec, seconds = self.spec, time.monotonic() - self.made
+        spec, seconds = self.spec, time.monotonic() - self.created
         procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.memory_use()))
         procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.cpu_times(), seconds))
 
@@ -164,16 +164,16 @@ class Room:
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
         self.close()
-        left = []
-        kept = []
+        complaints = []
+        failed = []
         for step in (*reversed(self.undo), self.cgroup.remove):
             try:
                 step()
             except OSError as e:
-                left.append(str(e))
-                kept.append(step)
-        self.undo = [step for step in reversed(kept) if step != self.cgroup.remove]
-        return left
+                complaints.append(str(e))
+                failed.append(step)
+        self.undo = [step for step in reversed(failed) if step != self.cgroup.remove]
+        return complaints
 
     def close(self) -> None:
         """Let go of the namespaces and sockets."""
@@ -182,9 +182,9 @@ class Room:
                 os.close(fd)
         self.userns = self.netns = -1
         self.hang_up()
-        for held in (self.gate, self.sudo):
-            if held is not None:
-                held.close()
+        for listener in (self.gate, self.sudo):
+            if listener is not None:
+                listener.close()
         self.gate = self.sudo = None
 
 

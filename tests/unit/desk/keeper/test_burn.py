@@ -76,7 +76,7 @@ class Ended:
 
     def __call__(self, fire: Fire, left: list[str]) -> None:
         """Note it."""
-        self.told.append((fire.held.room.desk, fire.why, left, list(fire.asked)))
+        self.told.append((fire.tracked.room.desk, fire.why, left, list(fire.numbers)))
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def guest(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> Json:
     """Give a guest's process."""
-    held = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
+    sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
         "user": {"uid": uid, "gid": uid, "umask": 0o022},
@@ -94,7 +94,7 @@ def guest(
         "env": [f"{key}={value}" for key, value in env.items()],
         "cwd": cwd,
         "noNewPrivileges": True,
-        "capabilities": {**held, "inheritable": [], "ambient": []},
+        "capabilities": {**sets, "inheritable": [], "ambient": []},
         "rlimits": [
             {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
             for name, most in LIMITS.items()

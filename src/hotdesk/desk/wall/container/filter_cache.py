@@ -40,11 +40,11 @@ class Filters:
                 return None  # a server writes files in its tenants' folders as well
             return base64.b64encode(file.read(MOST)).decode()
 
-    def keep(self, made: Path) -> None:
+    def keep(self, compiled: Path) -> None:
         """Keep what the runtime compiled for a desk that started."""
-        if self.file is None or self.compiled is not None or not made.exists():
+        if self.file is None or self.compiled is not None or not compiled.exists():
             return
-        data = made.read_bytes()
+        data = compiled.read_bytes()
         if not data or len(data) % INSTRUCTION or len(data) > MOST:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

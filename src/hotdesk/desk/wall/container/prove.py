@@ -30,7 +30,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
     """List what is not as it was asked for."""
     status = read_status(pid)
-    wanted = {
+    expected = {
         "Uid": "\t".join([str(uid)] * 4),
         "Gid": "\t".join([str(uid)] * 4),
         "Groups": "",
@@ -39,7 +39,7 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
         **{f"Cap{kind}": f"{capabilities:016x}" for kind in ("Prm", "Eff", "Bnd")},
         **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Amb")},
     }
-    wrong = [f"{name} is {status.get(name)!r}" for name, value in wanted.items() if status.get(name) != value]
+    wrong = [f"{name} is {status.get(name)!r}" for name, value in expected.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
     wrong += [
         f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], own_namespace(kind))
