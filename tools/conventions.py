@@ -17,6 +17,9 @@ MIRRORS = ("hotdesk/client/", "hotdesk/blocking.py")
 BANNED = {*"Told Said Heard Seen Held Kept Left Asked Given Wanted Known Taken Made Line".split()}
 EVENTS = "hotdesk/event/"
 """Names of events are data in journals: they stay."""
+KEEPER = "hotdesk/desk/keeper"
+WALLS = {"local", "container", "gvisor", "microvm"}
+"""The keeper asks a wall for what it can do (`Traits`), never for its name."""
 WIRE = {("hotdesk/api/native/jobs/templates.py", "Wanted")}
 """Names of schemas in the published OpenAPI document."""
 
@@ -33,6 +36,16 @@ def classes(source: Path) -> dict[str, list[str]]:
     return found
 
 
+def wall_names(source: Path) -> list[tuple[str, str]]:
+    """List where the keeper's code has the name of a wall as text."""
+    return [
+        (str(file.relative_to(source)), node.value)
+        for file in sorted((source / KEEPER).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in WALLS
+    ]
+
+
 def complaints(source: Path) -> list[str]:
     """List everything that breaks a rule."""
     found = classes(source)
@@ -40,6 +53,7 @@ def complaints(source: Path) -> list[str]:
     for name, files in found.items():
         if name in BANNED and not files[0].startswith(EVENTS) and (files[0], name) not in WIRE:
             wrong.append(f"{files[0]}: class {name}: use the domain's word")
+    wrong += [f"{file}: names the wall {name}; ask for a trait" for file, name in wall_names(source)]
     modules = Counter(file.parent.relative_to(source) for file in source.rglob("*.py") if file.name != "__init__.py")
     wrong += [
         f"{folder} has {count} modules; at most {MAX_MODULES}"

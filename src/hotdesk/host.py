@@ -21,7 +21,8 @@ from hotdesk.desk.image import guest_code, image
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.spawn import Started, missing_privilege
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS
+from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
@@ -73,6 +74,8 @@ class Host:
         self.keeper = keeper
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
+        self.own_runtime: KeeperRuntime | None = None
+        """The same where this process has a keeper of its own: an ordinary user's desks are a server's."""
         self.personal: set[DeskId] = set()
         """Desks that people opened for themselves, and that no worker uses so far."""
         self.known_seats: Seats | None = None
@@ -105,7 +108,7 @@ class Host:
             runtime = await self.stack.enter_async_context(
                 container_runtime(self.config, self.keeper, self.note, self.supervise)
             )
-            self.runtime = runtime
+            self.runtime = self.own_runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
                 calls = part("control")(
@@ -120,29 +123,33 @@ class Host:
     async def __aexit__(self, *failure: object) -> None:
         await self.stack.__aexit__(*failure)  # type: ignore[arg-type]
 
-    def supervise(self, keeper: KeeperClient, tasks: Background) -> Doors:
+    def keeper_runtime(self) -> KeeperRuntime:
+        """Return the runtime of the desks this process opens itself, with its keeper."""
+        if self.own_runtime is None:
+            raise HostError(
+                "these desks are another process's, and so are their doors, their screens and what is kept ready"
+            )
+        return self.own_runtime
+
+    def supervise(self, parts: Parts, tasks: Background) -> Doors:
         """Give the desks of this owner their supervisor."""
-        assert isinstance(self.runtime, KeeperRuntime)
-        made: Doors = import_module(DOORS).Doors(self.config, keeper, tasks)
-        made.in_use = self.runtime.used.add
+        made: Doors = import_module(DOORS).Doors(self.config, parts, tasks)
+        made.in_use = self.keeper_runtime().used.add
         self.stack.callback(made.close)
         return made
 
     @property
     def doors(self) -> Doors:
         """Give what supervises the desks this process opens itself: steps, grants, questions."""
-        if not isinstance(self.runtime, KeeperRuntime):
-            raise HostError("these desks are another process's, and so are their doors")
-        return cast("Doors", self.runtime.supervised())
+        return cast("Doors", self.keeper_runtime().supervised())
 
     @property
     def seats(self) -> Seats:
         """Give what reaches the screens and browsers of the desks this process opens itself."""
-        if not isinstance(self.runtime, KeeperRuntime):
-            raise HostError("these desks are another process's, and so are their screens")
+        runtime = self.keeper_runtime()
         if self.known_seats is None:
-            made: Seats = import_module(SEATS).Seats(self.runtime.keeper, self.runtime.tasks)
-            self.runtime.departed = self.departed
+            made: Seats = import_module(SEATS).Seats(runtime.parts, runtime.tasks)
+            runtime.departed = self.departed
             self.stack.callback(made.close)
             self.known_seats = made
         return self.known_seats
@@ -248,9 +255,7 @@ class Host:
     @property
     def pool(self) -> Pool:
         """Give what keeps desks ready in this process."""
-        if not isinstance(self.runtime, KeeperRuntime):
-            raise HostError("these desks are another process's, and so is what it keeps ready")
-        return self.runtime.pool
+        return self.keeper_runtime().pool
 
     def keep_ready(self, spec: Spec, count: int, *, proven: bool = False) -> None:
         """Have so many desks of a spec ready from now on: opening one of its image is then a matter of a moment.
@@ -297,12 +302,12 @@ class Host:
     async def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it, whoever opened it. Twice is no error."""
         await self.runtime.burn(desk)
-        if isinstance(self.runtime, KeeperRuntime):
+        if self.own_runtime is not None:
             await burn(self.config, desk)
 
     async def sterilize(self, name: str) -> None:
         """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
-        if isinstance(self.runtime, KeeperRuntime):
+        if self.own_runtime is not None:
             picture = image.find(self.config.images, name)
             make = import_module(STERILIZE).make
             await anyio.to_thread.run_sync(make, self.config.images, picture, lambda line: None)

@@ -38,7 +38,8 @@ def violations(contract: dict[str, Any]) -> list[tuple[str, str]]:
             return [(first, second), (second, first)]
         case "layers":
             top, bottom = (contract["layers"][at].strip("()") for at in (0, -1))
-            return [(f"{contract['containers'][0]}.{bottom}", f"{contract['containers'][0]}.{top}")]
+            within = f"{contract['containers'][0]}." if "containers" in contract else ""
+            return [(f"{within}{bottom}", f"{within}{top}")]
     raise AssertionError(f"no violation is known for a contract of type {contract['type']}")
 
 

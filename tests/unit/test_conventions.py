@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.conventions import MAX_MODULES, SOURCE, complaints
+from tools.conventions import KEEPER, MAX_MODULES, SOURCE, complaints
 
 
 def test_the_source_keeps_every_rule() -> None:
@@ -17,8 +17,11 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
     (tmp_path / "crowd").mkdir()
     for number in range(MAX_MODULES + 1):
         (tmp_path / f"crowd/m{number}.py").write_text("")
+    (tmp_path / KEEPER).mkdir(parents=True)
+    (tmp_path / KEEPER / "open.py").write_text('name == "container"')
     assert complaints(tmp_path) == [
         "class Desk is defined in a.py, b.py",
         "b.py: class Told: use the domain's word",
+        f"{KEEPER}/open.py: names the wall container; ask for a trait",
         f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",
     ]

@@ -20,7 +20,6 @@ from hotdesk.api.launch.launcher import SOCKET, file_identity, remove_file
 from hotdesk.api.tenants import PAUSE, Tenants
 from hotdesk.config import Config
 from hotdesk.desk.owner.control import ControlServer
-from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.errors import HotdeskError
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -71,9 +70,13 @@ async def serve(listener: socket.socket, tenants: Tenants) -> None:
 
 async def answer(listener: socket.socket, host: Host) -> None:
     """Answer calls to a machine until cancelled."""
-    assert isinstance(host.runtime, KeeperRuntime)
     async with background() as tasks:
         control = ControlServer(
-            host.runtime, tasks, everyone=True, asks=lambda: host.doors, people=host.people, personal=host.mark_personal
+            host.keeper_runtime(),
+            tasks,
+            everyone=True,
+            asks=lambda: host.doors,
+            people=host.people,
+            personal=host.mark_personal,
         )
         await control.serve(listener)

@@ -14,7 +14,6 @@ from hotdesk.api.launch.launcher_client import Starter
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.errors import HostError, HotdeskError
 
 PAUSE, LONG_PAUSE = 1.0, 30.0
@@ -84,8 +83,7 @@ class Tenants:
 
     async def mourn(self, tenant: Tenant) -> None:
         """Give a tenant whose keeper was killed another machine: its keeper burns what the dead one left."""
-        assert isinstance(tenant.host.runtime, KeeperRuntime)
-        await tenant.host.runtime.keeper.gone()
+        await tenant.host.keeper_runtime().keeper.gone()
         self.open.pop(tenant.name)
         self.failing.add(tenant.name)
         tenant.closing.set()

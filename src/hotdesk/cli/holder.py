@@ -15,7 +15,6 @@ from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.owner.remote import Unanswered, remote_runtime
-from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
@@ -75,12 +74,12 @@ async def hold(settings: Config) -> None:
         path.unlink(missing_ok=True)
         path.symlink_to(control_path(settings, os.getpid()).name)
         confine([path.parent])
-        assert isinstance(host.runtime, KeeperRuntime)
+        runtime = host.keeper_runtime()
         try:
             quiet = 0.0
-            while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and host.runtime.keeper.failure is None:
+            while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and runtime.keeper.failure is None:
                 await anyio.sleep(0.5)
-                quiet = 0.0 if host.runtime.live() or host.runtime.opening else quiet + 0.5
+                quiet = 0.0 if runtime.live() or runtime.opening else quiet + 0.5
         finally:
             path.unlink(missing_ok=True)
 

@@ -30,6 +30,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "tenant": (str,),
     "sterile": (bool,),
     "by": (str,),
+    "wall": (str,),
 }
 SNAPSHOT_SHAPE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 CERTIFICATE_SHAPE = re.compile(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NewType, Protocol
 
 from hotdesk.brief.data import CLOSED, Scope
-from hotdesk.config import GIB, MIB
+from hotdesk.config import GIB, MIB, WALLS
 from hotdesk.errors import BriefError
 
 DeskId = NewType("DeskId", str)
@@ -114,6 +114,8 @@ class Spec:
     """Whether it stands on a copy of its image that no working desk ever stands on: for verifying what one made."""
     by: str = ""
     """Who asks for it, for the journal; otherwise the process that does."""
+    wall: str = "container"
+    """What stands between its programs and the host; a machine that lacks it opens no desk instead of a weaker one."""
 
     def __post_init__(self) -> None:
         for name, (least, most, unit) in BOUNDS.items():
@@ -125,6 +127,8 @@ class Spec:
                 )
         if self.disk_in not in ("disk", "memory"):
             raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: it takes 'disk' or 'memory'")
+        if self.wall not in WALLS:
+            raise BriefError(f"a desk's wall cannot be {self.wall!r}: it takes {', '.join(WALLS[1:])}")
         if TENANT_SHAPE.fullmatch(self.tenant) is None:
             raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: it takes up to 64 of A-Z a-z 0-9 . _ -")
         if BY_SHAPE.fullmatch(self.by) is None:

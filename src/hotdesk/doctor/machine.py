@@ -16,7 +16,7 @@ from pathlib import Path
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.room.layout import PATH
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
@@ -113,7 +113,7 @@ class Stores:
 def look(settings: Config) -> MachineFacts:
     """Look at this machine."""
     here = requirements.look()
-    program = shutil.which(settings.runtime, path=bundle.PATH)
+    program = shutil.which(settings.runtime, path=PATH)
     try:
         hierarchies, error = cgroup.here(), ""
     except (HostError, OSError) as e:

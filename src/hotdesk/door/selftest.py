@@ -20,8 +20,8 @@ from typing import TypeAlias
 from hotdesk.brief import Scope
 from hotdesk.brief.names import is_address, split_authority
 from hotdesk.desk.door_files import BUNDLE
+from hotdesk.desk.room.layout import LINK
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.desk.wall.container.bundle import LINK
 from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError

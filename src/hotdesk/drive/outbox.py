@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hotdesk.desk.keeper.outbox import is_empty, taken
+from hotdesk.desk.keeper.outbox import is_empty, take_entries
 from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Burnt, Event, chain_of, from_json
@@ -17,7 +17,7 @@ def take_in(journal: Journal, folder: Path) -> None:
     """Add and commit what waits. A crash between commit and removal adds nothing twice."""
     if is_empty(folder):
         return
-    with taken(folder) as lines:
+    with take_entries(folder) as lines:
         for line in lines:
             match line:
                 case {"at": int(at), "actor": str(actor), "event": str(name), "data": dict(data)} if actor in ACTORS:

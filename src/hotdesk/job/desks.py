@@ -51,7 +51,14 @@ class Desks:
         longest = self.seconds + GRACE + DRIVING
         size = self.job.size
         spec = Spec(
-            image or self.job.image, size.cpus, size.memory, size.disk, deadline=longest, idle=longest, sterile=sterile
+            image or self.job.image,
+            size.cpus,
+            size.memory,
+            size.disk,
+            deadline=longest,
+            idle=longest,
+            sterile=sterile,
+            wall=self.job.wall,
         )
         desk = await self.machine.open(spec, scope)
         self.opened.append(desk.id)

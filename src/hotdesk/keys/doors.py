@@ -12,10 +12,9 @@ import anyio
 from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
 from hotdesk.config import Config
 from hotdesk.desk.image.image import find
-from hotdesk.desk.owner.keeper_client import KeeperClient
+from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import PROVEN_SECONDS
-from hotdesk.desk.request import KeeperRequest
-from hotdesk.desk.seam import Desk, DeskId, Spec, new_id
+from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.door import selftest
 from hotdesk.door.canary import Canary
 from hotdesk.door.policy.policy import beyond
@@ -28,9 +27,9 @@ from hotdesk.keys.client import KeysClient
 class Doors:
     """Supervises the desks of one owner."""
 
-    def __init__(self, settings: Config, keeper: KeeperClient, tasks: Background) -> None:
+    def __init__(self, settings: Config, parts: Parts, tasks: Background) -> None:
         self.settings = settings
-        self.keeper = keeper
+        self.parts = parts
         self.tasks = tasks
         self.keys: KeysClient | None = None
         self.meeting = anyio.Lock()
@@ -54,9 +53,9 @@ class Doors:
         """Give the line to keys; the first call has the keeper start them."""
         async with self.meeting:
             if self.keys is None or self.keys.failure is not None:
-                _, fds = await self.keeper.ask(KeeperRequest("keys", new_id()), 2)
+                talk, wait = await self.parts.start_keys()
                 self.close()
-                self.keys = KeysClient(*fds)
+                self.keys = KeysClient(talk, wait)
                 self.keys.heard = self.heard
                 self.tasks.start(self.keys.run)
             return self.keys
@@ -68,7 +67,7 @@ class Doors:
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope) -> tuple[str, Mapping[str, str]]:
         """Have keys make a charter, within what the operator allows."""
         scope = self.within(scope)
-        await self.keeper.tell(KeeperRequest("door", desk))
+        await self.parts.start_door(desk)
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
         given = await keys.open(desk, scope, seconds, self.settings, spec)

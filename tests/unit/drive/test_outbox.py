@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.keeper.outbox import FILE as OUTBOX
-from hotdesk.desk.keeper.outbox import Outbox, is_empty, taken
+from hotdesk.desk.keeper.outbox import Outbox, is_empty, take_entries
 from hotdesk.drive.journal import FILE, Journal, read
 from hotdesk.drive.outbox import take_in
 from hotdesk.drive.signing import load_signer
@@ -39,7 +39,7 @@ def names(lib: Path) -> list[str]:
 def test_what_waits_is_written_with_its_own_time_and_only_once(tmp_path: Path, journal: Journal) -> None:
     outbox = Outbox(tmp_path)
     outbox.add("keeper", "Opened", opened())
-    with suppress(RuntimeError), taken(tmp_path / "keys") as lines:
+    with suppress(RuntimeError), take_entries(tmp_path / "keys") as lines:
         at = lines[0]["at"]
         raise RuntimeError("what was read could not be written")
     assert not is_empty(tmp_path / "keys")

@@ -22,7 +22,6 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
-from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
 
@@ -351,10 +350,8 @@ def has_ended(sandbox: Sandbox) -> bool:
     """Say whether a sandbox's desk ended by itself, or with its keeper; or its time is up before it had one again."""
     if sandbox.opened is None:
         return sandbox.until <= time.time()
-    runtime = sandbox.tenant.host.runtime
-    if not isinstance(runtime, KeeperRuntime):
-        return False
-    return sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None
+    runtime = sandbox.tenant.host.own_runtime
+    return runtime is not None and (sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None)
 
 
 async def stop(desk: Desk, *, memory: bool) -> None:

@@ -27,12 +27,12 @@ Ended = Callable[["Fire", list[str]], None]
 class Fire:
     """One desk's end."""
 
-    held: TrackedDesk
+    tracked: TrackedDesk
     why: str
     since: float
     look: float
     pause: float = FIRST_LOOK
-    asked: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     """Numbers of the requests that wait for it."""
     children: set[int] = field(default_factory=set)
     """Processes of it that are the keeper's to reap: a zombie still has the desk's user id."""
@@ -47,18 +47,18 @@ class Burning:
         self.ended = ended
         self.fires: dict[str, Fire] = {}
 
-    def begin(self, held: TrackedDesk, why: str, asked: int | None = None) -> None:
+    def begin(self, tracked: TrackedDesk, why: str, number: int | None = None) -> None:
         """Begin to end a desk."""
-        fire = Fire(held, why, now(), now(), asked=[] if asked is None else [asked], children=held.children())
-        self.fires[held.room.desk] = fire
+        fire = Fire(tracked, why, now(), now(), numbers=[] if number is None else [number], children=tracked.children())
+        self.fires[tracked.room.desk] = fire
         self.advance(fire)
 
-    def wait_for(self, desk: str, asked: int) -> bool:
+    def wait_for(self, desk: str, number: int) -> bool:
         """Have a request answered when a desk is gone; False when it is not ending, or resists."""
         fire = self.fires.get(desk)
         if fire is None or fire.stuck:
             return False
-        fire.asked.append(asked)
+        fire.numbers.append(number)
         return True
 
     def reaped(self, pid: int) -> None:
@@ -83,38 +83,38 @@ class Burning:
 
     def advance(self, fire: Fire) -> None:
         """Take one more step; a desk that resists for long is told of, and tried again now and then."""
-        left = self.clear(fire)
-        if not left:
-            del self.fires[fire.held.room.desk]
+        leftovers = self.clear(fire)
+        if not leftovers:
+            del self.fires[fire.tracked.room.desk]
             if not fire.stuck:
-                self.ended(fire, left)
+                self.ended(fire, leftovers)
             return
         fire.pause = min(fire.pause * 1.5, LAST_LOOK) if not fire.stuck else RETRY
         fire.look = now() + fire.pause
         if fire.pause == LAST_LOOK:
-            self.note(fire, "burning", left)
+            self.note(fire, "burning", leftovers)
         if not fire.stuck and now() - fire.since > PATIENCE:
             fire.stuck = True
-            self.note(fire, "stuck", left)
-            self.ended(fire, left)
+            self.note(fire, "stuck", leftovers)
+            self.ended(fire, leftovers)
 
-    def note(self, fire: Fire, condition: str, left: list[str]) -> None:
+    def note(self, fire: Fire, condition: str, leftovers: list[str]) -> None:
         """Write down that a desk takes its time, for whoever lists desks."""
         with suppress(OSError):
-            fire.held.record.note(state=condition, why=fire.why, left=left)
+            fire.tracked.record.note(state=condition, why=fire.why, left=leftovers)
 
     def clear(self, fire: Fire) -> list[str]:
         """Kill a desk's processes and remove everything of it; say what is left for now."""
-        held = fire.held
+        tracked = fire.tracked
         try:
-            if pids := held.room.cgroup.strike() | fire.children:
+            if pids := tracked.room.cgroup.strike() | fire.children:
                 return [f"processes {sorted(pids)[:20]} resist"]
-            if held.busy:
+            if tracked.busy:
                 return ["a snapshot is being taken"]
-            left = state.clear_runtime(self.settings, held.room.desk) + held.room.clear()
-            if not left:
-                held.record.leave()
-                uids.release(held.room.base, held.record.folder)
+            leftovers = state.clear_runtime(self.settings, tracked.room.desk) + tracked.room.clear()
+            if not leftovers:
+                tracked.record.leave()
+                uids.release(tracked.room.base, tracked.record.folder)
         except OSError as e:
             return [str(e)]
-        return left
+        return leftovers

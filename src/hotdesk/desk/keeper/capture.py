@@ -24,7 +24,7 @@ from hotdesk.desk.image.copy import TreeLimits, copy
 from hotdesk.desk.image.image import Image, as_name, find
 from hotdesk.desk.image.normalise import FILES
 from hotdesk.desk.image.store import disk_usage, publish, writing
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.room import layout
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 
@@ -47,7 +47,7 @@ SEEDED = frozenset(
     )
 )
 """What makes a desk itself: every desk is given its own, so whatever lies there is left out."""
-SUDO = bundle.SUDO.encode()
+SUDO = layout.SUDO.encode()
 BUNDLE = door_files.BUNDLE.lstrip("/").encode()
 HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{1,16384})-----END CERTIFICATE-----")
@@ -113,7 +113,7 @@ def is_seeded(python: str, folder: int, path: bytes) -> bool:
     if path in SEEDED:
         return True
     if path == SUDO:
-        return text_of(folder, path) == bundle.sudo(python).encode()
+        return text_of(folder, path) == layout.sudo_program(python).encode()
     if path == BUNDLE or HASHED.fullmatch(path):
         return names_authority(text_of(folder, path))
     return False

@@ -60,19 +60,19 @@ class Keeper:
         self.settings = settings
         self.owner = owner
         self.queue = Queue()
-        self.held: dict[str, TrackedDesk] = {}
+        self.desks: dict[str, TrackedDesk] = {}
         self.early: set[int] = set()
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
-        self.roots = Roots(settings, self.held, self.early, self)
+        self.roots = Roots(settings, self.desks, self.early, self)
         self.burning = Burning(settings, self.ended)
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
-        self.saves = Saves(settings, self.held, self)
-        self.snapshots = KeeperSnapshots(self.held, self, self.opening.check_floors)
-        self.reboots = Reboots(self.held, self.opening, self, self.burn)
+        self.saves = Saves(settings, self.desks, self)
+        self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
+        self.reboots = Reboots(self.desks, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
-        self.buffers = socket_buffers.BufferWatch(self.held)
+        self.buffers = socket_buffers.BufferWatch(self.desks)
         self.open_for_business = True
         self.ears = Ears()
         self.nearest = 0.0
@@ -90,17 +90,17 @@ class Keeper:
         self.warm()
         try:
             while self.open_for_business:
-                heard = self.listen(wake_r)
-                if wake_r in heard:
+                readable = self.listen(wake_r)
+                if wake_r in readable:
                     os.read(wake_r, 4096)
-                if self.owner.fileno() in heard:
+                if self.owner.fileno() in readable:
                     self.receive_some()
-                self.answer_calls(heard)
+                self.answer_calls(readable)
                 self.reap()
                 self.snapshots.turn()
                 self.roots.turn()
                 self.reboots.turn()
-                operations.keep_hushed(self.held.values())
+                operations.keep_hushed(self.desks.values())
                 self.burn_due()
                 self.burn_flooded()
                 self.burning.turn()
@@ -110,7 +110,7 @@ class Keeper:
 
     def close(self) -> None:
         """Burn every desk; what resists stays listed, for the next keeper."""
-        for desk in list(self.held):
+        for desk in list(self.desks):
             self.burn(desk, "owner gone")
         end = now() + ENDING
         while self.burning.fires and now() < end:
@@ -145,17 +145,17 @@ class Keeper:
 
     def knocking(self) -> dict[int, TrackedDesk]:
         """Give the desks whose root is not up yet, by the socket at which `sudo` would call."""
-        return {fd: held for held in self.held.values() if (fd := held.knocks()) is not None}
+        return {fd: tracked for tracked in self.desks.values() if (fd := tracked.knocks()) is not None}
 
-    def answer_calls(self, heard: set[int]) -> None:
+    def answer_calls(self, readable: set[int]) -> None:
         """Start the door on a first call at a gate; tell the owner of a first call of `sudo`."""
-        if heard.intersection(self.doorman.waiting()):
+        if readable.intersection(self.doorman.waiting()):
             with suppress(OSError):
                 self.doorman.start()
-        for fd, held in self.knocking().items():
-            if fd in heard:
-                held.knocked = True
-                self.send({"event": "knock", "desk": held.room.desk})
+        for fd, tracked in self.knocking().items():
+            if fd in readable:
+                tracked.knocked = True
+                self.send({"event": "knock", "desk": tracked.room.desk})
 
     def signalled(self, number: int, _frame: object) -> None:
         """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
@@ -164,8 +164,8 @@ class Keeper:
 
     def patience(self) -> float:
         """Give seconds until something is due."""
-        waits = [self.nearest - now()] if self.held else []
-        waits += [*self.roots.patience(), *self.reboots.patience(), *operations.patience(self.held.values())]
+        waits = [self.nearest - now()] if self.desks else []
+        waits += [*self.roots.patience(), *self.reboots.patience(), *operations.patience(self.desks.values())]
         waits += self.buffers.patience()
         if (fire := self.burning.patience()) is not None:
             waits.append(fire)
@@ -222,8 +222,8 @@ class Keeper:
             case "burn":
                 self.burn(request.desk, "asked", number)
             case "touch":
-                if held := self.held.get(request.desk):
-                    operations.touch(held)
+                if tracked := self.desks.get(request.desk):
+                    operations.touch(tracked)
             case "root":
                 self.reap()  # an earlier root may have ended a moment ago
                 self.roots.begin(number, self.find(request.desk))
@@ -252,23 +252,23 @@ class Keeper:
                 with operations.dial(self.find(request.desk), request.port) as caller:
                     self.send({"re": number, "ok": {}}, caller.fileno())
             case verb:
-                held = self.find(request.desk, idle=verb != "usage")
-                self.send({"re": number, "ok": operations.ACTS[verb](held, request)})
+                tracked = self.find(request.desk, idle=verb != "usage")
+                self.send({"re": number, "ok": operations.ACTS[verb](tracked, request)})
                 if verb == "claim":
-                    operations.note_claim(held)
-                    held.scoped = bool(request.ca)
-                    self.note_opened(held)
+                    operations.note_claim(tracked)
+                    tracked.scoped = bool(request.ca)
+                    self.note_opened(tracked)
 
     def find(self, desk: str, idle: bool = False) -> TrackedDesk:
         """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
-        held = self.held.get(desk)
-        if held is not None and held.runtime and held.ends < math.inf:
+        tracked = self.desks.get(desk)
+        if tracked is not None and tracked.runtime and tracked.ends < math.inf:
             raise DeskError(f"desk {desk} is starting anew; try again")
-        if held is None or not (held.init or held.down):
+        if tracked is None or not (tracked.init or tracked.down):
             raise DeskGone(f"desk {desk} is not open here")
         if idle:
-            require_idle(held)
-        return held
+            require_idle(tracked)
+        return tracked
 
     def send(self, message: dict[str, object], *fds: int) -> None:
         """Tell the owner; one that does not listen is gone."""
@@ -285,7 +285,7 @@ class Keeper:
 
     def has_hands(self) -> bool:
         """Say whether one more desk may be started now."""
-        return sum(1 for held in self.held.values() if held.runtime) < AT_ONCE
+        return sum(1 for tracked in self.desks.values() if tracked.runtime) < AT_ONCE
 
     def open_next(self) -> None:
         """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""
@@ -296,45 +296,52 @@ class Keeper:
         """Start a desk; `finish` answers when it is up."""
         turn.check()
         request = turn.request
-        origin = self.held.get(request.origin)
+        origin = self.desks.get(request.origin)
         if request.origin and origin is None:
             raise DeskGone(f"desk {request.origin} is not open here")
-        held = self.opening.begin(turn.number, request, origin.room if origin else None)
-        held.scoped = bool(request.ca)
-        self.held[request.desk] = held
+        tracked = self.opening.begin(turn.number, request, origin.room if origin else None)
+        tracked.scoped = bool(request.ca)
+        self.desks[request.desk] = tracked
 
-    def finish(self, held: TrackedDesk, status: int) -> None:
+    def finish(self, tracked: TrackedDesk, status: int) -> None:
         """Tell the owner how opening went."""
-        held.runtime = 0
+        tracked.runtime = 0
         self.nearest = 0.0
         try:
-            self.opening.prove(held, status, self.early)
-            self.hand_over(held)
+            self.opening.prove(tracked, status, self.early)
+            self.hand_over(tracked)
         except (OSError, ValueError, KeeperError) as e:
-            self.burn(held.room.desk, "did not start")
-            self.refuse(held.asked, KeeperError(str(e)))
+            self.burn(tracked.room.desk, "did not start")
+            self.refuse(tracked.number, KeeperError(str(e)))
 
-    def hand_over(self, held: TrackedDesk) -> None:
+    def hand_over(self, tracked: TrackedDesk) -> None:
         """Give the owner what it needs to talk to a desk."""
-        desk, room = held.room.desk, held.room
+        desk, room = tracked.room.desk, tracked.room
         assert room.listener is not None
         assert room.gate is not None
         self.doorman.add(desk, room.gate)
-        reply = {"desk": desk, "pid": held.init, "uid": room.base + uids.USER, "image": room.image.digest}
-        self.send({"re": held.asked, "ok": reply}, room.listener.fileno(), held.console)
+        reply = {"desk": desk, "pid": tracked.init, "uid": room.base + uids.USER, "image": room.image.digest}
+        self.send({"re": tracked.number, "ok": reply}, room.listener.fileno(), tracked.console)
         room.hang_up()
-        os.close(held.console)
-        held.console = -1
-        if not held.spare:
-            self.note_opened(held)
+        os.close(tracked.console)
+        tracked.console = -1
+        if not tracked.spare:
+            self.note_opened(tracked)
 
-    def note_opened(self, held: TrackedDesk) -> None:
+    def note_opened(self, tracked: TrackedDesk) -> None:
         """Put the opening of a desk without a scope into the outbox, once: of the others keys know."""
-        if not held.scoped and not held.noted:
-            held.noted = True
-            by = held.spec.by or "uid {1} pid {0}".format(*credentials(self.owner))
-            told = {"desk": held.room.desk, "scope": "", "rules": [], "grants": [], "by": by, "image": held.spec.image}
-            self.outbox.add("keeper", "Opened", told)
+        if not tracked.scoped and not tracked.noted:
+            tracked.noted = True
+            by = tracked.spec.by or "uid {1} pid {0}".format(*credentials(self.owner))
+            facts = {
+                "desk": tracked.room.desk,
+                "scope": "",
+                "rules": [],
+                "grants": [],
+                "by": by,
+                "image": tracked.spec.image,
+            }
+            self.outbox.add("keeper", "Opened", facts)
 
     # -- ending -----------------------------------------------------------------------------------------------
 
@@ -352,66 +359,66 @@ class Keeper:
             if self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
                 continue
             self.early.add(pid)
-            for held in list(self.held.values()):
-                self.note_exit(held, pid, os.waitstatus_to_exitcode(status))
+            for tracked in list(self.desks.values()):
+                self.note_exit(tracked, pid, os.waitstatus_to_exitcode(status))
             self.burning.reaped(pid)
-            if not any(held.is_starting() for held in self.held.values()):
+            if not any(tracked.is_starting() for tracked in self.desks.values()):
                 self.early.clear()
 
-    def note_exit(self, held: TrackedDesk, pid: int, status: int) -> None:
+    def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be one of a desk's."""
-        if pid == held.runtime:
-            self.finish(held, status)
-        elif pid == held.init and held.down:
-            held.init = 0
-        elif pid == held.init:
-            self.burn(held.room.desk, "out of memory" if held.ran_out_of_memory() else "its first process ended")
+        if pid == tracked.runtime:
+            self.finish(tracked, status)
+        elif pid == tracked.init and tracked.down:
+            tracked.init = 0
+        elif pid == tracked.init:
+            self.burn(tracked.room.desk, "out of memory" if tracked.ran_out_of_memory() else "its first process ended")
         else:
-            self.roots.ended(held, pid, status)
+            self.roots.ended(tracked, pid, status)
 
     def burn_due(self) -> None:
         """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
         if self.nearest > now():
             return
-        for desk, held in list(self.held.items()):
-            at, why = held.due()
+        for desk, tracked in list(self.desks.items()):
+            at, why = tracked.due()
             if at <= now():
-                self.burn(desk, why if not held.runtime else "it did not start in time; is the machine overloaded?")
-        self.nearest = min((held.due()[0] for held in self.held.values()), default=math.inf)
+                self.burn(desk, why if not tracked.runtime else "it did not start in time; is the machine overloaded?")
+        self.nearest = min((tracked.due()[0] for tracked in self.desks.values()), default=math.inf)
 
     def burn_flooded(self) -> None:
         """Burn desks whose sockets have more unread than they may."""
         for desk in self.buffers.over():
             self.burn(desk, socket_buffers.WHY)
 
-    def burn(self, desk: str, why: str, asked: int | None = None) -> None:
+    def burn(self, desk: str, why: str, number: int | None = None) -> None:
         """End a desk and everything of it; one that is not ours is no error."""
         if queued := self.queue.drop(desk):
             self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
-        held = self.held.pop(desk, None)
-        if held is None:
-            if asked is not None and not self.burning.wait_for(desk, asked):
-                self.send({"re": asked, "ok": {}})
+        tracked = self.desks.pop(desk, None)
+        if tracked is None:
+            if number is not None and not self.burning.wait_for(desk, number):
+                self.send({"re": number, "ok": {}})
             return
         self.doorman.remove(desk)
-        if held.console >= 0:
-            os.close(held.console)
-            held.console = -1
-        if held.runtime and held.ends == math.inf:
-            self.refuse(held.asked, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
-        elif held.runtime or held.down == "halting":
-            self.refuse(held.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
-        if held.root is not None and not held.root.proven:
-            self.refuse(held.root.asked, DeskGone(f"desk {desk} is gone: {why}; open another"))
-        self.burning.begin(held, why, asked)
+        if tracked.console >= 0:
+            os.close(tracked.console)
+            tracked.console = -1
+        if tracked.runtime and tracked.ends == math.inf:
+            self.refuse(tracked.number, KeeperError(f"desk {desk} was burnt while it opened: {why}"))
+        elif tracked.runtime or tracked.down == "halting":
+            self.refuse(tracked.number, DeskGone(f"desk {desk} is gone: {why}; open another"))
+        if tracked.root is not None and not tracked.root.proven:
+            self.refuse(tracked.root.number, DeskGone(f"desk {desk} is gone: {why}; open another"))
+        self.burning.begin(tracked, why, number)
 
-    def ended(self, fire: Fire, left: list[str]) -> None:
+    def ended(self, fire: Fire, leftovers: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
-        if fire.held.noted:
-            self.outbox.add("keeper", "Burnt", {"desk": fire.held.room.desk, "why": fire.why})
-        if fire.held.init or fire.held.runtime or fire.held.ends < math.inf:
-            self.send({"event": "ended", "desk": fire.held.room.desk, "why": fire.why, "left": left})
-        for number in fire.asked:
+        if fire.tracked.noted:
+            self.outbox.add("keeper", "Burnt", {"desk": fire.tracked.room.desk, "why": fire.why})
+        if fire.tracked.init or fire.tracked.runtime or fire.tracked.ends < math.inf:
+            self.send({"event": "ended", "desk": fire.tracked.room.desk, "why": fire.why, "left": leftovers})
+        for number in fire.numbers:
             self.send({"re": number, "ok": {}})
 
 

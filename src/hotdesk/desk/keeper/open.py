@@ -15,8 +15,8 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room, limits_of
-from hotdesk.desk.wall.container import crun, prove
-from hotdesk.desk.wall.container.filter_cache import Filters
+from hotdesk.desk.wall.registry import Walls
+from hotdesk.desk.wall.seam import StartError
 from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
@@ -39,7 +39,7 @@ class Opening:
         self.images = ImageCatalog(settings.images)
         self.guests: dict[str, dict[str, bytes]] = {}
         """Guests as images' own Pythons compiled them, by the image's digest."""
-        self.filters = Filters(settings.lib / "cache", settings.runtime)
+        self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.pool: Disk | None = None
         self.checked = -MOMENT
@@ -57,13 +57,17 @@ class Opening:
         A fork has an `origin`, on whose very image it stands.
         """
         spec, desk = request.spec, request.desk
+        wall = self.walls.find(spec.wall)
         picture = origin.image if origin is not None else self.images.find(spec.image)
         shown = self.sterile.show(picture) if spec.sterile else {}
         if origin is not None and origin.spec.tenant != spec.tenant:
             raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
+        if origin is not None and origin.spec.wall != spec.wall:
+            raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}, and so have its forks")
         source = origin.layers.find(request.snapshot) if origin is not None else None
         self.check_floors()
-        record = state.enter(self.settings, desk, {"image": spec.image, "owner": self.owner, "keeper": os.getpid()})
+        facts = {"image": spec.image, "wall": wall.name, "owner": self.owner, "keeper": os.getpid()}
+        record = state.enter(self.settings, desk, facts)
         room = standby = base = None
         try:
             base = uids.claim(record.folder)
@@ -74,15 +78,17 @@ class Opening:
             cgroup.make(limits_of(spec))
             if request.spare:
                 cgroup.favour(False)
-            standby = crun.stand_by(self.settings, room)
-            room.prepare(self.guest(picture), self.filters.compiled, request.ca, source)
+            standby = wall.stand_by(room)
+            room.prepare(self.guest(picture), request.ca, source)
+            wall.prepare(room)
             runtime, console = standby.run()
         except BaseException:
             if standby is not None:
                 standby.dismiss()
             if room is not None:
                 pid = standby.pid if standby is not None else 0
-                self.burning.begin(TrackedDesk(room, record, spec, pid, -1, number, 0.0, 0.0), "did not start")
+                unfinished = TrackedDesk(wall, room, record, spec, pid, -1, number, 0.0, 0.0)
+                self.burning.begin(unfinished, "did not start")
             else:
                 record.leave()
                 if base is not None:
@@ -90,7 +96,7 @@ class Opening:
             raise
         start = now()
         hard = start + min(OPENING, spec.deadline)
-        return TrackedDesk(room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+        return TrackedDesk(wall, room, record, spec, runtime, console, number, hard, start, spare=request.spare)
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
@@ -107,32 +113,33 @@ class Opening:
             self.guests[picture.digest] = found
         return self.guests[picture.digest]
 
-    def begin_again(self, number: int, held: TrackedDesk) -> None:
+    def begin_again(self, number: int, tracked: TrackedDesk) -> None:
         """Start a desk that was halted."""
-        state.clear_runtime(self.settings, held.room.desk)
-        held.room.reboot()
-        held.runtime, held.console = crun.run(self.settings, held.room)
-        held.asked, held.down = number, ""
-        held.hard = min(now() + OPENING, held.ends)
-        held.record.note(state="starting")
+        state.clear_runtime(self.settings, tracked.room.desk)
+        tracked.room.reboot()
+        tracked.wall.prepare(tracked.room)
+        tracked.runtime, tracked.console = tracked.wall.stand_by(tracked.room).run()
+        tracked.number, tracked.down = number, ""
+        tracked.hard = min(now() + OPENING, tracked.ends)
+        tracked.record.note(state="starting")
 
-    def prove(self, held: TrackedDesk, status: int, early: set[int]) -> None:
+    def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:
         """Take the runtime's end; raise unless the desk's first process is up, and stands behind its walls.
 
         `early` are exits seen before the runtime's own: what it starts may end before it does.
         """
-        desk, room = held.room.desk, held.room
-        if status != 0:
-            raise KeeperError(f"desk {desk} did not start: {crun.complaint(self.settings, room, status)}")
-        pid = int((room.folder / "pid").read_text())
+        desk, room = tracked.room.desk, tracked.room
+        try:
+            pid = tracked.wall.find_guest(room, status)
+        except StartError as e:
+            raise KeeperError(f"desk {desk} did not start: {e}") from e
         if pid in early:
             raise KeeperError(f"the first process of desk {desk} ended at once; is its image whole?")
-        held.init = pid
-        prove.check(held.init, room.base + uids.USER, 0, room.netns, room.userns)
-        if not room.cgroup.holds(held.init):
+        tracked.init = pid
+        tracked.wall.prove(room, tracked.init)
+        if not room.cgroup.holds(tracked.init):
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
-        room.pin({held.init}, held.spec.cpus)
-        self.filters.keep(self.settings.run / "runtime" / desk / "seccomp.bpf")
-        held.touched = now()
-        held.hard = held.ends = min(held.ends, held.touched + held.spec.deadline)
-        held.record.note(pid=held.init, state="ready" if held.spare else "open")
+        room.pin({tracked.init}, tracked.spec.cpus)
+        tracked.touched = now()
+        tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
+        tracked.record.note(pid=tracked.init, state="ready" if tracked.spare else "open")

@@ -12,7 +12,6 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
-from hotdesk.linux.loopback import call_port
 
 FREEZING = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
@@ -22,63 +21,67 @@ HUSHING = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
-def usage(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
+def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
-    disk = held.room.disk.used(held.room.desk, held.room.folder / "disk")
-    return {**held.room.cgroup.usage(), "disk": disk, "outgoing": syscalls.in_netns(held.room.netns, netstat.outgoing)}
+    disk = tracked.room.disk.used(tracked.room.desk, tracked.room.folder / "disk")
+    return {
+        **tracked.room.cgroup.usage(),
+        "disk": disk,
+        "outgoing": syscalls.in_netns(tracked.room.netns, netstat.outgoing),
+    }
 
 
-def touch(held: TrackedDesk) -> None:
+def touch(tracked: TrackedDesk) -> None:
     """Note that a desk is in use, and have its programs see what it uses."""
-    held.touched = now()
-    if not (held.paused or held.down or held.runtime):
+    tracked.touched = now()
+    if not (tracked.paused or tracked.down or tracked.runtime):
         with suppress(OSError):  # it may be ending
-            held.room.show_use()
+            tracked.room.show_use()
 
 
-def pause(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
+def pause(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Freeze a desk; one that does not stop goes on. One that is down is still enough."""
-    if not held.paused and not held.down:
-        if held.spare:
-            held.room.cgroup.favour(True)  # what is given no processor time does not come to a stop
-        freeze(held)
-        held.paused = True
-        held.record.note(state="ready" if held.spare else "paused")
+    if not tracked.paused and not tracked.down:
+        if tracked.spare:
+            tracked.room.cgroup.favour(True)  # what is given no processor time does not come to a stop
+        freeze(tracked)
+        tracked.paused = True
+        tracked.record.note(state="ready" if tracked.spare else "paused")
     return {}
 
 
-def resume(held: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
+def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Thaw a desk."""
-    if held.paused:
-        held.room.cgroup.freeze(False)
-        held.paused = False
-        held.touched = now()
-        held.record.note(state="open")
+    if tracked.paused:
+        tracked.room.cgroup.freeze(False)
+        tracked.paused = False
+        tracked.touched = now()
+        tracked.record.note(state="open")
     return {}
 
 
-def hush(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
+def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Have all but the desk's screen, window manager and browser stand still, or let it go on."""
-    if request.hushed and not held.hushed:
-        if held.paused or held.down or held.spare:
-            raise DeskError(f"desk {held.room.desk} is {held.down or 'paused'}; resume it first")
+    if request.hushed and not tracked.hushed:
+        if tracked.paused or tracked.down or tracked.spare:
+            raise DeskError(f"desk {tracked.room.desk} is {tracked.down or 'paused'}; resume it first")
         try:
-            silence(held)
+            silence(tracked)
         except OSError:
-            held.room.cgroup.unhush()
+            tracked.room.cgroup.unhush()
             raise
-        held.hushed, held.look = True, now()
-    elif held.hushed and not request.hushed:
-        held.room.cgroup.unhush()
-        held.hushed = False
-        held.touched = now()
+        tracked.hushed, tracked.look = True, now()
+    elif tracked.hushed and not request.hushed:
+        tracked.room.cgroup.unhush()
+        tracked.hushed = False
+        tracked.touched = now()
     return {}
 
 
-def silence(held: TrackedDesk) -> None:
+def silence(tracked: TrackedDesk) -> None:
     """Sort a desk's processes while none of them can start another; one that does not stop for it is left as it was."""
-    room = held.room
-    freeze(held)
+    room = tracked.room
+    freeze(tracked)
     try:
         stays = screen_programs.programs(room.folder, room.base)
         room.cgroup.hush([pid for pid in room.cgroup.loud() if not screen_programs.runs(pid, stays)])
@@ -88,96 +91,99 @@ def silence(held: TrackedDesk) -> None:
 
 def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
     """Silence also what a screen or a browser has started since."""
-    for held in list(desks):
-        if held.hushed and held.look <= now():
-            held.look = now() + HUSHING
-            if not (held.paused or held.busy or held.down):
+    for tracked in list(desks):
+        if tracked.hushed and tracked.look <= now():
+            tracked.look = now() + HUSHING
+            if not (tracked.paused or tracked.busy or tracked.down):
                 with suppress(OSError, DeskError):  # one that does not stop now is looked at again
-                    silence_newcomers(held)
+                    silence_newcomers(tracked)
 
 
-def silence_newcomers(held: TrackedDesk) -> None:
+def silence_newcomers(tracked: TrackedDesk) -> None:
     """Silence what runs in a hushed desk and should not."""
-    stays = screen_programs.programs(held.room.folder, held.room.base)
-    if not all(screen_programs.runs(pid, stays) for pid in held.room.cgroup.loud()):
-        silence(held)
+    stays = screen_programs.programs(tracked.room.folder, tracked.room.base)
+    if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.loud()):
+        silence(tracked)
 
 
 def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
     """Give seconds until a hushed desk is looked at."""
-    return (held.look - now() for held in desks if held.hushed)
+    return (tracked.look - now() for tracked in desks if tracked.hushed)
 
 
-def freeze(held: TrackedDesk) -> None:
+def freeze(tracked: TrackedDesk) -> None:
     """Stop everything in a desk, or nothing."""
-    begin_freezing(held)
-    if not has_stopped(held, FREEZING):
-        held.room.cgroup.freeze(False)
-        raise goes_on(held, FREEZING)
+    begin_freezing(tracked)
+    if not has_stopped(tracked, FREEZING):
+        tracked.room.cgroup.freeze(False)
+        raise goes_on(tracked, FREEZING)
 
 
-def begin_freezing(held: TrackedDesk) -> None:
+def begin_freezing(tracked: TrackedDesk) -> None:
     """Tell everything in a desk to stop; what is amid a call to its disk does so when that returns."""
-    if held.root is not None and not held.root.proven:
-        raise DeskError(f"desk {held.room.desk} is starting its root; try again")
-    held.room.cgroup.freeze(True)
+    if tracked.root is not None and not tracked.root.proven:
+        raise DeskError(f"desk {tracked.room.desk} is starting its root; try again")
+    tracked.room.cgroup.freeze(True)
 
 
-def has_stopped(held: TrackedDesk, seconds: float) -> bool:
+def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
     end = now() + seconds
     again = now() + AGAIN
-    while not held.room.cgroup.frozen():
+    while not tracked.room.cgroup.frozen():
         if now() > end:
             return False
         if now() > again:  # who waits for a child amid vfork stops only when that goes on: let both
-            held.room.cgroup.freeze(False)
+            tracked.room.cgroup.freeze(False)
             time.sleep(MOMENT)
-            begin_freezing(held)
+            begin_freezing(tracked)
             again = now() + AGAIN
         time.sleep(0.0002)
     return True
 
 
-def goes_on(held: TrackedDesk, seconds: float) -> DeskError:
+def goes_on(tracked: TrackedDesk, seconds: float) -> DeskError:
     """Say that a desk did not stop in time."""
-    return DeskError(f"desk {held.room.desk} did not stop within {seconds} s; it goes on")
+    return DeskError(f"desk {tracked.room.desk} did not stop within {seconds} s; it goes on")
 
 
-def forget(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
+def forget(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Delete a snapshot."""
-    held.room.layers.forget(request.snapshot)
-    note_snapshots(held)
+    tracked.room.layers.forget(request.snapshot)
+    note_snapshots(tracked)
     return {}
 
 
-def note_snapshots(held: TrackedDesk) -> None:
+def note_snapshots(tracked: TrackedDesk) -> None:
     """Write down which snapshots there are, for whoever lists desks."""
-    held.record.note(snapshots=list(held.room.layers.snapshots))
+    tracked.record.note(snapshots=list(tracked.room.layers.snapshots))
 
 
-def claim(held: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
+def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Give a desk that was kept ready to whoever asked for one like it."""
-    if not held.spare:
-        raise BriefError(f"desk {held.room.desk} is not kept ready; it is somebody's")
-    if request.spec.tenant != held.spec.tenant or request.spec.disk_in != held.spec.disk_in:
-        raise BriefError(f"desk {held.room.desk} is kept ready for another tenant, or with another disk")
-    if request.spec.sterile != held.spec.sterile:
+    if not tracked.spare:
+        raise BriefError(f"desk {tracked.room.desk} is not kept ready; it is somebody's")
+    if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
+        raise BriefError(f"desk {tracked.room.desk} is kept ready for another tenant, or with another disk")
+    if request.spec.wall != tracked.spec.wall:
+        raise BriefError(f"desk {tracked.room.desk} is kept ready behind the wall {tracked.spec.wall}")
+    if request.spec.sterile != tracked.spec.sterile:
         raise BriefError(
-            f"desk {held.room.desk} is {'' if held.spec.sterile else 'not '}sterile, and cannot become another"
+            f"desk {tracked.room.desk} is {'' if tracked.spec.sterile else 'not '}sterile, and cannot become another"
         )
-    held.room.settle(request.spec, request.ca, held.init)
-    held.spec, held.spare, held.paused = request.spec, False, False
-    held.touched = now()
-    held.hard = held.ends = held.touched + request.spec.deadline
-    held.room.cgroup.freeze(False)
+    tracked.wall.settle(tracked.room, request.spec, tracked.init)
+    tracked.room.settle(request.spec, request.ca)
+    tracked.spec, tracked.spare, tracked.paused = request.spec, False, False
+    tracked.touched = now()
+    tracked.hard = tracked.ends = tracked.touched + request.spec.deadline
+    tracked.room.cgroup.freeze(False)
     return {}
 
 
-def note_claim(held: TrackedDesk) -> None:
+def note_claim(tracked: TrackedDesk) -> None:
     """Write down what a claimed desk is, for whoever lists desks: after it was handed over."""
-    told = {"deadline": held.spec.deadline, "memory": held.spec.memory, "cpus": held.spec.cpus}
-    held.record.note(state="open", opened=time.time(), **told)
+    facts = {"deadline": tracked.spec.deadline, "memory": tracked.spec.memory, "cpus": tracked.spec.cpus}
+    tracked.record.note(state="open", opened=time.time(), **facts)
 
 
 ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
@@ -191,10 +197,10 @@ ACTS: dict[str, Callable[[TrackedDesk, KeeperRequest], dict[str, object]]] = {
 """What is done at once, by its verb, and answered in a word."""
 
 
-def dial(held: TrackedDesk, port: int) -> socket.socket:
+def dial(tracked: TrackedDesk, port: int) -> socket.socket:
     """Give a connection, made or about to be, to a server on a desk's own loopback."""
-    held.touched = now()
+    tracked.touched = now()
     try:
-        return syscalls.in_netns(held.room.netns, lambda: call_port(port))
+        return tracked.wall.dial(tracked.room, port)
     except OSError as e:
-        raise DeskError(f"desk {held.room.desk}: {e.strerror or e}") from e
+        raise DeskError(f"desk {tracked.room.desk}: {e.strerror or e}") from e

@@ -91,7 +91,7 @@ def is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def taken(folder: Path) -> Iterator[list[dict[str, object]]]:
+def take_entries(folder: Path) -> Iterator[list[dict[str, object]]]:
     """Give what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
     with opened(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)

@@ -12,19 +12,19 @@ class Ears:
 
     def __init__(self) -> None:
         self.poll = select.epoll()
-        self.known: dict[int, object] = {}
+        self.registered: dict[int, object] = {}
 
-    def turn_to(self, wanted: Mapping[int, object]) -> None:
+    def turn_to(self, descriptors: Mapping[int, object]) -> None:
         """Listen to just these, each with whose it is: the number of one that was closed may be another's by now."""
-        for fd, whose in self.known.items():
-            if wanted.get(fd) is not whose:
+        for fd, whose in self.registered.items():
+            if descriptors.get(fd) is not whose:
                 with suppress(OSError):
                     self.poll.unregister(fd)
-        for fd, whose in wanted.items():
-            if self.known.get(fd) is not whose:
+        for fd, whose in descriptors.items():
+            if self.registered.get(fd) is not whose:
                 self.poll.register(fd, select.EPOLLIN)
-        self.known = dict(wanted)
+        self.registered = dict(descriptors)
 
     def hear(self, seconds: float) -> set[int]:
         """Wait for something to be said; give who says it."""
-        return {fd for fd, _ in self.poll.poll(seconds + 0.001, len(self.known) or 1)}
+        return {fd for fd, _ in self.poll.poll(seconds + 0.001, len(self.registered) or 1)}

@@ -35,8 +35,8 @@ class Readers:
         talk, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         hand, takes = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with hears, takes:
-            told = {"uid": uids.READER, "root": str(empty), "stuck": STUCK}
-            self.pids[name] = child.spawn(PROGRAM, told, hears, takes)
+            settings = {"uid": uids.READER, "root": str(empty), "stuck": STUCK}
+            self.pids[name] = child.spawn(PROGRAM, settings, hears, takes)
         return talk, hand
 
     def dismiss(self, name: str) -> None:
@@ -46,7 +46,7 @@ class Readers:
 
     def ended(self, pid: int) -> bool:
         """Note the exit of one."""
-        found = [name for name, known in self.pids.items() if known == pid]
+        found = [name for name, reader in self.pids.items() if reader == pid]
         for name in found:
             del self.pids[name]
         return bool(found)

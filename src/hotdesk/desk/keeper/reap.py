@@ -24,7 +24,7 @@ def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]
 
 def drop_layers(settings: Config, pool: Disk) -> None:
     """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
-    for name in pool.left():
+    for name in pool.leftovers():
         desk = name.partition(".")[0]
         if ID_SHAPE.fullmatch(desk) and not (settings.run / "desks" / desk).exists():
             pool.drop(name)

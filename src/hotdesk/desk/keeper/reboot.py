@@ -26,37 +26,37 @@ class Reboots:
         self.owner = owner
         self.burn = burn
 
-    def halt(self, number: int, held: TrackedDesk, snapshot: str) -> None:
+    def halt(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
         """Begin to end all of a desk's processes, unless it lacks the snapshot; `turn` answers when none is left."""
         if snapshot:
-            held.room.layers.find(snapshot)
-        if held.down == "halted":
+            tracked.room.layers.find(snapshot)
+        if tracked.down == "halted":
             self.owner.send({"re": number, "ok": {}})
             return
-        if held.runtime or held.down:
-            raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
-        held.down, held.asked, held.paused, held.hushed = "halting", number, False, False
-        held.hard = min(held.ends, now() + PATIENCE)
-        held.record.note(state="halting")
-        self.advance(held)
+        if tracked.runtime or tracked.down:
+            raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
+        tracked.down, tracked.number, tracked.paused, tracked.hushed = "halting", number, False, False
+        tracked.hard = min(tracked.ends, now() + PATIENCE)
+        tracked.record.note(state="halting")
+        self.advance(tracked)
 
-    def boot(self, number: int, held: TrackedDesk, snapshot: str) -> None:
+    def boot(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
         """Start a halted desk, its disk as it is or as it was; what fails amid it leaves no desk."""
-        desk, layers = held.room.desk, held.room.layers
-        if held.down != "halted":
+        desk, layers = tracked.room.desk, tracked.room.layers
+        if tracked.down != "halted":
             raise DeskError(f"desk {desk} is not halted")
         source = layers.find(snapshot) if snapshot else None
         try:
             if source:
-                layers.roll_back(source, held.spec.disk)
-            self.opening.begin_again(number, held)
+                layers.roll_back(source, tracked.spec.disk)
+            self.opening.begin_again(number, tracked)
         except BaseException:
             self.burn(desk, "it could not be started again")
             raise
 
     def halting(self) -> Iterator[TrackedDesk]:
         """Give the desks whose processes are ending."""
-        return (held for held in list(self.desks.values()) if held.down == "halting")
+        return (tracked for tracked in list(self.desks.values()) if tracked.down == "halting")
 
     def patience(self) -> Iterator[float]:
         """Give seconds until something is due."""
@@ -64,14 +64,14 @@ class Reboots:
 
     def turn(self) -> None:
         """Look at what is ending."""
-        for held in self.halting():
-            self.advance(held)
+        for tracked in self.halting():
+            self.advance(tracked)
 
-    def advance(self, held: TrackedDesk) -> None:
+    def advance(self, tracked: TrackedDesk) -> None:
         """Strike; once nothing is left, say so. What resists is burnt when its time is up."""
-        if held.room.cgroup.strike() or held.children():
+        if tracked.room.cgroup.strike() or tracked.children():
             return
-        held.down, held.hard = "halted", held.ends
+        tracked.down, tracked.hard = "halted", tracked.ends
         with suppress(OSError):
-            held.record.note(state="halted")
-        self.owner.send({"re": held.asked, "ok": {}})
+            tracked.record.note(state="halted")
+        self.owner.send({"re": tracked.number, "ok": {}})

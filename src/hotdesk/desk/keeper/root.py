@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hotdesk.config import Config
 from hotdesk.desk.keeper.tracked import RootGuest, TrackedDesk, now
-from hotdesk.desk.wall.container import bundle, crun, prove
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
 
@@ -44,121 +44,118 @@ class Roots:
         """Exits that were seen before their runtime's."""
         self.owner = owner
 
-    def begin(self, number: int, held: TrackedDesk) -> None:
+    def begin(self, number: int, tracked: TrackedDesk) -> None:
         """Start a desk's root; `prove` answers when its walls stand."""
-        held.knocked = False
-        desk = held.room.desk
-        if held.room.sudo is None:
+        tracked.knocked = False
+        desk = tracked.room.desk
+        if tracked.room.sudo is None:
             raise BriefError(f"desk {desk} was opened without root; open one with `root`")
-        if held.hushed:
+        if tracked.hushed:
             raise DeskError(f"a person holds the wheel of desk {desk}; try again when it is handed back")
-        if held.paused or held.down:
-            raise DeskError(f"desk {desk} is {held.down or 'paused'}; resume it first")
-        if held.root is not None and not held.root.proven:
-            held.root.asked = number  # whoever asked first was cancelled
+        if tracked.paused or tracked.down:
+            raise DeskError(f"desk {desk} is {tracked.down or 'paused'}; resume it first")
+        if tracked.root is not None and not tracked.root.proven:
+            tracked.root.number = number  # whoever asked first was cancelled
             return
-        if held.root is not None:  # its owner lost it: it no longer speaks as it should, or not at all
-            strike(held)
+        if tracked.root is not None:  # its owner lost it: it no longer speaks as it should, or not at all
+            strike(tracked)
             self.owner.send({"event": "rootless", "desk": desk})
-        held.room.listener = held.room.admit_root()
-        held.root = RootGuest(crun.enter(self.settings, held.room, held.room.sudo), number, now() + RISING)
+        tracked.room.listener = tracked.room.admit_root()
+        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, now() + RISING)
 
     def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         """Give the desks whose root was asked for and is not proven yet."""
-        for held in list(self.desks.values()):
-            if held.root is not None and not held.root.proven:
-                yield held, held.root
+        for tracked in list(self.desks.values()):
+            if tracked.root is not None and not tracked.root.proven:
+                yield tracked, tracked.root
 
     def patience(self) -> Iterator[float]:
         """Give seconds until something is due."""
         for _, root in self.rising():
             yield root.hard - now() if root.runtime else LOOK
         moment = now()
-        for held in self.desks.values():
-            if held.rest > moment and held.root is None:
-                yield held.rest - moment
+        for tracked in self.desks.values():
+            if tracked.rest > moment and tracked.root is None:
+                yield tracked.rest - moment
 
     def turn(self) -> None:
         """Look at those that were just started: one that never looks right must keep nobody waiting."""
-        for held, root in self.rising():
+        for tracked, root in self.rising():
             if root.init:
-                self.prove(held, root)
+                self.prove(tracked, root)
             elif root.hard <= now():
-                self.end(held, root, f"did not start within {RISING:.0f} s")
+                self.end(tracked, root, f"did not start within {RISING:.0f} s")
 
-    def ended(self, held: TrackedDesk, pid: int, status: int) -> None:
+    def ended(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be of a desk's root, or of the runtime that starts it."""
-        root = held.root
+        root = tracked.root
         if root is None:
             return
         if pid == root.runtime:
-            self.started(held, root, status)
+            self.started(tracked, root, status)
         elif pid == root.init and root.proven:
-            self.lose(held)
-            self.owner.send({"event": "rootless", "desk": held.room.desk})
+            self.lose(tracked)
+            self.owner.send({"event": "rootless", "desk": tracked.room.desk})
         elif pid == root.init:
-            self.end(held, root, "ended at once")
+            self.end(tracked, root, "ended at once")
 
-    def started(self, held: TrackedDesk, root: RootGuest, status: int) -> None:
+    def started(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
-        room, root.runtime = held.room, 0
-        root.hard = now() + prove.SECONDS
+        room, root.runtime = tracked.room, 0
+        root.hard = now() + PROOF_TIMEOUT_S
         try:
-            pid = int((room.folder / "root.pid").read_text()) if status == 0 else 0
-        except (OSError, ValueError) as e:
-            self.end(held, root, f"did not start: {e}")
+            pid = tracked.wall.find_guest(room, status, root=True)
+        except StartError as e:
+            self.end(tracked, root, f"did not start: {e}")
             return
-        if not pid:
-            self.end(held, root, f"did not start: {crun.complaint(self.settings, room, status, crun.ROOT_LOG)}")
-        elif pid in self.early:
-            self.end(held, root, "ended at once")
+        if pid in self.early:
+            self.end(tracked, root, "ended at once")
         else:
             root.init = pid
 
-    def prove(self, held: TrackedDesk, root: RootGuest) -> None:
+    def prove(self, tracked: TrackedDesk, root: RootGuest) -> None:
         """Give the owner what it needs to talk to a root whose walls stand."""
-        room = held.room
+        room = tracked.room
         try:
-            wrong = prove.flaws(root.init, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
-            wrong += prove.strangers(root.init, held.init)
+            wrong = tracked.wall.root_flaws(room, root.init, tracked.init)
             wrong += [] if room.cgroup.holds(root.init) else ["it is not in its desk's cgroup"]
         except OSError:
             return  # it has ended, and its exit will be told
         if wrong and root.hard <= now():
-            told = f"the wall around root does not stand in desk {room.desk}: {'; '.join(wrong)}"
-            self.give_up(held, root, KeeperError(told))
+            why = f"the wall around root does not stand in desk {room.desk}: {'; '.join(wrong)}"
+            self.give_up(tracked, root, KeeperError(why))
         elif not wrong:
             assert room.listener is not None
             root.proven = True
-            room.pin({root.init}, held.spec.cpus)
+            room.pin({root.init}, tracked.spec.cpus)
             reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
-            self.owner.send({"re": root.asked, "ok": reply}, room.listener.fileno())
+            self.owner.send({"re": root.number, "ok": reply}, room.listener.fileno())
             room.hang_up()
 
-    def end(self, held: TrackedDesk, root: RootGuest, why: str) -> None:
+    def end(self, tracked: TrackedDesk, root: RootGuest, why: str) -> None:
         """Give up a root that its desk did not let come up."""
-        self.give_up(held, root, DeskError(f"root's guest in desk {held.room.desk} {why}"))
+        self.give_up(tracked, root, DeskError(f"root's guest in desk {tracked.room.desk} {why}"))
 
-    def give_up(self, held: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:
+    def give_up(self, tracked: TrackedDesk, root: RootGuest, error: HotdeskError) -> None:
         """End what was started of a root, and tell whoever asked."""
-        strike(held)
-        held.room.hang_up()
-        self.lose(held)
-        self.owner.refuse(root.asked, error)
+        strike(tracked)
+        tracked.room.hang_up()
+        self.lose(tracked)
+        self.owner.refuse(root.number, error)
 
-    def lose(self, held: TrackedDesk) -> None:
+    def lose(self, tracked: TrackedDesk) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
-        held.root = None
-        held.rest = now() + RESTING
+        tracked.root = None
+        tracked.rest = now() + RESTING
 
 
-def strike(held: TrackedDesk) -> None:
+def strike(tracked: TrackedDesk) -> None:
     """Kill a root's guest, and the runtime that starts it: the children of ours in a desk that are not its first.
 
     What is our child and was not reaped keeps its number, so nobody else can be meant.
     """
     with suppress(OSError):
-        for pid in held.room.cgroup.pids() - {held.init}:
+        for pid in tracked.room.cgroup.pids() - {tracked.init}:
             with suppress(OSError):
                 if read_status(pid).get("PPid") == str(os.getpid()):
                     os.kill(pid, signal.SIGKILL)

@@ -32,15 +32,15 @@ class Saves:
         self.children: dict[int, tuple[int, int, TrackedDesk]] = {}
         """Copies under way, by the child's pid: number of the request, where the child complains, and the desk."""
 
-    def begin(self, number: int, held: TrackedDesk, request: KeeperRequest) -> None:
+    def begin(self, number: int, tracked: TrackedDesk, request: KeeperRequest) -> None:
         """Start a child that copies a snapshot; `ended` answers."""
-        room = held.room
+        room = tracked.room
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
         try:
             child, complaint = self.start(layer, room.image, request.name, room.desk)
         finally:
             os.close(layer)
-        self.children[child] = (number, complaint, held)
+        self.children[child] = (number, complaint, tracked)
 
     def start(self, layer: int, image: Image, name: str, desk: str) -> tuple[int, int]:
         """Fork a child that copies and says what fails; it holds nothing else of the keeper's, and dies with it."""
@@ -73,13 +73,13 @@ class Saves:
         """Take a child's exit; False when it is not one of these."""
         if pid not in self.children:
             return False
-        asked, complaint, held = self.children.pop(pid)
+        number, complaint, tracked = self.children.pop(pid)
         wrong = os.read(complaint, WORDS).decode("utf-8", "replace")
         os.close(complaint)
         if status == 0:
-            self.owner.send({"re": asked, "ok": {}})
-        elif self.desks.get(desk := held.room.desk) is not held:  # its files went while they were copied
-            self.owner.refuse(asked, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
+            self.owner.send({"re": number, "ok": {}})
+        elif self.desks.get(desk := tracked.room.desk) is not tracked:  # its files went while they were copied
+            self.owner.refuse(number, DeskGone(f"desk {desk} was burnt while it was saved; open another"))
         else:
-            self.owner.refuse(asked, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
+            self.owner.refuse(number, ImageError(wrong or f"the image was not saved: its copying ended with {status}"))
         return True

@@ -53,18 +53,18 @@ def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
     with suppress(OSError):
         fd = open_strictly(folder.fd, name, os.O_PATH)
         try:
-            told = os.fstat(fd)
+            status = os.fstat(fd)
         finally:
             os.close(fd)
-        if stat.S_ISREG(told.st_mode) and told.st_uid != base + uids.USER and not told.st_mode & OTHERS_MAY_WRITE:
-            return told.st_dev, told.st_ino
+        if stat.S_ISREG(status.st_mode) and status.st_uid != base + uids.USER and not status.st_mode & OTHERS_MAY_WRITE:
+            return status.st_dev, status.st_ino
     return None
 
 
-def runs(pid: int, known: set[Program]) -> bool:
+def runs(pid: int, programs: set[Program]) -> bool:
     """Say whether a process runs one of these programs; one that is gone, or has no file any more, does not."""
     try:
-        told = os.stat(f"/proc/{pid}/exe")
+        status = os.stat(f"/proc/{pid}/exe")
     except OSError:
         return False
-    return (told.st_dev, told.st_ino) in known
+    return (status.st_dev, status.st_ino) in programs

@@ -63,14 +63,14 @@ class Doorman:
             scratch.mkdir(mode=0o700)
             flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
             syscalls.mount("door", str(scratch), "tmpfs", flags, f"{SCRATCH},uid={uids.DOOR},gid={uids.DOOR}")
-        told = {
+        settings = {
             "uid": uids.DOOR,
             "resolver": uids.RESOLVER,
             "root": str(scratch),
             "ca": self.settings.ca,
             "proxy": self.settings.proxy,
         }
-        self.door.start(told)
+        self.door.start(settings)
         for desk, gate in self.gates.items():
             self.door.tell({"gate": desk}, gate.fileno())
         self.join()

@@ -25,8 +25,8 @@ STOPPING = 2.0
 class SnapshotOutcome:
     """How one went."""
 
-    asked: int
-    held: TrackedDesk
+    number: int
+    tracked: TrackedDesk
     running: bool
     """Whether the desk was frozen for it."""
     name: str
@@ -41,65 +41,65 @@ class KeeperSnapshots:
         self.owner = owner
         self.has_room = has_room
         self.wake = -1
-        self.taken: deque[SnapshotOutcome] = deque()
+        self.outcomes: deque[SnapshotOutcome] = deque()
 
-    def begin(self, number: int, held: TrackedDesk) -> None:
+    def begin(self, number: int, tracked: TrackedDesk) -> None:
         """Freeze a desk and keep its files as they are; `turn` answers."""
-        if held.down == "halting" or held.runtime:
-            raise DeskError(f"desk {held.room.desk} is starting or stopping; try again")
+        if tracked.down == "halting" or tracked.runtime:
+            raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
         self.has_room()
-        running = not held.paused and not held.down
+        running = not tracked.paused and not tracked.down
         if running:
-            begin_freezing(held)
-        held.busy = True
-        thread = threading.Thread(target=self.take, args=(number, held, running), daemon=True)
+            begin_freezing(tracked)
+        tracked.busy = True
+        thread = threading.Thread(target=self.take, args=(number, tracked, running), daemon=True)
         try:
             thread.start()
         except RuntimeError as e:
-            self.finish(SnapshotOutcome(number, held, running, "", KeeperError(f"no thread could be started: {e}")))
+            self.finish(SnapshotOutcome(number, tracked, running, "", KeeperError(f"no thread could be started: {e}")))
 
-    def take(self, number: int, held: TrackedDesk, running: bool) -> None:
+    def take(self, number: int, tracked: TrackedDesk, running: bool) -> None:
         """Keep the files; called in a thread."""
         name, failure = "", None
         try:
-            if running and not has_stopped(held, STOPPING):
-                raise goes_on(held, STOPPING)
-            name = held.room.layers.snapshot()
+            if running and not has_stopped(tracked, STOPPING):
+                raise goes_on(tracked, STOPPING)
+            name = tracked.room.layers.snapshot()
         except HotdeskError as e:
             failure = e
         except OSError as e:
             failure = KeeperError(str(e))
         except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
             failure = KeeperError(f"the keeper failed at it: {e!r}")
-        self.taken.append(SnapshotOutcome(number, held, running, name, failure))
+        self.outcomes.append(SnapshotOutcome(number, tracked, running, name, failure))
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
 
     def turn(self) -> None:
         """Let desks go on whose snapshots are taken, and say so."""
-        while self.taken:
-            self.finish(self.taken.popleft())
+        while self.outcomes:
+            self.finish(self.outcomes.popleft())
 
-    def finish(self, taken: SnapshotOutcome) -> None:
+    def finish(self, outcome: SnapshotOutcome) -> None:
         """Let one desk go on, unless it is ending."""
-        held = taken.held
-        held.busy = False
-        alive = self.desks.get(held.room.desk) is held
-        failure = taken.failure
+        tracked = outcome.tracked
+        tracked.busy = False
+        alive = self.desks.get(tracked.room.desk) is tracked
+        failure = outcome.failure
         if alive:
             try:
-                if taken.running:
-                    held.room.cgroup.freeze(False)
-                note_snapshots(held)
+                if outcome.running:
+                    tracked.room.cgroup.freeze(False)
+                note_snapshots(tracked)
             except OSError as e:
                 failure = failure or KeeperError(str(e))
         if failure is not None:
-            self.owner.refuse(taken.asked, failure)
+            self.owner.refuse(outcome.number, failure)
         else:
-            self.owner.send({"re": taken.asked, "ok": {"snapshot": taken.name}})
+            self.owner.send({"re": outcome.number, "ok": {"snapshot": outcome.name}})
 
 
-def require_idle(held: TrackedDesk) -> None:
+def require_idle(tracked: TrackedDesk) -> None:
     """Refuse what would meet a snapshot amid its taking."""
-    if held.busy:
-        raise DeskError(f"the files of desk {held.room.desk} are just being kept; try again")
+    if tracked.busy:
+        raise DeskError(f"the files of desk {tracked.room.desk} are just being kept; try again")

@@ -24,8 +24,8 @@ WHY = f"its sockets had more than {MOST >> 20} MiB unread; read what is sent, or
 class BufferWatch:
     """Looks at what the sockets of desks have unread."""
 
-    def __init__(self, held: Mapping[str, TrackedDesk]) -> None:
-        self.held = held
+    def __init__(self, desks: Mapping[str, TrackedDesk]) -> None:
+        self.desks = desks
         self.look = 0.0
         """When to look next."""
 
@@ -33,7 +33,7 @@ class BufferWatch:
         """Name the desks that have too much, if it is time to look."""
         if self.look > now():
             return []
-        unread = {desk: held.room.cgroup.sockets() for desk, held in self.running()}
+        unread = {desk: tracked.room.cgroup.sockets() for desk, tracked in self.running()}
         self.look = now() + (OFTEN if any(size > SUSPECT for size in unread.values()) else SELDOM)
         return [desk for desk, size in unread.items() if size > MOST]
 
@@ -45,7 +45,7 @@ class BufferWatch:
     def running(self) -> Iterator[tuple[str, TrackedDesk]]:
         """Give the desks that can fill anything, where nothing else counts it."""
         return (
-            (desk, held)
-            for desk, held in self.held.items()
-            if held.init and not held.paused and held.room.cgroup.version == 1
+            (desk, tracked)
+            for desk, tracked in self.desks.items()
+            if tracked.init and not tracked.paused and tracked.room.cgroup.version == 1
         )

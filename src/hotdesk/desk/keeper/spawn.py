@@ -74,8 +74,8 @@ OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota", "sig
 
 def encode_settings(config: Config) -> str:
     """Write the settings a keeper is handed on its command line."""
-    given = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in OF_JOBS}
-    return json.dumps({**given, "names": dict(config.names)}, default=str)
+    settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in OF_JOBS}
+    return json.dumps({**settings, "names": dict(config.names)}, default=str)
 
 
 def decode_settings(text: str) -> Config:

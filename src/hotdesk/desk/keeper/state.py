@@ -143,10 +143,10 @@ def desks(config: Config) -> list[dict[str, object]]:
     """List the desks of this state directory, oldest first, each with `kept`: whether a keeper answers for it."""
     found = []
     for folder in folders(config):
-        told = facts(folder)
-        if told is not None:
-            found.append({**told, "kept": is_kept(folder)})
-    return sorted(found, key=lambda told: float(str(told.get("opened", 0))))
+        record = facts(folder)
+        if record is not None:
+            found.append({**record, "kept": is_kept(folder)})
+    return sorted(found, key=lambda record: float(str(record.get("opened", 0))))
 
 
 def folders(config: Config) -> list[Path]:
@@ -208,26 +208,26 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     lock = take(folder)
     if lock is None:
         return []
-    told = facts(folder) or {}
+    record = facts(folder) or {}
     cgroup = Cgroup(hierarchies, desk)
-    left = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} resist"]
-    left += clear_runtime(config, desk)
+    leftovers = [] if cgroup.kill() else [f"processes {sorted(cgroup.pids())} resist"]
+    leftovers += clear_runtime(config, desk)
     try:
         cgroup.remove()
         layers = disk()
-        for name in layers.left():
+        for name in layers.leftovers():
             if name.partition(".")[0] == desk:
                 layers.drop(name)
     except (OSError, HostError) as e:
-        left.append(str(e))
-    base = told.get("base")
-    if not left:
+        leftovers.append(str(e))
+    base = record.get("base")
+    if not leftovers:
         DeskRecord(folder, lock).leave()
         if isinstance(base, int):
             uids.release(base, folder)
     else:
         os.close(lock)
-    return left
+    return leftovers
 
 
 def clear_runtime(config: Config, desk: str) -> list[str]:
@@ -248,6 +248,6 @@ def remove(folder: Path) -> None:
     os.rmdir(folder)
 
 
-def age(told: dict[str, object]) -> float:
+def age(record: dict[str, object]) -> float:
     """Give the seconds since a desk was opened."""
-    return max(0.0, time.time() - float(str(told.get("opened", time.time()))))
+    return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

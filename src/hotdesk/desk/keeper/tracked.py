@@ -10,6 +10,7 @@ from typing import Literal
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.seam import Wall
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class RootGuest:
 
     runtime: int
     """Pid of the runtime while it is starting it, else 0."""
-    asked: int
+    number: int
     """The number of the request for it."""
     hard: float
     """When it must be up, and its walls be proven."""
@@ -31,6 +32,7 @@ class RootGuest:
 class TrackedDesk:
     """A desk, from its first mount to its last."""
 
+    wall: Wall
     room: Room
     record: state.DeskRecord
     spec: Spec
@@ -38,7 +40,7 @@ class TrackedDesk:
     """Pid of the runtime while it is starting the desk, else 0."""
     console: int
     """Read end of the desk's standard output; given to the owner, which may read it when a start fails."""
-    asked: int
+    number: int
     """The number of the request to open it."""
     hard: float
     """When it must be over; while it starts, when it must be up."""
@@ -70,8 +72,8 @@ class TrackedDesk:
     def due(self) -> tuple[float, str]:
         """Say when the desk must burn, and why. One that is paused or starts is not idle: somebody wants it."""
         idle = self.touched + self.spec.idle
-        kept = self.paused or self.hushed or self.down or self.spare or self.runtime
-        return (self.hard, "deadline") if self.hard <= idle or kept else (idle, "idle")
+        never_idle = self.paused or self.hushed or self.down or self.spare or self.runtime
+        return (self.hard, "deadline") if self.hard <= idle or never_idle else (idle, "idle")
 
     def is_starting(self) -> bool:
         """Say whether a runtime is at work for it."""

@@ -42,6 +42,7 @@ class Kind:
     sterile: bool
     proven: bool
     """Whether it has a way out, tried from inside, that leads nowhere yet."""
+    wall: str
     disk_in: str
     disk: int
     """Its size where that cannot be changed."""
@@ -212,4 +213,4 @@ class Pool:
 def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
     """Give the kind of desk a spec means, with an image."""
     size = spec.disk if spec.disk_in == "memory" else 0
-    return Kind(spec.tenant, image, spec.sterile, proven, spec.disk_in, size)
+    return Kind(spec.tenant, image, spec.sterile, proven, spec.wall, spec.disk_in, size)

@@ -20,6 +20,7 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient, closing
 from hotdesk.desk.owner.keeper_handle import KeeperHandle
+from hotdesk.desk.owner.parts import KeeperParts, Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Supervisor, new_id
@@ -53,7 +54,7 @@ class KeeperRuntime:
         keeper: KeeperClient,
         tasks: Background,
         note: Note = ignore,
-        supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
+        supervise: Callable[[Parts, Background], Supervisor] | None = None,
     ) -> None:
         self.config = config
         self.keeper = keeper
@@ -61,6 +62,7 @@ class KeeperRuntime:
         self.keeper.ends = self.dismiss
         self.tasks = tasks
         self.note = note
+        self.parts = KeeperParts(keeper)
         self.supervise = supervise
         self.supervisor: Supervisor | None = None
         """Made on first need: most desks have no way out, and no root."""
@@ -207,7 +209,7 @@ class KeeperRuntime:
     def supervised(self) -> Supervisor | None:
         """Give who supervises these desks, made on first need; None where nobody does."""
         if self.supervisor is None and self.supervise is not None:
-            self.supervisor = self.supervise(self.keeper, self.tasks)
+            self.supervisor = self.supervise(self.parts, self.tasks)
         return self.supervisor
 
     def take(self, desk: DeskId, link: Link, kept: KeeperHandle) -> LinkedDesk:
@@ -360,7 +362,7 @@ async def container_runtime(
     config: Config,
     started: Started | None = None,
     note: Note = ignore,
-    supervise: Callable[[KeeperClient, Background], Supervisor] | None = None,
+    supervise: Callable[[Parts, Background], Supervisor] | None = None,
 ) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime with a keeper of its own, perhaps already started; its desks burn with it."""
     async with background() as tasks:

@@ -40,11 +40,11 @@ class Charges:
 
     def beside(self, desk: str) -> int:
         """Add up what a desk holds beside what its layer wrote in this life: of each other life the most shown."""
-        held: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         with self.lock:
             family = [shown for name, shown in self.shown.items() if name.partition(".")[0] == desk]
         for shown in family:
             for life, size in shown.items():
-                held[life] = max(size, held.get(life, 0))
-        held.pop(self.lives.get(desk, -1), None)
-        return sum(held.values())
+                sizes[life] = max(size, sizes.get(life, 0))
+        sizes.pop(self.lives.get(desk, -1), None)
+        return sum(sizes.values())

@@ -53,11 +53,11 @@ class Btrfs:
             fresh = not self.file.exists()
             if fresh:
                 format_pool(self.file)
-            device, held = loopdev.find(self.file) or self.attach()
+            device, descriptor = loopdev.find(self.file) or self.attach()
             try:
                 syscalls.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
             finally:
-                os.close(held)
+                os.close(descriptor)
             if fresh:
                 self.enable_quota()
         with suppress(OSError):
@@ -124,12 +124,12 @@ class Btrfs:
         self.sizes[desk] = size
         with opened(self.mounted / desk) as fd:
             most = max(size - self.charges.beside(desk), MIB)
-            asked = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
+            arguments = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
             try:
-                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
+                fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
             except OSError:
                 self.enable_quota()
-                fcntl.ioctl(fd, QGROUP_LIMIT, asked)
+                fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
 
     def used(self, desk: str, at: Path) -> int:
         """Say how much counts against a desk's size."""
@@ -138,9 +138,9 @@ class Btrfs:
     def written(self, desk: str) -> int:
         """Read the kernel's account of a subvolume: what is written, and what waits to be."""
         with opened(self.mounted / desk) as fd:
-            asked = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
-            fcntl.ioctl(fd, INO_LOOKUP, asked)
-        (number,) = struct.unpack_from("=Q", asked)
+            arguments = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
+            fcntl.ioctl(fd, INO_LOOKUP, arguments)
+        (number,) = struct.unpack_from("=Q", arguments)
         account = self.accounts / f"0_{number}"
         return sum(int((account / name).read_text()) for name in ("referenced", "rsv_data"))
 
@@ -181,7 +181,7 @@ class Btrfs:
         if (desk := name.partition(".")[0]) in self.sizes:
             self.resize(desk, self.sizes[desk])  # what a snapshot held alone is free again
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """List the subvolumes."""
         return os.listdir(self.mounted)
 

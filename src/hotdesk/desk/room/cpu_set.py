@@ -23,8 +23,8 @@ def count(cpus: float, host: tuple[int, ...] = HOST) -> int:
 
 def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[int]:
     """Give the CPUs of a desk; desks in consecutive slots get consecutive CPUs, so that all are used."""
-    wanted = count(cpus, host)
-    return frozenset(host[(slot * wanted + number) % len(host)] for number in range(wanted))
+    width = count(cpus, host)
+    return frozenset(host[(slot * width + number) % len(host)] for number in range(width))
 
 
 def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:

@@ -54,7 +54,7 @@ class Disk(Protocol):
         """Say how many bytes a desk's layer holds."""
         ...
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """List the layers and snapshots that exist."""
         ...
 
@@ -94,7 +94,7 @@ class Memory:
     def drop(self, name: str) -> None:
         """Do nothing: it went with its mount."""
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """List nothing: a killed keeper's mounts are gone with it."""
         return []
 

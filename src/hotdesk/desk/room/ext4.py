@@ -43,11 +43,11 @@ class Ext4:
 
     def mount(self, desk: str, at: Path, flags: int = 0) -> None:
         """Show a layer's file as a disk."""
-        device, held = loopdev.attach(self.files[desk], desk)
+        device, descriptor = loopdev.attach(self.files[desk], desk)
         try:
             syscalls.mount(device, str(at), "ext4", FLAGS | flags)
         finally:
-            os.close(held)
+            os.close(descriptor)
 
     def resize(self, desk: str, size: int) -> None:
         """Refuse anything else than what it was formatted for."""
@@ -102,7 +102,7 @@ class Ext4:
         """Ask the file system."""
         return taken(at)
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         """List files of keepers killed while formatting."""
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hotdesk.desk import door_files
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.room import layout
 from hotdesk.errors import DeskError
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -32,15 +32,15 @@ def identity(desk: str) -> dict[str, bytes]:
 
 def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
     """Give what lets a desk become root, and believe its door, as far as it may."""
-    sudo = {bundle.SUDO: bundle.sudo(python).encode()} if root else {}
+    sudo = {layout.SUDO: layout.sudo_program(python).encode()} if root else {}
     return sudo | (trusting(ca) if ca else {})
 
 
 def trusting(ca: str) -> dict[str, bytes]:
     """Give the files by which a desk believes its door, and whom this machine believes."""
     believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
-    given = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
-    return {path.lstrip("/"): data for path, data in given.items()}
+    files = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
+    return {path.lstrip("/"): data for path, data in files.items()}
 
 
 def is_folder(root: RootDirectory, path: str) -> bool:
@@ -57,4 +57,4 @@ def plant(folder: Path, files: Files) -> None:
         for path, data in files.items():
             if is_folder(root, path):
                 raise DeskError(f"/{path} is a folder in the files this desk begins with; move it away and try again")
-            root.write(path.encode(), data, 0o755 if path == bundle.SUDO else 0o644)
+            root.write(path.encode(), data, 0o755 if path == layout.SUDO else 0o644)

@@ -9,6 +9,21 @@ from collections.abc import Iterable
 from hotdesk.desk.room import cpu_set
 from hotdesk.linux.cgroup import TICKS, CpuTimes, MemoryUse
 
+EMPTY_FILES = """
+cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
+buddyinfo schedstat sched_debug timer_list
+""".split()
+"""What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
+EMPTY_FOLDERS = """
+acpi asound bus driver fs irq pressure scsi
+""".split()
+STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
+"""What programs want to read and must not learn from."""
+OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
+"""What programs size themselves by: the desk's own figures."""
+COVERED_HERE = frozenset(name for name in (*EMPTY_FILES, *EMPTY_FOLDERS, *OWN_FILES) if os.path.exists(f"/proc/{name}"))
+"""Those of the names above that this kernel has."""
+
 NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 

@@ -5,14 +5,12 @@ Everything is mounted in the keeper's private mount namespace: a keeper that is 
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.desk import door_files
@@ -21,14 +19,11 @@ from hotdesk.desk.room import cpu_set, devices, identity, procfs
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import Layers
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.wall.container import bundle, filter_cache
 from hotdesk.linux import syscalls, sysctl, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.filesystem import opened
 
 GATE = ("127.0.0.1", 3128)
-COVERED = (*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)
-HIDDEN = frozenset(name for name in COVERED if os.path.exists(f"/proc/{name}"))
 
 
 @dataclass(slots=True)
@@ -51,15 +46,16 @@ class Room:
     listener: socket.socket | None = None
     sudo: socket.socket | None = None
     """Where `sudo` calls, in a desk that may have root."""
-    plan: bundle.BundleInput | None = None
+    guest: str = ""
+    """The file that starts the guest, in the folder with its code."""
     shown: Mapping[Path, Path] = field(default_factory=dict)
     """Where a layer is read instead of in the store: a sterile desk's copies."""
     ca: str = ""
     """The authority of its door, which it believes."""
-    made: float = field(default_factory=time.monotonic)
+    created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
-    def prepare(self, guest: dict[str, bytes], compiled: str | None, ca: str = "", source: str | None = None) -> None:
+    def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
         """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
         spec = self.spec
         with syscalls.anchored(self.base + uids.ANCHOR) as anchor:
@@ -69,10 +65,10 @@ class Room:
                 self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
             self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
         self.ca = ca
+        self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = identity.identity(self.desk) | identity.privileges(spec.root, ca, self.image.python)
         self.layers.put_up(self.image, spec.disk, files, source)
-        self.write_config(guest, compiled, way_out(ca))
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
@@ -84,7 +80,7 @@ class Room:
         devices.make_dev(f"{at}/dev")
         devices.make_sys(f"{at}/sys", cpu_set.count(self.spec.cpus))
         devices.make_folders(f"{at}/proc", ("none",))
-        covers = {"empty": b"", "boot_id": random_uuid(), **bundle.STEADY_FILES}
+        covers = {"empty": b"", "boot_id": random_uuid(), **procfs.STEADY_FILES}
         devices.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
         devices.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
         devices.write_files(f"{at}/link/lib/hotdesk_guest", guest)
@@ -109,9 +105,7 @@ class Room:
         return listener
 
     def admit_root(self) -> socket.socket:
-        """Prepare what root's guest needs; give the socket it will dial."""
-        assert self.plan is not None
-        (self.folder / "bundle/root.json").write_text(json.dumps(bundle.root_process(self.plan)))
+        """Return the socket that root's guest will dial."""
         return self.listen("root.sock", 0, 0o600)
 
     def hang_up(self) -> None:
@@ -120,9 +114,8 @@ class Room:
             self.listener.close()
             self.listener = None
 
-    def settle(self, spec: Spec, ca: str, pid: int) -> None:
+    def settle(self, spec: Spec, ca: str) -> None:
         """Make a desk that was kept ready the one that is asked for; nobody has used it yet."""
-        assert self.plan is not None
         if not ca and spec.is_like(self.spec):
             self.spec = spec
             return
@@ -132,15 +125,12 @@ class Room:
             self.disk.resize(self.desk, spec.disk)
         if spec.cpus != self.spec.cpus:
             self.show_cpus(spec.cpus)
-        if spec.memory != self.spec.memory:
-            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", bundle.shared_memory(spec.memory))
         if spec.root:
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        if files := identity.privileges(spec.root, "" if ca == self.ca else ca, self.plan.python):
+        if files := identity.privileges(spec.root, "" if ca == self.ca else ca, self.image.python):
             with syscalls.making_files_as(self.base):
                 identity.plant(self.folder / "root", files)
-        self.plan = replace(self.plan, memory=spec.memory, env={**way_out(ca), **spec.env})
-        self.spec = spec
+        self.spec, self.ca = spec, ca
         self.show_use()
 
     def show_cpus(self, cpus: float) -> None:
@@ -155,57 +145,35 @@ class Room:
 
     def show_use(self) -> None:
         """Write what the desk uses now where its programs read it."""
-        spec, seconds = self.spec, time.monotonic() - self.made
+        spec, seconds = self.spec, time.monotonic() - self.created
         procfs.rewrite(f"{self.folder}/proc/meminfo", procfs.meminfo(spec.memory, self.cgroup.memory_use()))
         procfs.rewrite(f"{self.folder}/proc/stat", procfs.stat(spec.cpus, self.cgroup.cpu_times(), seconds))
 
     def reboot(self) -> None:
-        """Prepare for the runtime to start the desk anew."""
-        assert self.plan is not None
+        """Prepare for the runtime to start the desk again."""
         (self.folder / "proc/boot_id").write_bytes(random_uuid())
         self.await_guest()
         if self.sudo is not None:
             self.sudo.close()  # a call that waits there would be answered in the next life
             self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
 
-    def write_config(self, guest: dict[str, bytes], compiled: str | None, led: dict[str, str]) -> None:
-        """Write the OCI bundle; `led` are the variables by which programs find the door."""
-        (self.folder / "bundle").mkdir(mode=0o700)
-        self.plan = bundle.BundleInput(
-            desk=self.desk,
-            root=str(self.folder / "root"),
-            dev=str(self.folder / "dev"),
-            sys=str(self.folder / "sys"),
-            proc=str(self.folder / "proc"),
-            link=str(self.folder / "link"),
-            userns=f"/proc/{os.getpid()}/fd/{self.userns}",
-            netns=f"/proc/{os.getpid()}/fd/{self.netns}",
-            memory=self.spec.memory,
-            python=self.image.python,
-            machine=os.uname().machine,
-            hidden=HIDDEN,
-            guest=next(name for name in guest if name.startswith("start.")),
-            annotation=filter_cache.ANNOTATION,
-            filter=compiled,
-            limits=hard_limits(),
-            env={**led, **self.spec.env},
-        )
-        (self.folder / "bundle/config.json").write_text(json.dumps(bundle.config(self.plan)))
+    def environment(self) -> dict[str, str]:
+        """Return the variables that every program in the desk gets, those by which it finds the door among them."""
+        return {**way_out(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
         self.close()
-        left = []
-        kept = []
+        complaints = []
+        failed = []
         for step in (*reversed(self.undo), self.cgroup.remove):
             try:
                 step()
             except OSError as e:
-                left.append(str(e))
-                kept.append(step)
-        self.undo = [step for step in reversed(kept) if step != self.cgroup.remove]
-        return left
+                complaints.append(str(e))
+                failed.append(step)
+        self.undo = [step for step in reversed(failed) if step != self.cgroup.remove]
+        return complaints
 
     def close(self) -> None:
         """Let go of the namespaces and sockets."""
@@ -214,9 +182,9 @@ class Room:
                 os.close(fd)
         self.userns = self.netns = -1
         self.hang_up()
-        for held in (self.gate, self.sudo):
-            if held is not None:
-                held.close()
+        for listener in (self.gate, self.sudo):
+            if listener is not None:
+                listener.close()
         self.gate = self.sudo = None
 
 
@@ -241,16 +209,6 @@ def open_gate() -> socket.socket:
     gate.bind(GATE)
     gate.listen(256)
     return gate
-
-
-def hard_limits() -> dict[str, int]:
-    """Read the limits this process cannot go beyond."""
-    held = {
-        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
-        for name in bundle.LIMITS
-        if name != "SIGPENDING"
-    }
-    return {name: value for name, value in held.items() if value != resource.RLIM_INFINITY}
 
 
 def random_uuid() -> bytes:

@@ -38,7 +38,7 @@ class Layers:
     """Mounts that make up the writable layer and `/`, in order."""
     snapshots: dict[str, str] = field(default_factory=dict)
     """The disk's names of snapshots, by what the owner calls them."""
-    taken: int = 0
+    last_snapshot: int = 0
 
     def put_up(self, image: Image, size: int, files: identity.Files, source: str | None = None) -> None:
         """Make `/`: of an image and an empty layer, or one that begins as the disk's snapshot `source` is."""
@@ -116,11 +116,11 @@ class Layers:
         """Keep the writable layer as it is; nothing in the desk runs just now."""
         if len(self.snapshots) >= SNAPSHOTS:
             raise DeskError(f"desk {self.desk} has {SNAPSHOTS} snapshots; forget some")
-        name = str(self.taken + 1)
-        kept = f"{self.desk}.{name}"
-        self.disk.snapshot(self.desk, kept, self.folder / "disk")
-        self.taken += 1
-        self.snapshots[name] = kept
+        name = str(self.last_snapshot + 1)
+        subvolume = f"{self.desk}.{name}"
+        self.disk.snapshot(self.desk, subvolume, self.folder / "disk")
+        self.last_snapshot += 1
+        self.snapshots[name] = subvolume
         return name
 
     def find(self, snapshot: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 from contextlib import suppress
 
-from hotdesk.desk.owner.keeper_client import KeeperClient
-from hotdesk.desk.request import KeeperRequest
+from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.seam import Desk, DeskId, new_id
 from hotdesk.errors import HotdeskError
 from hotdesk.hands.screen.reader_client import DeskSeat, Lines
@@ -16,13 +15,13 @@ from hotdesk.ipc.tasks import Background
 class Seats:
     """One seat a desk, from its first use to the desk's end."""
 
-    def __init__(self, keeper: KeeperClient, tasks: Background) -> None:
-        self.keeper = keeper
+    def __init__(self, parts: Parts, tasks: Background) -> None:
+        self.parts = parts
         self.tasks = tasks
         self.seats: dict[DeskId, DeskSeat] = {}
         self.spare: list[Lines] = []
         self.names: dict[socket.socket, DeskId] = {}
-        """What the keeper knows readers by, by our ends of their lines."""
+        """The names of readers, by our ends of their lines."""
         self.wanted = 0
         """Readers to have ready: starting one takes longer than a picture of a screen."""
 
@@ -52,18 +51,17 @@ class Seats:
                 self.spare.append(await self.begin())
 
     async def begin(self) -> Lines:
-        """Have the keeper start a reader."""
+        """Start a reader."""
         name = new_id()
-        _, fds = await self.keeper.ask(KeeperRequest("reader", name), 2)
-        talk, hand = (socket.socket(fileno=fd) for fd in fds)
+        talk, hand = (socket.socket(fileno=fd) for fd in await self.parts.start_reader(name))
         self.names[talk] = name
         return talk, hand
 
     async def dismiss(self, talk: socket.socket) -> None:
-        """Have the keeper end a reader that was let go: one that a desk has turned would stay."""
+        """End a reader that was let go: one that a desk has turned would stay."""
         if (name := self.names.pop(talk, None)) is not None:
             with suppress(HotdeskError):
-                await self.keeper.ask(KeeperRequest("dismiss", name))
+                await self.parts.end_reader(name)
 
     def renew(self, desk: DeskId) -> None:
         """Let go of a desk's reader; whoever has the seat, as its wheel, has another reader with the next ask."""

@@ -14,6 +14,7 @@ from hotdesk.desk.keeper import burn
 from hotdesk.desk.keeper.burn import Burning, Fire
 from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.desk.seam import Spec, new_id
+from hotdesk.desk.wall.container.wall import ContainerWall
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -75,7 +76,7 @@ class Ended:
 
     def __call__(self, fire: Fire, left: list[str]) -> None:
         """Note it."""
-        self.told.append((fire.held.room.desk, fire.why, left, list(fire.asked)))
+        self.told.append((fire.tracked.room.desk, fire.why, left, list(fire.numbers)))
 
 
 @pytest.fixture
@@ -94,7 +95,8 @@ def held(tmp_path: Path, strikes: int = 0, tries: int = 0, broken: bool = False,
     """Give a desk that resists for a while."""
     desk = new_id()
     room = Surroundings(desk, Leash(strikes), tries, broken=broken)
-    return TrackedDesk(room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=init)  # type: ignore[arg-type]
+    wall = ContainerWall(Config(run=tmp_path, lib=tmp_path, images=tmp_path))
+    return TrackedDesk(wall, room, Note(tmp_path / desk), Spec(), 0, -1, 1, 0.0, 0.0, init=init)  # type: ignore[arg-type]
 
 
 def turn_until(fires: Burning, ended: Ended, count: int, seconds: float = 5) -> None:

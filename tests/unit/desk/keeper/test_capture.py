@@ -16,8 +16,7 @@ from hotdesk.desk.image import store
 from hotdesk.desk.image.image import Image, find
 from hotdesk.desk.image.normalise import FILES
 from hotdesk.desk.keeper import capture
-from hotdesk.desk.room import identity
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.room import identity, layout
 from hotdesk.door.http import ca
 from hotdesk.errors import BriefError, ImageError
 
@@ -122,7 +121,7 @@ def test_what_makes_a_desk_itself_is_left_out(config: Config, tmp_path: Path) ->
         write(upper, path, data)
     for name in FILES:
         write(upper, name.decode())
-    write(upper, bundle.SUDO, bundle.sudo(PYTHON).encode())
+    write(upper, layout.SUDO, layout.sudo_program(PYTHON).encode())
     assert len(files(upper)) == 14
     assert files(save(config, upper).layers[0]) == []
 
@@ -133,7 +132,7 @@ def test_what_a_user_put_in_such_places_is_kept_where_no_desk_is_given_its_own(c
     body = base64.encodebytes(der.replace(b"hotdesk door of", b"a person's own "))
     mine = b"-----BEGIN CERTIFICATE-----\n" + body + b"-----END CERTIFICATE-----\n"
     kept = {
-        bundle.SUDO: b"#!/bin/sh\n",
+        layout.SUDO: b"#!/bin/sh\n",
         door_files.BUNDLE.lstrip("/"): mine,
         "etc/ssl/certs/0123abcd.0": mine,
         "etc/ssl/certs/mine.pem": mine,

@@ -6,29 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, environment, shared_memory
+from hotdesk.desk.room.procfs import EMPTY_FILES, EMPTY_FOLDERS, OWN_FILES, STEADY_FILES
 from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
 from hotdesk.linux.rlimits import CORE_LIMIT
 
 Json: TypeAlias = dict[str, object]
-
-LINK = "/run/hotdesk"
-"""Where a desk sees its keeper-made folder: the guest's code and the socket it dials."""
-HOME = "/home/user"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-EMPTY_FILES = """
-cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users modules locks partitions zoneinfo
-buddyinfo schedstat sched_debug timer_list
-""".split()
-"""What /proc tells of the host: shown empty. Files only the host's root can read are not listed."""
-EMPTY_FOLDERS = """
-acpi asound bus driver fs irq pressure scsi
-""".split()
-STEADY_FILES = {"loadavg": b"0.00 0.00 0.00 1/1 1\n"}
-"""What programs want to read and must not learn from."""
-OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
-"""What programs size themselves by: the desk's own figures (`procfs`)."""
 
 LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
 """Resource limits."""
@@ -36,8 +20,6 @@ LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 
 CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7}
 """What root inside has, by number: what installing packages takes. All of it is worth nothing outside the desk."""
 CAPABILITY_BITS = sum(1 << number for number in CAPABILITIES.values())
-ROOT_HOME = "/root"
-SUDO = "usr/local/bin/sudo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +86,7 @@ def guest(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
 ) -> Json:
     """Give a guest's process."""
-    held = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
+    sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
         "terminal": False,
         "user": {"uid": uid, "gid": uid, "umask": 0o022},
@@ -112,7 +94,7 @@ def guest(
         "env": [f"{key}={value}" for key, value in env.items()],
         "cwd": cwd,
         "noNewPrivileges": True,
-        "capabilities": {**held, "inheritable": [], "ambient": []},
+        "capabilities": {**sets, "inheritable": [], "ambient": []},
         "rlimits": [
             {"type": f"RLIMIT_{name}", "hard": value, "soft": value}
             for name, most in LIMITS.items()
@@ -120,28 +102,6 @@ def guest(
         ],
         "oomScoreAdj": 200,
     }
-
-
-def sudo(python: str) -> str:
-    """Give the program `sudo` is inside a desk that may have root."""
-    return (
-        f"#!{python} -ISB\n"
-        f"import sys\nsys.path.insert(0, {LINK + '/lib'!r})\n"
-        f"from hotdesk_guest import sudo\nsudo.main({LINK!r})\n"
-    )
-
-
-def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Give what every program in the desk finds in its environment."""
-    standard = {
-        "PATH": PATH,
-        "HOME": HOME,
-        "USER": "user",
-        "LOGNAME": "user",
-        "LANG": "C.UTF-8",
-        "SHELL": "/bin/bash",
-    }
-    return {**standard, **extra}
 
 
 def mounts(room: BundleInput) -> list[Json]:
@@ -174,11 +134,6 @@ def mounts(room: BundleInput) -> list[Json]:
             cover = name if shows else "none" if name in EMPTY_FOLDERS else "empty"
             shown.append(mount(f"/proc/{name}", "bind", f"{room.proc}/{cover}", "bind", "ro", *plain, "noexec"))
     return shown
-
-
-def shared_memory(memory: int) -> int:
-    """Give how much of a desk's memory its programs may share."""
-    return memory // 2
 
 
 def mount(destination: str, kind: str, source: str, *options: str) -> Json:

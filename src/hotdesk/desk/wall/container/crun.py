@@ -6,45 +6,19 @@ import os
 import shutil
 import signal
 import socket
-from dataclasses import dataclass
 
 from hotdesk.config import Config
+from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.room.room import Room
-from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.wall.seam import GO, Standby
 from hotdesk.linux import syscalls
 
 DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
 """Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
 LOG_LIMIT = 4096
+LOG = "runtime.log"
 ROOT_LOG = "root.log"
-GO = b"1"
-
-
-@dataclass(frozen=True, slots=True)
-class Standby:
-    """A process of ours in the desk's cgroup, about to become the runtime."""
-
-    pid: int
-    go: int
-    """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
-    console: int
-    """The read end of the desk's standard output."""
-
-    def run(self) -> tuple[int, int]:
-        """Have it become the runtime; give its pid, and the read end of the desk's standard output."""
-        try:
-            os.write(self.go, GO)
-        except BrokenPipeError:
-            pass  # it could not join its cgroup, and ended: its exit tells
-        finally:
-            os.close(self.go)
-        return self.pid, self.console
-
-    def dismiss(self) -> None:
-        """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
-        os.kill(self.pid, signal.SIGKILL)
-        syscalls.close_all((self.go, self.console))
 
 
 def stand_by(settings: Config, room: Room) -> Standby:
@@ -54,11 +28,6 @@ def stand_by(settings: Config, room: Room) -> Standby:
     """
     folder = room.folder
     return begin(settings, room, "run", "--detach", f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
-
-
-def run(settings: Config, room: Room) -> tuple[int, int]:
-    """Start a desk from its bundle; give the runtime's pid, and the read end of the desk's standard output."""
-    return stand_by(settings, room).run()
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:
@@ -84,7 +53,7 @@ def begin(
     argv = [
         guarded(settings),
         f"--root={settings.run / 'runtime'}",
-        f"--log={log or room.folder / 'runtime.log'}",
+        f"--log={log or room.folder / LOG}",
         "--cgroup-manager=disabled",
         verb,
         *arguments,
@@ -108,7 +77,7 @@ def begin(
                 os.dup2(passed.fileno(), 3)
             for number in DEFAULTED:
                 signal.signal(number, signal.SIG_DFL)
-            os.execvpe(argv[0], argv, {"PATH": bundle.PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
+            os.execvpe(argv[0], argv, {"PATH": PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
             os._exit(127)
     syscalls.close_all((stdin_r, console_w))
@@ -124,7 +93,7 @@ def guarded(settings: Config) -> str:
         return settings.runtime
     at = settings.run / "private/crun"
     if not at.exists():
-        found = shutil.which(settings.runtime, path=bundle.PATH)
+        found = shutil.which(settings.runtime, path=PATH)
         if found is None:
             return settings.runtime
         at.touch(0o400)
@@ -136,7 +105,7 @@ def guarded(settings: Config) -> str:
     return str(at)
 
 
-def complaint(settings: Config, room: Room, status: int, log: str = "runtime.log") -> str:
+def complaint(settings: Config, room: Room, status: int, log: str) -> str:
     """Give what the runtime said went wrong."""
     file = room.folder / log
     text = file.read_bytes()[-LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""

@@ -13,7 +13,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from hotdesk.desk.wall.container import bundle, seccomp
+from hotdesk.desk.room.layout import PATH
+from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
 from hotdesk.linux.filesystem import opened
 
@@ -39,11 +40,11 @@ class Filters:
                 return None  # a server writes files in its tenants' folders as well
             return base64.b64encode(file.read(MOST)).decode()
 
-    def keep(self, made: Path) -> None:
+    def keep(self, compiled: Path) -> None:
         """Keep what the runtime compiled for a desk that started."""
-        if self.file is None or self.compiled is not None or not made.exists():
+        if self.file is None or self.compiled is not None or not compiled.exists():
             return
-        data = made.read_bytes()
+        data = compiled.read_bytes()
         if not data or len(data) % INSTRUCTION or len(data) > MOST:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ def write_own(path: Path, data: bytes) -> None:
 
 def key(runtime: str) -> str:
     """Tell filters apart by the module that writes the profile and by the program that compiled it."""
-    found = shutil.which(runtime, path=bundle.PATH)
+    found = shutil.which(runtime, path=PATH)
     program = os.stat(found) if found else None
     profile = Path(seccomp.__file__).read_bytes()
     marks = f"{os.uname().machine} {program and (program.st_size, program.st_mtime_ns)}"

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
 from hotdesk.errors import KeeperError
 from hotdesk.linux.processes import read_status
 
-SECONDS = 1.0
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
@@ -20,7 +20,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 
     A runtime may return a moment before its child has taken the last step, so a flaw is looked at again for a while.
     """
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + PROOF_TIMEOUT_S
     while wrong := flaws(pid, uid, capabilities, netns, userns):
         if time.monotonic() > end:
             raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
@@ -30,7 +30,7 @@ def check(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> Non
 def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> list[str]:
     """List what is not as it was asked for."""
     status = read_status(pid)
-    wanted = {
+    expected = {
         "Uid": "\t".join([str(uid)] * 4),
         "Gid": "\t".join([str(uid)] * 4),
         "Groups": "",
@@ -39,7 +39,7 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
         **{f"Cap{kind}": f"{capabilities:016x}" for kind in ("Prm", "Eff", "Bnd")},
         **{f"Cap{kind}": "0" * 16 for kind in ("Inh", "Amb")},
     }
-    wrong = [f"{name} is {status.get(name)!r}" for name, value in wanted.items() if status.get(name) != value]
+    wrong = [f"{name} is {status.get(name)!r}" for name, value in expected.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
     wrong += [
         f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], own_namespace(kind))

@@ -94,12 +94,12 @@ def all_but(index: int, values: Collection[int]) -> list[Test]:
     libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that holds no value.
     """
 
-    def cover(bit: int, prefix: int, held: list[int]) -> list[Test]:
-        if not held:
+    def cover(bit: int, prefix: int, values: list[int]) -> list[Test]:
+        if not values:
             return [masked(index, INT & ~((1 << bit + 1) - 1), prefix)]
         if bit < 0:
             return []
-        halves = [[value for value in held if value >> bit & 1 == side] for side in (0, 1)]
+        halves = [[value for value in values if value >> bit & 1 == side] for side in (0, 1)]
         return [test for side in (0, 1) for test in cover(bit - 1, prefix | side << bit, halves[side])]
 
     return cover(31, 0, list(values))

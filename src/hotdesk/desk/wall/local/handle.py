@@ -53,7 +53,7 @@ class LocalHandle(NoHandle):
         self.opener = opener
         self.guest: subprocess.Popen[bytes] | None = None
         self.paused = False
-        self.taken: list[str] = []
+        self.snapshots: list[str] = []
         """The snapshots there are."""
         self.last = 0
         """The newest snapshot's number; none is given twice."""
@@ -117,10 +117,10 @@ class LocalHandle(NoHandle):
 
     async def stop(self) -> None:
         """Stop every program; those too that others began before they stood still."""
-        known: set[int] = set()
-        while not known >= (found := set(programs_at(self.home))):
+        stopped: set[int] = set()
+        while not stopped >= (found := set(programs_at(self.home))):
             strike(found, signal.SIGSTOP)
-            known = found
+            stopped = found
             await anyio.sleep(LOOK)
 
     async def halt(self, snapshot: str = "") -> None:
@@ -137,10 +137,10 @@ class LocalHandle(NoHandle):
             await self.restore(self.find(snapshot))
         return await self.start()
 
-    async def restore(self, kept: Path) -> None:
+    async def restore(self, snapshot: Path) -> None:
         """Put a copy in the home's place; one that cannot be made leaves it as it is."""
         fresh, old = self.folder / "fresh", self.folder / "old"
-        await copy_tree(kept, fresh)
+        await copy_tree(snapshot, fresh)
         self.home.rename(old)
         fresh.rename(self.home)
         shutil.rmtree(old, ignore_errors=True)
@@ -150,7 +150,7 @@ class LocalHandle(NoHandle):
         self.check_open()
         if self.spec.disk_in == "memory":
             raise DeskError("a desk whose disk is in memory has no snapshots; open one with its disk on disk")
-        if len(self.taken) >= SNAPSHOTS:
+        if len(self.snapshots) >= SNAPSHOTS:
             raise DeskError(f"the desk has {SNAPSHOTS} snapshots; forget some")
         self.last += 1
         name = str(self.last)
@@ -161,29 +161,29 @@ class LocalHandle(NoHandle):
         finally:
             if not self.paused:
                 strike(programs_at(self.home), signal.SIGCONT)
-        self.taken.append(name)
+        self.snapshots.append(name)
         return name
 
     def find(self, snapshot: str) -> Path:
         """Give where a snapshot lies."""
-        if snapshot not in self.taken:
-            raise BriefError(f"the desk has no snapshot {snapshot!r}; it has {', '.join(self.taken) or 'none'}")
+        if snapshot not in self.snapshots:
+            raise BriefError(f"the desk has no snapshot {snapshot!r}; it has {', '.join(self.snapshots) or 'none'}")
         return self.folder / snapshot
 
     async def forget(self, snapshot: str) -> None:
         """Delete a snapshot."""
         self.check_open()
         shutil.rmtree(self.find(snapshot), ignore_errors=True)
-        self.taken.remove(snapshot)
+        self.snapshots.remove(snapshot)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
         """Open desks that begin with a snapshot's files; an error leaves none."""
         self.check_open()
-        kept = self.find(snapshot)
+        source = self.find(snapshot)
         async with contextlib.AsyncExitStack() as undo:
             forks: list[Desk] = []
             for _ in range(count):
-                forks.append(await self.opener.open_with(self.spec, kept))
+                forks.append(await self.opener.open_with(self.spec, source))
                 undo.push_async_callback(self.opener.burn, forks[-1].id)
             undo.pop_all()
         return forks

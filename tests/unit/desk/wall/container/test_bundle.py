@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hotdesk.desk.room import procfs
 from hotdesk.desk.wall.container import bundle
 
 ROOM = bundle.BundleInput(
@@ -22,7 +23,7 @@ ROOM = bundle.BundleInput(
     memory=1 << 30,
     python="/usr/bin/python3",
     machine="aarch64",
-    hidden=frozenset((*bundle.EMPTY_FILES, *bundle.EMPTY_FOLDERS, *bundle.OWN_FILES)),
+    hidden=frozenset((*procfs.EMPTY_FILES, *procfs.EMPTY_FOLDERS, *procfs.OWN_FILES)),
     guest="agent.pyc",
     annotation="run.example.filter",
     filter=None,

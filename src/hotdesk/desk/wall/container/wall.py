@@ -1,0 +1,107 @@
+"""The wall `container`: namespaces, a seccomp filter and no capabilities, put up by an OCI runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+
+from hotdesk.config import Config
+from hotdesk.desk.room import procfs
+from hotdesk.desk.room.layout import shared_memory
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.container import bundle, crun, filter_cache, prove
+from hotdesk.desk.wall.seam import Standby, StartError, Traits
+from hotdesk.linux import syscalls, uids
+from hotdesk.linux.loopback import call_port
+
+
+class ContainerWall:
+    """Desks as containers of the host's kernel."""
+
+    name = "container"
+    traits = Traits(
+        kernel="host",
+        is_boundary=True,
+        can_keep_memory=False,
+        can_stop_programs=True,
+        can_resize=True,
+        survives_exhaustion=True,
+        can_dial=True,
+    )
+
+    def __init__(self, settings: Config) -> None:
+        self.settings = settings
+        self.filters = filter_cache.Filters(settings.lib / "cache", settings.runtime)
+
+    def stand_by(self, room: Room) -> Standby:
+        return crun.stand_by(self.settings, room)
+
+    def prepare(self, room: Room) -> None:
+        (room.folder / "bundle").mkdir(mode=0o700, exist_ok=True)
+        configuration = bundle.config(bundle_input(room, self.filters.compiled))
+        (room.folder / "bundle/config.json").write_text(json.dumps(configuration))
+
+    def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
+        if status != 0:
+            raise StartError(crun.complaint(self.settings, room, status, crun.ROOT_LOG if root else crun.LOG))
+        try:
+            return int((room.folder / ("root.pid" if root else "pid")).read_text())
+        except (OSError, ValueError) as e:
+            raise StartError(str(e)) from e
+
+    def prove(self, room: Room, pid: int) -> None:
+        prove.check(pid, room.base + uids.USER, 0, room.netns, room.userns)
+        self.filters.keep(self.settings.run / "runtime" / room.desk / "seccomp.bpf")
+
+    def enter(self, room: Room) -> int:
+        process = bundle.root_process(bundle_input(room, self.filters.compiled))
+        (room.folder / "bundle/root.json").write_text(json.dumps(process))
+        assert room.sudo is not None
+        return crun.enter(self.settings, room, room.sudo)
+
+    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+        flaws = prove.flaws(pid, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
+        return flaws + prove.strangers(pid, first)
+
+    def settle(self, room: Room, spec: Spec, pid: int) -> None:
+        if spec.memory != room.spec.memory:
+            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", shared_memory(spec.memory))
+
+    def dial(self, room: Room, port: int) -> socket.socket:
+        return syscalls.in_netns(room.netns, lambda: call_port(port))
+
+
+def bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
+    """Describe a room as a runtime can use it; `compiled` is the seccomp filter if one is cached."""
+    return bundle.BundleInput(
+        desk=room.desk,
+        root=str(room.folder / "root"),
+        dev=str(room.folder / "dev"),
+        sys=str(room.folder / "sys"),
+        proc=str(room.folder / "proc"),
+        link=str(room.folder / "link"),
+        userns=f"/proc/{os.getpid()}/fd/{room.userns}",
+        netns=f"/proc/{os.getpid()}/fd/{room.netns}",
+        memory=room.spec.memory,
+        python=room.image.python,
+        machine=os.uname().machine,
+        hidden=procfs.COVERED_HERE,
+        guest=room.guest,
+        annotation=filter_cache.ANNOTATION,
+        filter=compiled,
+        limits=hard_limits(),
+        env=room.environment(),
+    )
+
+
+def hard_limits() -> dict[str, int]:
+    """Read the resource limits that this process cannot raise."""
+    hard = {
+        name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+        for name in bundle.LIMITS
+        if name != "SIGPENDING"
+    }
+    return {name: value for name, value in hard.items() if value != resource.RLIM_INFINITY}

@@ -1,0 +1,118 @@
+"""What the keeper needs of a wall: what stands between a desk and the host.
+
+A wall starts a desk's first process in a room that the keeper has prepared, and proves from the host's /proc that the
+process is behind it. Everything else (disk, snapshots, freezing, limits, deadlines, the link to the guest) is the same
+for every wall and stays with the keeper. Standard library only: the keeper has every privilege.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.seam import Spec
+from hotdesk.linux import syscalls
+
+PROOF_TIMEOUT_S = 1.0
+"""How long a runtime's child may take for its last steps before a flaw in its wall counts."""
+GO = b"1"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a wall can do. Code above the wall asks for a trait, never for the wall's name."""
+
+    kernel: Literal["host", "sentry", "own"]
+    """What answers the system calls of programs."""
+    is_boundary: bool
+    """Whether its makers call it an isolation boundary."""
+    can_keep_memory: bool
+    """Whether running programs can be copied or hibernated."""
+    can_stop_programs: bool
+    """Whether single programs can be stopped from outside, as a takeover of the screen needs."""
+    can_resize: bool
+    """Whether memory and CPUs of a running desk can change."""
+    survives_exhaustion: bool
+    """Whether running out of memory or processes ends programs and leaves the desk."""
+    can_dial: bool
+    """Whether the keeper can connect to a port inside."""
+
+
+class StartError(Exception):
+    """The runtime did not start a guest; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """A process of ours in the desk's cgroup that becomes the runtime when it is told to."""
+
+    pid: int
+    go: int
+    """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
+    console: int
+    """The read end of the desk's standard output."""
+
+    def run(self) -> tuple[int, int]:
+        """Make it become the runtime; return its pid, and the read end of the desk's standard output."""
+        try:
+            os.write(self.go, GO)
+        except BrokenPipeError:
+            pass  # it could not join its cgroup, and ended: its exit code says so
+        finally:
+            os.close(self.go)
+        return self.pid, self.console
+
+    def dismiss(self) -> None:
+        """End it before it becomes the runtime. Another that stands by may hold its pipe as well."""
+        os.kill(self.pid, signal.SIGKILL)
+        syscalls.close_all((self.go, self.console))
+
+
+class Wall(Protocol):
+    """One kind of wall on this machine. It holds nothing of a single desk: that is the room's."""
+
+    @property
+    def name(self) -> str:
+        """The name in `Spec.wall`, briefs and desk.json."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What it can do on this machine."""
+        ...
+
+    def stand_by(self, room: Room) -> Standby:
+        """Start a process that joins the desk's cgroup and waits: joining takes time, in which the room is made."""
+        ...
+
+    def prepare(self, room: Room) -> None:
+        """Write what the runtime reads, once the room is complete; again before a desk is booted again."""
+        ...
+
+    def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
+        """Return the pid of the guest, or root's guest, when the runtime has exited; raise `StartError`."""
+        ...
+
+    def prove(self, room: Room, pid: int) -> None:
+        """Raise `KeeperError` unless the desk's first process is behind every part of the wall."""
+        ...
+
+    def enter(self, room: Room) -> int:
+        """Start root's guest in a desk that has one; return the pid of the runtime that starts it."""
+        ...
+
+    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+        """List what is wrong with the wall around root's guest; `first` is the desk's first process."""
+        ...
+
+    def settle(self, room: Room, spec: Spec, pid: int) -> None:
+        """Adapt a desk that was kept ready to the spec of its claim, before the room does."""
+        ...
+
+    def dial(self, room: Room, port: int) -> socket.socket:
+        """Return a socket connected, or connecting, to a port on the desk's loopback; `OSError` when refused."""
+        ...
