@@ -263,7 +263,7 @@ MEASURED: dict[str, Callable[[Bomb], bool]] = {
 @falls_without(
     "memory",
     Removal("linux/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(limits.memory * 2)"),
-    Removal("container/bundle.py", "return memory // 2", "return memory * 4"),
+    Removal("room/layout.py", "return memory // 2", "return memory * 4"),
     cases="memory | memory in files",
 )
 @falls_without(

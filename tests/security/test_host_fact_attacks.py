@@ -77,7 +77,7 @@ def lease(path):
 
 @falls_without(
     "sizes of its own in proc",
-    Removal("container/bundle.py", 'OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")', "OWN_FILES = ()"),
+    Removal("room/procfs.py", 'OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")', "OWN_FILES = ()"),
 )
 async def test_memory_and_cpu_time_of_the_host_are_not_told(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(memory=64 * MIB, cpus=0.5, root=True)) as desk:

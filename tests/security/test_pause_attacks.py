@@ -153,8 +153,8 @@ def scheduled(desk: Desk) -> int:
 
 @falls_without(
     "desks that stop",
-    Removal("keeper/operations.py", "    held.room.cgroup.freeze(True)\n", ""),
-    Removal("keeper/operations.py", "    while not held.room.cgroup.frozen():\n", "    while False:\n"),
+    Removal("keeper/operations.py", "    tracked.room.cgroup.freeze(True)\n", ""),
+    Removal("keeper/operations.py", "    while not tracked.room.cgroup.frozen():\n", "    while False:\n"),
     cases="disk | forking | vfork | waiting",
 )
 @no_guard("it stands still without us, too", cases="stopped")

@@ -682,8 +682,8 @@ async def replace_python(desk: Desk, text: str) -> None:
     "a proof that keeps nobody waiting",
     Removal(
         "keeper/root.py",
-        "        try:\n            wrong = prove.flaws(",
-        '        try:\n            __import__("time").sleep(1)\n            wrong = prove.flaws(',
+        "        try:\n            wrong = tracked.wall.root_flaws(",
+        '        try:\n            __import__("time").sleep(1)\n            wrong = tracked.wall.root_flaws(',
     ),
 )
 async def test_a_root_that_never_looks_right_keeps_nobody_waiting(fresh: Open, runtime: KeeperRuntime) -> None:

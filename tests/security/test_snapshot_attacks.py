@@ -232,7 +232,7 @@ async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_
 
 @falls_without(
     "files as they were",
-    Removal("keeper/reboot.py", "                layers.roll_back(source, held.spec.disk)\n", "                pass\n"),
+    Removal("keeper/reboot.py", "                layers.roll_back(source, tracked.spec.disk)\n", "                pass\n"),
 )
 async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
     async with fresh(Spec(root=True)) as desk:
@@ -248,7 +248,7 @@ async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, 
 
 @falls_without(
     "an end to a root that is starting",
-    Removal("keeper/reboot.py", "if held.runtime or held.down:", "if held.is_starting() or held.down:"),
+    Removal("keeper/reboot.py", "if tracked.runtime or tracked.down:", "if tracked.is_starting() or tracked.down:"),
 )
 async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_being_halted(
     fresh: Open, runtime: KeeperRuntime
@@ -267,7 +267,7 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
 
 @falls_without(
     "an end to what resists",
-    Removal("keeper/reboot.py", "if held.room.cgroup.strike() or held.children():", "if held.children():"),
+    Removal("keeper/reboot.py", "if tracked.room.cgroup.strike() or tracked.children():", "if tracked.children():"),
 )
 @pytest.mark.parametrize("code", [VFORKED, FORKING, DISK], ids=["vfork", "forking", "disk"])
 async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_back_all_the_same(
@@ -416,7 +416,7 @@ def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
     ),
 )
 @falls_without(
-    "desks that are claimed once", Removal("keeper/operations.py", "    if not held.spare:\n", "    if held.down:\n")
+    "desks that are claimed once", Removal("keeper/operations.py", "    if not tracked.spare:\n", "    if tracked.down:\n")
 )
 async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
     runtime: KeeperRuntime, borrowed: RemoteRuntime
@@ -444,7 +444,7 @@ async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
 )
 @falls_without(
     "a tenant's spares, as the keeper has them",
-    Removal("keeper/operations.py", "    if request.spec.tenant != held.spec.tenant or", "    if"),
+    Removal("keeper/operations.py", "    if request.spec.tenant != tracked.spec.tenant or", "    if"),
 )
 async def test_a_desk_that_is_kept_ready_for_one_tenant_is_not_given_to_another(runtime: KeeperRuntime) -> None:
     ready = await spare(runtime, Spec(tenant="one"))

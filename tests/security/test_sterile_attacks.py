@@ -92,7 +92,7 @@ async def test_a_changed_image_is_not_what_a_verifying_desk_sees(judged: Config,
 @falls_without(
     "a pool that knows who verifies",
     Removal("owner/pool.py", "image, spec.sterile, proven", "image, False, proven"),
-    Removal("keeper/operations.py", "if request.spec.sterile != held.spec.sterile:", "if request.port < 0:"),
+    Removal("keeper/operations.py", "if request.spec.sterile != tracked.spec.sterile:", "if request.port < 0:"),
 )
 async def test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies(judged: Config, owning: Owning) -> None:
     async with owning(judged) as runtime:
