@@ -231,7 +231,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         (
             Removal(
                 "hotdesk/hands/screen/reader_client.py",
-                "        except (OSError, ReaderProtocolError) as e:  # also a reset",
+                "        except (OSError, FrameError) as e:  # also a reset",
                 "        except KeyError as e:  #",
             ),
         ),

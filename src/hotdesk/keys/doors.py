@@ -57,7 +57,7 @@ class Doors:
                 _, fds = await self.keeper.ask(KeeperRequest("keys", new_id()), 2)
                 self.close()
                 self.keys = KeysClient(*fds)
-                self.keys.heard = self.heard
+                self.keys.on_event = self.heard
                 self.tasks.start(self.keys.run)
             return self.keys
 
