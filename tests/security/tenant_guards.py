@@ -36,9 +36,9 @@ GUARDS_OF_TENANTS: tuple[Guard, ...] = (
         "whose an Idempotency-Key is",
         (
             Removal(
-                "hotdesk/api/native/repeats.py",
-                "self.known.setdefault(caller.tenant, {}), (caller.key, act, key)\n",
-                'self.known.setdefault("", {}), ("", act, key)\n',
+                "hotdesk/api/native/access/auth.py",
+                "store.once(caller.tenant, key, body, work, (caller.key, act))\n",
+                'store.once("", key, body, work, ("", act))\n',
             ),
         ),
         (f"{TENANT}an_idempotency_key_of_anothers_gives_nothing_of_theirs",),
