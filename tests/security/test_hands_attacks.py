@@ -453,7 +453,7 @@ NONSENSE = {
     "an owner that outlives its readers",
     Removal(
         "screen/reader_client.py",
-        "        except (OSError, ReaderProtocolError) as e:  # also a reset",
+        "        except (OSError, FrameError) as e:  # also a reset",
         "        except KeyError as e:  #",
     ),
 )

@@ -22,7 +22,7 @@ from hotdesk.drive.chain import parse_head
 from hotdesk.drive.journal import FILE, export_head, read
 from hotdesk.drive.signing import public_of
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
-from hotdesk.ipc.frames import Messages, write
+from hotdesk.ipc.frames import HEAD, Frames
 from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
 from hotdesk.vault import Command, Token, Vault, argv_value
@@ -45,13 +45,13 @@ class Line:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.sock.settimeout(5)
-        self.messages = Messages()
+        self.frames = Frames()
         self.heard: list[dict[str, Any]] = []
 
     def tell(self, **message: object) -> None:
         """Say something, well formed as far as the line goes."""
         data = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        self.sock.sendall(len(data).to_bytes(4, "big") + data)
+        self.sock.sendall(HEAD.pack(len(data), 0) + data)
 
     def shout(self, data: bytes) -> None:
         """Send bytes, as far as anybody takes them."""
@@ -67,7 +67,7 @@ class Line:
                     return message
             data = self.sock.recv(1 << 16)
             assert data, "keys cut the line, or died"
-            self.heard += self.messages.feed(data)
+            self.heard += [message for message, _ in self.frames.feed(data)]
 
     def ask(self, number: int, **message: object) -> dict[str, Any]:
         """Ask, and wait for the answer."""
@@ -313,13 +313,14 @@ def test_a_strange_message_harms_nobody(keys: Kept, actor: str, what: str) -> No
 
 
 GARBLED = {
-    "no length": b"\xff\xff\xff\xff",
-    "no JSON": (8).to_bytes(4, "big") + b"not json",
-    "no object": write({})[:0] + (2).to_bytes(4, "big") + b"[]",
-    "no text": (4).to_bytes(4, "big") + b'{"\xff"',
-    "too deep": len(NESTED).to_bytes(4, "big") + NESTED,
-    "a number without end": (5006).to_bytes(4, "big") + b'{"n":' + b"1" * 5000 + b"}",
-    "more than a message holds": (5 << 20).to_bytes(4, "big") + b"x" * (1 << 16),
+    "no length": b"\xff" * 8,
+    "no JSON": HEAD.pack(8, 0) + b"not json",
+    "no object": HEAD.pack(2, 0) + b"[]",
+    "no text": HEAD.pack(4, 0) + b'{"\xff"',
+    "too deep": HEAD.pack(len(NESTED), 0) + NESTED,
+    "a number without end": HEAD.pack(5006, 0) + b'{"n":' + b"1" * 5000 + b"}",
+    "more than a message holds": HEAD.pack(5 << 20, 0) + b"x" * (1 << 16),
+    "bytes beside a message": HEAD.pack(2, 1) + b"{}x",
 }
 
 

@@ -204,7 +204,8 @@ def controllers(task: Path) -> dict[str, str]:
 
 
 @falls_without(
-    "an end with the first process", Removal("keeper/keeper.py", "elif pid == tracked.init:", "elif pid == -tracked.init:")
+    "an end with the first process",
+    Removal("keeper/keeper.py", "elif pid == tracked.init:", "elif pid == -tracked.init:"),
 )
 async def test_a_desk_whose_first_process_is_killed_ends_and_says_so(
     fresh: Open, neighbour: Desk, settings: Config, init: Init, launch: Launch

@@ -702,7 +702,7 @@ NONSENSE = {"nothing whole": b"{", "no request": b"[1]", "no end of depth": b"["
 @pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
 def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: bytes, tmp_path: Path) -> None:
     starter = spawn(Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images"))
-    with starter.line as line:
+    with starter.sock as line:
         line.setblocking(True)
         line.send(said)
         assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
@@ -719,7 +719,7 @@ def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
         starting = Starting(settings, (), theirs)
         starting.errands = dict.fromkeys(range(MOST_ERRANDS), (0, 0))
         with pytest.raises(BriefError, match="under way"):
-            starting.carry_out({"ask": "unsecret", "tenant": "acme", "name": "x", "number": 1}, [])
+            starting.carry_out({"verb": "unsecret", "tenant": "acme", "name": "x", "n": 1}, [])
 
 
 FORGED: dict[str, dict[str, Any]] = {

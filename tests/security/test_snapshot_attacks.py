@@ -232,7 +232,9 @@ async def test_a_call_of_sudo_that_holds_itself_open_does_not_outlive_its_desks_
 
 @falls_without(
     "files as they were",
-    Removal("keeper/reboot.py", "                layers.roll_back(source, tracked.spec.disk)\n", "                pass\n"),
+    Removal(
+        "keeper/reboot.py", "                layers.roll_back(source, tracked.spec.disk)\n", "                pass\n"
+    ),
 )
 async def test_nothing_that_was_written_or_ran_outlives_a_rollback(fresh: Open, launch: Launch, attack: Attack) -> None:
     async with fresh(Spec(root=True)) as desk:
@@ -416,7 +418,8 @@ def taken(runtime: KeeperRuntime, spec: Spec) -> DeskId | None:
     ),
 )
 @falls_without(
-    "desks that are claimed once", Removal("keeper/operations.py", "    if not tracked.spare:\n", "    if tracked.down:\n")
+    "desks that are claimed once",
+    Removal("keeper/operations.py", "    if not tracked.spare:\n", "    if tracked.down:\n"),
 )
 async def test_a_desk_that_is_kept_ready_is_reached_by_nobody_and_claimed_once(
     runtime: KeeperRuntime, borrowed: RemoteRuntime

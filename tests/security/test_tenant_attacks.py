@@ -196,9 +196,9 @@ def test_a_list_that_is_asked_for_by_what_is_anothers_is_as_if_it_never_was(
 @falls_without(
     "whose an Idempotency-Key is",
     Removal(
-        "native/repeats.py",
-        "self.known.setdefault(caller.tenant, {}), (caller.key, act, key)\n",
-        'self.known.setdefault("", {}), ("", act, key)\n',
+        "access/auth.py",
+        "store.once(caller.tenant, key, body, work, (caller.key, act))\n",
+        'store.once("", key, body, work, ("", act))\n',
     ),
 )
 def test_an_idempotency_key_of_anothers_gives_nothing_of_theirs(eve: httpx.Client, theirs: Theirs) -> None:

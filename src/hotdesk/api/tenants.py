@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from hotdesk.api.e2b.responses import log
-from hotdesk.api.launch.launcher_client import Starter
+from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.config import Config, for_tenant
@@ -36,7 +36,7 @@ class Tenants:
 
     settings: Config
     tasks: TaskGroup
-    starter: Starter | None = None
+    starter: LauncherClient | None = None
     """Who starts keepers once this process may not; without it keepers are this process's own children."""
     quotas: Quotas = field(default_factory=Quotas)
     open: dict[str, Tenant] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Tenants:
 
     async def mourn(self, tenant: Tenant) -> None:
         """Give a tenant whose keeper was killed another machine: its keeper burns what the dead one left."""
-        await tenant.host.keeper_runtime().keeper.gone()
+        await tenant.host.keeper_runtime().keeper.wait_gone()
         self.open.pop(tenant.name)
         self.failing.add(tenant.name)
         tenant.closing.set()
@@ -110,7 +110,7 @@ def settings_of(settings: Config, name: str) -> Config:
 
 @asynccontextmanager
 async def opened(
-    settings: Config, starter: Starter | None = None, quotas: Quotas | None = None
+    settings: Config, starter: LauncherClient | None = None, quotas: Quotas | None = None
 ) -> AsyncIterator[Tenants]:
     """Give the tenants of a server; their desks burn with it."""
     async with anyio.create_task_group() as tasks:

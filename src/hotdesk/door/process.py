@@ -22,7 +22,7 @@ from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
 from hotdesk.event import Event, as_dict
-from hotdesk.ipc.frames import FrameError, Messages, write
+from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux import bpf, jail
 
 CONNECTIONS = 256
@@ -242,12 +242,12 @@ class KeysLine(asyncio.Protocol):
 
     def __init__(self, door: Door) -> None:
         self.door = door
-        self.messages = Messages()
+        self.frames = Frames()
 
     def data_received(self, data: bytes) -> None:
         """Take messages."""
         try:
-            for message in self.messages.feed(data):
+            for message, _ in self.frames.feed(data):
                 self.door.heard(message)
         except FrameError:
             self.door.lost_keys()

@@ -1,1 +1,1 @@
-"""Processes of ours and how they talk: children, framed messages, tasks that outlive their callers."""
+"""Processes of ours and how they talk: children, calls, framed messages, tasks that outlive their callers."""

@@ -19,6 +19,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 START = "import sys;sys.path.insert(0,sys.argv[1]);import importlib;importlib.import_module(sys.argv[2]).main()"
 LINES = 3
 """The descriptor of such a process's first line."""
+MAX_PACKET_BYTES = 1 << 16
+"""The largest message to or from a keeper or the launcher."""
 PAUSE = 1.0
 """Seconds between two starts, so that one that dies at once does not spin."""
 

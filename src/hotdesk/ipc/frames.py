@@ -1,53 +1,64 @@
-"""Messages between our own processes over a stream: a length, then JSON. Sans I/O."""
+"""Messages between our own processes over a stream: two lengths, JSON, and bytes beside it. Sans I/O."""
 
 from __future__ import annotations
 
 import json
+import math
+import struct
 from collections.abc import Mapping
 
-LIMIT = 4 << 20
-"""The longest message; whoever sends a longer one is broken."""
+HEAD = struct.Struct(">II")
+MAX_MESSAGE_BYTES = 4 << 20
+"""The longest JSON; a peer that sends a longer one is broken."""
+MAX_BLOB_BYTES = 48 << 20
+"""The most that is sent beside it."""
 
 
 class FrameError(Exception):
-    """The other side does not speak this language."""
+    """The peer broke the protocol."""
 
 
-class Messages:
-    """Takes bytes as they come, and gives the messages that are whole."""
+class Frames:
+    """Collects bytes as they come, and returns the messages that are complete, each with its bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_blob_bytes: int = 0, max_items: float = math.inf) -> None:
         self.buffer = bytearray()
+        self.max_blob_bytes = max_blob_bytes
+        self.max_items = max_items
+        """Lists, objects and members of one message: parsing more would keep others waiting."""
 
-    def feed(self, data: bytes) -> list[dict[str, object]]:
-        """Take bytes; give what is complete."""
+    def feed(self, data: bytes) -> list[tuple[dict[str, object], bytes]]:
+        """Add bytes; return what is complete."""
         self.buffer += data
         found = []
-        while len(self.buffer) >= 4:
-            size = int.from_bytes(self.buffer[:4], "big")
-            if size > LIMIT:
-                raise FrameError(f"a message of {size} bytes")
-            if len(self.buffer) < 4 + size:
+        while len(self.buffer) >= HEAD.size:
+            size, beside = HEAD.unpack_from(self.buffer)
+            if size > MAX_MESSAGE_BYTES or beside > self.max_blob_bytes:
+                raise FrameError(f"a message of {size} and {beside} bytes")
+            body = HEAD.size + size
+            if len(self.buffer) < body + beside:
                 break
-            found.append(parse(bytes(self.buffer[4 : 4 + size])))
-            del self.buffer[: 4 + size]
+            with memoryview(self.buffer) as view:
+                found.append((self.parse(bytes(view[HEAD.size : body])), bytes(view[body : body + beside])))
+            del self.buffer[: body + beside]
         return found
 
+    def parse(self, data: bytes) -> dict[str, object]:
+        """Parse one message."""
+        if data.count(b",") + data.count(b"[") + data.count(b"{") > self.max_items:
+            raise FrameError(f"a message of more than {self.max_items} items")
+        try:
+            message = json.loads(data)
+        except (ValueError, RecursionError) as e:
+            raise FrameError("a message that is not JSON") from e
+        if not isinstance(message, dict):
+            raise FrameError("a message that is not an object")
+        return message
 
-def parse(data: bytes) -> dict[str, object]:
-    """Read one message."""
-    try:
-        message = json.loads(data)
-    except (ValueError, RecursionError) as e:
-        raise FrameError("a message that is not JSON") from e
-    if not isinstance(message, dict):
-        raise FrameError("a message that is not an object")
-    return message
 
-
-def write(message: Mapping[str, object]) -> bytes:
+def write(message: Mapping[str, object], blob: bytes = b"") -> bytes:
     """Write one message."""
     data = json.dumps(message).encode()
-    if len(data) > LIMIT:
-        raise FrameError(f"a message of {len(data)} bytes")
-    return len(data).to_bytes(4, "big") + data
+    if len(data) > MAX_MESSAGE_BYTES or len(blob) > MAX_BLOB_BYTES:
+        raise FrameError(f"a message of {len(data)} and {len(blob)} bytes")
+    return b"".join((HEAD.pack(len(data), len(blob)), data, blob))

@@ -15,15 +15,15 @@ import anyio
 
 from hotdesk.brief import Scope, scope_json
 from hotdesk.config import Config
-from hotdesk.desk.owner.keeper_client import ERRORS
 from hotdesk.desk.seam import Spec
 from hotdesk.door.canary import Canary
-from hotdesk.errors import HostError, HotdeskError, KeeperError
+from hotdesk.errors import HostError
 from hotdesk.event import Event, as_dict
-from hotdesk.ipc.frames import FrameError, Messages, write
+from hotdesk.ipc.calls import Calls, body_of
+from hotdesk.ipc.frames import FrameError, Frames, write
 from hotdesk.linux.sockets import receive, send
 
-SECONDS = 30.0
+ANSWER_TIMEOUT_S = 30.0
 """Beyond what any request takes: keys that are silent for so long are stopped or broken."""
 GONE = "the keys process of these desks died: nothing can be written down, so nothing passes; open other desks"
 
@@ -39,90 +39,74 @@ class Admitted:
     canary: Canary
 
 
-class KeysClient:
+class KeysClient(Calls[dict[str, Any]]):
     """Talks to keys: asynchronously, and for notes that must be on disk first, waiting."""
 
+    peer = "the keys process"
+
     def __init__(self, talk: int, wait: int) -> None:
+        super().__init__()
         self.sock = socket.socket(fileno=talk)
         self.sock.setblocking(False)
         self.waiting_sock = socket.socket(fileno=wait)
-        self.waiting_sock.settimeout(SECONDS)
+        self.waiting_sock.settimeout(ANSWER_TIMEOUT_S)
         self.waiting = threading.Lock()
         """Held while one of several threads waits for its answer."""
-        self.number = 0
         self.sending = anyio.Lock()
-        self.events: dict[int, anyio.Event] = {}
-        self.answers: dict[int, dict[str, Any]] = {}
-        self.failure: HotdeskError | None = None
-        self.heard: Callable[[dict[str, Any]], None] = lambda message: None
-        """Told what keys say unasked: who is in use, what a desk asks for."""
+        self.on_event: Callable[[dict[str, Any]], None] = lambda message: None
+        """Called with events: which desks are in use, what a desk asks for."""
 
     async def run(self) -> None:
-        """Read answers until keys are gone."""
-        messages = Messages()
+        """Read replies and events until keys are gone."""
+        frames = Frames()
         try:
             while data := await receive(self.sock):
-                for message in messages.feed(data):
-                    self.take(message)
+                for message, _ in frames.feed(data):
+                    if not self.resolve(message.get("re"), message) and "event" in message:
+                        self.on_event(message)
         except (OSError, FrameError, anyio.ClosedResourceError):
             pass
-        self.failure = HostError(GONE)
-        for event in self.events.values():
-            event.set()
+        self.fail(HostError(GONE))
 
-    def take(self, message: dict[str, Any]) -> None:
-        """Sort one message."""
-        number = message.get("re")
-        if number in self.events:
-            self.answers[number] = message
-            self.events[number].set()
-        elif "event" in message:
-            self.heard(message)
+    async def ask(self, verb: str, desk: str, **fields: object) -> dict[str, Any]:
+        """Send a request and wait for its reply."""
+        number = self.begin_call()
+        request = self.send({"n": number, "verb": verb, "desk": desk, **fields})
+        return body_of(await self.call(number, request, ANSWER_TIMEOUT_S), self.peer)
 
-    async def ask(self, verb: str, desk: str, **told: object) -> dict[str, Any]:
-        """Ask something and wait for the answer."""
-        self.number += 1
-        number = self.number
-        self.events[number] = anyio.Event()
+    async def send(self, message: Mapping[str, object]) -> None:
+        """Send one message, after those that are being sent."""
+        if self.failure is not None:
+            raise self.failure
         try:
-            if self.failure is not None:
-                raise self.failure
-            with anyio.move_on_after(SECONDS):
-                async with self.sending:
-                    await send(self.sock, write({"n": number, "verb": verb, "desk": desk, **told}))
-                await self.events[number].wait()
-            message = self.answers.pop(number, None)
+            async with self.sending:
+                await send(self.sock, write(message))
         except (OSError, anyio.ClosedResourceError) as e:
             raise HostError(GONE) from e
-        finally:
-            del self.events[number]
-        if message is None:
-            raise self.failure or KeeperError(f"keys did not answer within {SECONDS:.0f} s; are they stopped?")
-        return ok(message)
 
     async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:
         """Give a desk a way out; answer with what its owner may know of it."""
-        told = await self.ask(
+        reply = await self.ask(
             "open",
             desk,
-            **as_told(scope),
+            **_scope_fields(scope),
             seconds=seconds,
             ceiling=list(settings.ceiling),
             approval_seconds=settings.approval_seconds,
             by=spec.by,
             image=spec.image,
         )
-        env = {str(name): str(value) for name, value in told["env"].items()}
-        return Admitted(str(told["ca"]), env, Canary(**told["canary"]))
+        env = {str(name): str(value) for name, value in reply["env"].items()}
+        return Admitted(str(reply["ca"]), env, Canary(**reply["canary"]))
 
     async def change_scope(self, desk: str, scope: Scope, by: str) -> None:
         """Give a desk another way out; nothing passes by the old one when this returns."""
-        await self.ask("scope", desk, **as_told(scope), by=by)
+        await self.ask("scope", desk, **_scope_fields(scope), by=by)
 
     async def try_grants(self, scope: Scope) -> tuple[str, ...]:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
-        told = await self.ask("try", "", scope=json.loads(scope_json(scope)))
-        return tuple(str(why) for why in told["tried"])
+        reply = await self.ask("try", "", scope=json.loads(scope_json(scope)))
+        return tuple(str(why) for why in reply["tried"])
 
     def note(self, *events: Event) -> None:
         """Have events written down, all or none; they are on disk when this returns."""
@@ -132,16 +116,16 @@ class KeysClient:
         """Have what was seen of a deliverable signed; give the certificate. That it was is on disk by then."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
-    def wait(self, verb: str, **told: object) -> dict[str, Any]:
-        """Ask something, and do nothing else until it is answered."""
-        messages, number = Messages(), -1
+    def wait(self, verb: str, **fields: object) -> dict[str, Any]:
+        """Send a request, and block this thread until its reply comes."""
+        frames, number = Frames(), -1
         try:
             with self.waiting:
-                self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **told}))
+                self.waiting_sock.sendall(write({"n": number, "verb": verb, "desk": "", **fields}))
                 while data := self.waiting_sock.recv(1 << 16):
-                    for message in messages.feed(data):
+                    for message, _ in frames.feed(data):
                         if message.get("re") == number:
-                            return ok(message)
+                            return body_of(message, self.peer)
         except (OSError, FrameError) as e:
             raise HostError(GONE) from e
         raise HostError(GONE)
@@ -155,17 +139,6 @@ class KeysClient:
         self.waiting_sock.close()
 
 
-def as_told(scope: Scope) -> dict[str, object]:
-    """Write a scope for keys, and beside it the secrets that come with it."""
+def _scope_fields(scope: Scope) -> dict[str, object]:
     values = {name: base64.b64encode(value).decode() for name, value in scope.values.items()}
     return {"scope": json.loads(scope_json(scope)), "values": values}
-
-
-def ok(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Give an answer, or raise what it says."""
-    match message:
-        case {"ok": dict(body)}:
-            return body
-        case {"error": {"code": str(code), "text": str(text)}}:
-            raise ERRORS.get(code, HostError)(text)
-    raise KeeperError("keys answered strangely")

@@ -56,7 +56,7 @@ class Doors:
                 talk, wait = await self.parts.start_keys()
                 self.close()
                 self.keys = KeysClient(talk, wait)
-                self.keys.heard = self.heard
+                self.keys.on_event = self.heard
                 self.tasks.start(self.keys.run)
             return self.keys
 

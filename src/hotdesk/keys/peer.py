@@ -6,7 +6,7 @@ import socket
 from contextlib import suppress
 from typing import Literal
 
-from hotdesk.ipc.frames import FrameError, Messages, write
+from hotdesk.ipc.frames import FrameError, Frames, write
 
 READ = 1 << 16
 BACKLOG = 16 << 20
@@ -20,7 +20,7 @@ class Peer:
         sock.setblocking(False)
         self.sock = sock
         self.actor = actor
-        self.messages = Messages()
+        self.frames = Frames()
         self.out = bytearray()
         self.cut = False
         self.seen = 0
@@ -49,7 +49,7 @@ class Peer:
         try:
             data = self.sock.recv(READ)
             if data:
-                return self.messages.feed(data)
+                return [message for message, _ in self.frames.feed(data)]
         except BlockingIOError:
             return []
         except (OSError, FrameError):

@@ -22,11 +22,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.keeper.spawn import MESSAGE, Started, start
+from hotdesk.desk.keeper.spawn import Started, start
 from hotdesk.desk.owner.runtime import container_runtime
 from hotdesk.desk.request import TYPES, KeeperRequest, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
+from hotdesk.ipc.child import MAX_PACKET_BYTES
 
 DESK = "i" + "a1" * 10
 SMALL: dict[str, object] = {"image": "base", "memory": 128 * MIB, "disk": 64 * MIB, "disk_in": "memory"}
@@ -50,7 +51,7 @@ class Owner:
         """Give the next message, its descriptors closed; None when the keeper hung up."""
         assert select.select([self.sock], [], [], PATIENCE)[0], "the keeper is silent"
         try:
-            data, fds, _, _ = socket.recv_fds(self.sock, MESSAGE, 8)
+            data, fds, _, _ = socket.recv_fds(self.sock, MAX_PACKET_BYTES, 8)
         except ConnectionResetError:
             return None
         for fd in fds:
@@ -158,7 +159,7 @@ LIMITS: list[tuple[str, str]] = [
 @pytest.mark.container
 def test_nonsense_is_refused_and_the_next_request_served(owner: Owner) -> None:
     for name, data in NONSENSE.items():
-        owner.send(data[: 4 * MESSAGE - 4096])
+        owner.send(data[: 4 * MAX_PACKET_BYTES - 4096])
         answer = owner.receive()
         assert answer is not None, name
         assert answer["error"]["code"] == "brief", name

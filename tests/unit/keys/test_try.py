@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hotdesk.brief import Scope, parse_grant, scope_json
-from hotdesk.ipc.frames import Messages, write
+from hotdesk.ipc.frames import Frames, write
 from hotdesk.keys import token_command
 from hotdesk.keys.process import KeysProcess
 from hotdesk.linux import private_files
@@ -65,10 +65,10 @@ def tried(owner: socket.socket, *grants: str) -> tuple[list[str], bytes]:
     """Have grants tried; give why each cannot be had, and every byte that was said."""
     scope = Scope(grants=tuple(parse_grant(each) for each in grants))
     owner.sendall(write({"n": 5, "verb": "try", "desk": "", "scope": json.loads(scope_json(scope))}))
-    messages, heard = Messages(), b""
+    frames, heard = Frames(), b""
     while data := owner.recv(1 << 16):
         heard += data
-        for message in messages.feed(data):
+        for message, _ in frames.feed(data):
             found: dict[str, Any] = message
             return found["ok"]["tried"], heard
     raise AssertionError("keys hung up")

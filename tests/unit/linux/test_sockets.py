@@ -37,7 +37,7 @@ def test_a_starter_removes_the_socket_of_the_server_that_is_gone_and_no_others(t
     with listen(path):
         starter = spawn(settings)
         newer = listen(path) if replaced else None
-        starter.line.close()
+        starter.sock.close()
         assert os.waitstatus_to_exitcode(os.waitpid(starter.pid, 0)[1]) == 0
         assert path.exists() == replaced
         if newer is not None:

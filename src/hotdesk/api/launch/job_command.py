@@ -72,11 +72,11 @@ def command(
 def errand(message: Mapping[str, object]) -> list[str]:
     """Write the command line of what is done at once: a secret put in or forgotten, a snapshot's image removed."""
     match message:
-        case {"ask": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
+        case {"verb": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
             return ["vault", "set", name, "--kind", kind]
-        case {"ask": "unsecret", "name": str(name)} if NAME_SHAPE.fullmatch(name):
+        case {"verb": "unsecret", "name": str(name)} if NAME_SHAPE.fullmatch(name):
             return ["vault", "rm", name]
-        case {"ask": "unsave", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
+        case {"verb": "unsave", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "rm", "--yes", name]
     raise BriefError("the starter does no such thing, or not for such a name")
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from hotdesk.api.launch import job_command
 from hotdesk.config import Config, for_tenant
-from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings, launch
-from hotdesk.errors import BriefError, HotdeskError
-from hotdesk.ipc.child import SOURCE, send_now
+from hotdesk.desk.keeper.spawn import decode_settings, launch
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE, send_now
 from hotdesk.linux import syscalls
 
 LINE = 3
@@ -104,7 +104,7 @@ class Starting:
     def receive(self) -> bool:
         """Take one message; False when the server is gone."""
         try:
-            data, fds, _, _ = socket.recv_fds(self.line, MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)
+            data, fds, _, _ = socket.recv_fds(self.line, MAX_PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             return False
         try:
@@ -122,27 +122,34 @@ class Starting:
 
     def answer(self, message: Mapping[str, object], fds: list[int]) -> None:
         """Do what a message asks for and say how that went."""
-        told: dict[str, object]
+        number = message.get("n")
         try:
-            told = {"ok": self.carry_out(message, fds)}
-            if message.get("ask") in ERRANDS:
-                return  # its end is the answer
+            pid = self.carry_out(message, fds)
         except HotdeskError as e:
-            told = {"code": e.code, "error": str(e)}
+            self.reply(number, e)
         except OSError as e:
-            told = {"code": "host", "error": f"it could not be started: {e.strerror}"}
-        self.tell({"re": message.get("number"), **told})
+            self.reply(number, HostError(f"it could not be started: {e.strerror}"))
+        else:
+            if message.get("verb") not in ERRANDS:  # the end of an errand is its answer
+                self.reply(number, pid)
+
+    def reply(self, number: object, result: int | HotdeskError) -> None:
+        """Answer a request with the pid it concerns, or with why it was not done."""
+        if isinstance(result, int):
+            self.tell({"re": number, "ok": {"pid": result}})
+        else:
+            self.tell({"re": number, "error": {"code": result.code, "text": str(result)}})
 
     def carry_out(self, message: Mapping[str, object], fds: list[int]) -> int:
         """Do what a message asks for; give the pid it concerns."""
         match message:
-            case {"ask": "keeper", "tenant": str(tenant)} if len(fds) == 1:
+            case {"verb": "keeper", "tenant": str(tenant)} if len(fds) == 1:
                 return self.start_keeper(tenant, fds[0])
-            case {"ask": "work" | "resume" as act, "tenant": str(tenant), "job": str(job), "options": dict(options)}:
+            case {"verb": "work" | "resume" as act, "tenant": str(tenant), "job": str(job), "options": dict(options)}:
                 return self.start_job(act, tenant, job, options, fds)
-            case {"ask": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
+            case {"verb": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
                 return self.signal(tenant, job, number)
-            case {"ask": str(ask), "tenant": str(tenant), "number": int(number)} if ask in ERRANDS:
+            case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in ERRANDS:
                 return self.run_errand(tenant, number, message, fds)
         raise BriefError("the starter knows no such request")
 
@@ -211,12 +218,9 @@ class Starting:
         if pid not in self.errands:
             return
         number, said = self.errands.pop(pid)
-        told: dict[str, object] = {"ok": pid}
-        if code:
-            words = os.pread(said, SAID, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
-            told = {"code": BriefError.code, "error": words or f"it ended with {code}"}
+        words = os.pread(said, SAID, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
         os.close(said)
-        self.tell({"re": number, **told})
+        self.reply(number, BriefError(words or f"it ended with {code}") if code else pid)
 
     def tell(self, message: Mapping[str, object]) -> None:
         """Say something to the server; one that is gone needs none."""

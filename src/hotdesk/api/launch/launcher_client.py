@@ -1,4 +1,4 @@
-"""The server's line to its starter: keepers for tenants, and jobs as processes of their own."""
+"""The server's end of the line to its launcher: keepers for tenants, and jobs as processes of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -16,37 +16,30 @@ import anyio
 from hotdesk.api.launch.launcher import LINE, SOCKET, file_identity
 from hotdesk.api.quotas import QuotaShare
 from hotdesk.config import Config
-from hotdesk.desk.keeper.spawn import MESSAGE, Started, encode_settings, pair
-from hotdesk.errors import BriefError, HostError, HotdeskError, KeeperError
-from hotdesk.ipc.child import SOURCE, START, send_now
+from hotdesk.desk.keeper.spawn import Started, encode_settings, pair
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.ipc.calls import PacketCalls, body_of
+from hotdesk.ipc.child import SOURCE, START
 
 PROGRAM = "hotdesk.api.launch.launcher"
-ANSWER_SECONDS = 10.0
-ENDING = 45.0
-"""Seconds the starter may take to see everything off."""
-REMEMBERED = 4096
-"""Ends of jobs that are kept in mind."""
+ANSWER_TIMEOUT_S = 10.0
+EXIT_TIMEOUT_S = 45.0
+"""How long the launcher may take to stop everything it started."""
 Job = tuple[str, str]
 """A tenant, and the id of a job."""
 Take = Callable[[], QuotaShare]
 """Counts what a job will have; `QuotaError` when that is too much."""
 
 
-class Starter:
-    """Asks for keepers and jobs; hears of jobs' ends."""
+class LauncherClient(PacketCalls):
+    """Has keepers and jobs started, and knows which jobs run."""
 
-    def __init__(self, line: socket.socket, pid: int) -> None:
-        self.line = line
-        self.pid = pid
-        self.number = 0
-        self.waiting: dict[int, anyio.Event] = {}
-        self.answers: dict[int, Mapping[str, object]] = {}
-        self.running: dict[Job, anyio.Event] = {}
-        self.codes: dict[Job, int] = {}
-        """How jobs ended."""
-        self.ended: list[Callable[[str, str, int], None]] = []
-        """Told of each job that ended: tenant, job, exit code."""
-        self.gone = False
+    peer = "the starter of this server"
+    gone = "the starter of this server does not answer; restart the server"
+
+    def __init__(self, sock: socket.socket, pid: int) -> None:
+        super().__init__(sock, pid)
+        self.running: set[Job] = set()
         self.counted: dict[Job, QuotaShare] = {}
         """What running jobs have of their tenants' quotas."""
 
@@ -55,7 +48,7 @@ class Starter:
         ours, theirs = pair()
         try:
             with theirs:
-                pid = await self.ask({"ask": "keeper", "tenant": tenant}, theirs.fileno())
+                pid = await self.ask("keeper", tenant, theirs.fileno())
         except BaseException:
             ours.close()
             raise
@@ -85,13 +78,12 @@ class Starter:
             raise BriefError(f"job {job[:40]} runs already")
         if take is not None:
             self.counted[tenant, job] = take()
-        self.running[tenant, job] = anyio.Event()
-        self.codes.pop((tenant, job), None)
+        self.running.add((tenant, job))
         try:
             with anyio.CancelScope(shield=True):
-                pid = await self.ask({"ask": act, "tenant": tenant, "job": job, "options": dict(options)}, *fds)
+                pid = await self.ask(act, tenant, *fds, job=job, options=dict(options))
         except HotdeskError:
-            del self.running[tenant, job]
+            self.running.discard((tenant, job))
             self.give_back(tenant, job)
             raise
         return pid
@@ -107,87 +99,34 @@ class Starter:
 
     async def signal(self, tenant: str, job: str, number: int = signal.SIGINT) -> None:
         """Ask a job to stop where it can be resumed; a second time burns its desks."""
-        await self.ask({"ask": "signal", "tenant": tenant, "job": job, "signal": int(number)})
-
-    async def wait(self, tenant: str, job: str) -> int | None:
-        """Wait until a job's process has ended; give its exit code, None when none was started."""
-        if (running := self.running.get((tenant, job))) is not None:
-            await running.wait()
-        return self.codes.get((tenant, job))
+        await self.ask("signal", tenant, job=job, signal=int(number))
 
     async def keep_secret(self, tenant: str, name: str, kind: str, value: bytes) -> None:
         """Put a secret into a tenant's vault; `BriefError` says what is wrong with it."""
         with memory_of(value) as fd:
-            await self.ask({"ask": "secret", "tenant": tenant, "name": name, "kind": kind}, fd)
+            await self.ask("secret", tenant, fd, name=name, kind=kind)
 
     async def forget_secret(self, tenant: str, name: str) -> None:
         """Remove a secret from a tenant's vault."""
-        await self.ask({"ask": "unsecret", "tenant": tenant, "name": name})
+        await self.ask("unsecret", tenant, name=name)
 
     async def remove_image(self, tenant: str, name: str) -> None:
         """Remove the image of a tenant's snapshot; `BriefError` while a desk stands on it."""
-        await self.ask({"ask": "unsave", "tenant": tenant, "name": name})
+        await self.ask("unsave", tenant, name=name)
 
-    async def ask(self, message: Mapping[str, object], *fds: int) -> int:
-        """Ask for something; give the pid it concerns."""
-        self.number += 1
-        number = self.number
-        self.waiting[number] = anyio.Event()
-        try:
-            with anyio.move_on_after(ANSWER_SECONDS):
-                await self.send(json.dumps({**message, "number": number}).encode(), fds)
-                await self.waiting[number].wait()
-            match self.answers.pop(number, {}):
-                case {"ok": int(pid)}:
-                    return pid
-                case {"code": str(code), "error": str(why)}:
-                    raise BriefError(why) if code == BriefError.code else HostError(why)
-        finally:
-            del self.waiting[number]
-        raise KeeperError("the starter of this server does not answer; restart the server")
-
-    async def send(self, data: bytes, fds: Sequence[int]) -> None:
-        """Send one message."""
-        while not self.gone:
-            try:
-                send_now(self.line, data, fds)
-                return
-            except BlockingIOError:
-                await anyio.wait_writable(self.line)
-            except OSError:
-                self.gone = True
-
-    async def listen(self) -> None:
-        """Hear answers and events until the starter is gone."""
-        while not self.gone:
-            try:
-                data = self.line.recv(MESSAGE, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                await anyio.wait_readable(self.line)
-                continue
-            except OSError:
-                data = b""
-            self.gone = not data
-            if data:
-                self.take(json.loads(data))
-        for event in (*self.waiting.values(), *self.running.values()):
-            event.set()
+    async def ask(self, verb: str, tenant: str, *fds: int, **fields: object) -> int:
+        """Send a request; return the pid it concerns."""
+        number = self.begin_call()
+        data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
+        message, _ = await self.call(number, self.send(data, fds), ANSWER_TIMEOUT_S)
+        return int(body_of(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:
-        """Sort one message."""
+        """Note the end of a job."""
         match message:
-            case {"re": int(number)} if number in self.waiting:
-                self.answers[number] = message
-                self.waiting[number].set()
-            case {"event": "ended", "tenant": str(tenant), "job": str(job), "code": int(code)}:
-                self.codes[tenant, job] = code
-                if len(self.codes) > REMEMBERED:
-                    del self.codes[next(iter(self.codes))]
+            case {"event": "ended", "tenant": str(tenant), "job": str(job)}:
+                self.running.discard((tenant, job))
                 self.give_back(tenant, job)
-                if (running := self.running.pop((tenant, job), None)) is not None:
-                    running.set()
-                for told in self.ended:
-                    told(tenant, job, code)
 
 
 @contextmanager
@@ -202,10 +141,10 @@ def memory_of(value: bytes) -> Iterator[int]:
         os.close(fd)
 
 
-def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()) -> Starter:
-    """Start the starter; call it while this process may still do everything."""
+def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()) -> LauncherClient:
+    """Start the launcher; call it while this process may still do everything."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    told = {
+    arguments = {
         "settings": encode_settings(settings),
         "templates": [str(path.absolute()) for path in templates],
         "models": list(models),
@@ -214,7 +153,7 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
     with theirs, open(os.devnull, "r+b") as null:
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-B", "-c", START, str(SOURCE), PROGRAM, json.dumps(told)],
+            [sys.executable, "-I", "-B", "-c", START, str(SOURCE), PROGRAM, json.dumps(arguments)],
             dict(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), LINE),
@@ -223,30 +162,23 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
             ],
             setsid=True,
         )
-    ours.setblocking(False)
-    return Starter(ours, pid)
+    return LauncherClient(ours, pid)
 
 
 @asynccontextmanager
 async def started(
     settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
-) -> AsyncIterator[Starter]:
-    """Give a starter for the length of a block; in the end it sees off what it started."""
-    starter = spawn(settings, templates, models)
+) -> AsyncIterator[LauncherClient]:
+    """Give a launcher for the length of a block; in the end it stops what it started."""
+    launcher = spawn(settings, templates, models)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(starter.listen)
+            tasks.start_soon(launcher.run)
             try:
-                yield starter
+                yield launcher
             finally:
                 tasks.cancel_scope.cancel()
     finally:
-        starter.line.close()
-        with anyio.move_on_after(ENDING, shield=True):
-            await anyio.to_thread.run_sync(see_off, starter.pid, abandon_on_cancel=True)
-
-
-def see_off(pid: int) -> None:
-    """Wait for the starter to end."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        launcher.sock.close()
+        with anyio.move_on_after(EXIT_TIMEOUT_S, shield=True):
+            await launcher.wait_exit()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hotdesk.api.idempotency import IdempotentRequests
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.desks.viewers import Viewers
@@ -15,13 +16,17 @@ from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.jobs.requests import Jobs
 from hotdesk.api.native.jobs.story_cache import Stories
 from hotdesk.api.native.metrics import Measures
-from hotdesk.api.native.repeats import Repeats
+from hotdesk.api.native.problems import Problem
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.job.record.decisions import journal_of
 
 Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
+
+
+def _key_reused() -> Problem:
+    return Problem(409, "idempotency.reused", "this Idempotency-Key came with another request; take a new one")
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class Native:
     """Folders of templates, those that were installed first."""
     streams: Counter[str] = field(default_factory=Counter)
     """How many streams of events are open, by tenant."""
-    repeats: Repeats = field(default_factory=Repeats)
+    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused, 86400.0))
     viewers: Viewers = field(default_factory=Viewers)
     measures: Measures = field(default_factory=Measures)
     ledgers: dict[str, JobLedger] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Generic, TypeVar
 
-from fastapi import Path, Query
+from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict
 
 T = TypeVar("T")
@@ -29,6 +29,10 @@ DeskName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A desk's 
 JobName = Annotated[str, Path(pattern="^i[a-z0-9]{20}$", description="A job's id.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 After = Annotated[str, Query(max_length=1100, description="What `next` of the page before said.")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", pattern="^[!-~]{1,200}$", description="The same again: the same answer."),
+]
 
 
 def paged(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:

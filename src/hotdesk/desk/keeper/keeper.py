@@ -32,11 +32,11 @@ from hotdesk.desk.keeper.root import Roots
 from hotdesk.desk.keeper.save import Saves
 from hotdesk.desk.keeper.services import Doorman
 from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
-from hotdesk.desk.keeper.spawn import MESSAGE, decode_settings
+from hotdesk.desk.keeper.spawn import decode_settings
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
-from hotdesk.ipc.child import send_now
+from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls, uids
 
 AT_ONCE = 2 * (os.cpu_count() or 1)
@@ -185,7 +185,7 @@ class Keeper:
     def receive(self) -> bool:
         """Take one request and answer it, if there is one; an owner that hung up ends the service."""
         try:
-            data = self.owner.recv(MESSAGE, socket.MSG_DONTWAIT)
+            data = self.owner.recv(MAX_PACKET_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         except OSError:

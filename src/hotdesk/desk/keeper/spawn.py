@@ -11,11 +11,9 @@ from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.errors import HostError
-from hotdesk.ipc.child import SOURCE
+from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE
 
 START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk.keeper import keeper;keeper.main()"
-MESSAGE = 1 << 16
-"""The largest message between an owner and its keeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     """Make an owner's line to its keeper; whoever makes it is the owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in (ours, theirs):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_PACKET_BYTES)
     return ours, theirs
 
 

@@ -13,14 +13,15 @@ import anyio
 import h11
 
 from hotdesk.brief import CLOSED, Scope, scope_json
-from hotdesk.desk.keeper.spawn import MESSAGE
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.owner.keeper_client import ERRORS, SAVE_SECONDS
+from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
 from hotdesk.desk.owner.keeper_handle import as_usage
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
 from hotdesk.event import Asked, from_json
+from hotdesk.ipc.calls import ERRORS
+from hotdesk.ipc.child import MAX_PACKET_BYTES
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import receive, send
 
@@ -188,7 +189,7 @@ class RemoteRuntime:
     ) -> dict[str, object]:
         """Make one request and give its answer."""
         body = b"" if value is None else json.dumps(value).encode()
-        if len(body) > MESSAGE:
+        if len(body) > MAX_PACKET_BYTES:
             raise BriefError(f"a request of {len(body)} bytes is more than an owner takes; put it in a file")
         head = f"{method} {target} HTTP/1.1\r\nHost: hotdesk\r\nContent-Length: {len(body)}\r\n\r\n"
         with await self.dial() as sock:

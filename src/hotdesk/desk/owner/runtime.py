@@ -58,8 +58,8 @@ class KeeperRuntime:
     ) -> None:
         self.config = config
         self.keeper = keeper
-        self.keeper.knocked = self.rise
-        self.keeper.ends = self.dismiss
+        self.keeper.on_sudo = self.rise
+        self.keeper.on_end = self.dismiss
         self.tasks = tasks
         self.note = note
         self.parts = KeeperParts(keeper)
@@ -248,7 +248,7 @@ class KeeperRuntime:
         if link is None:
             why = self.keeper.ended.get(desk, "its guest is silent")
             raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
-        link.obituary = lambda: self.keeper.obituary(desk, root)
+        link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:
             await link.ready()
@@ -269,7 +269,7 @@ class KeeperRuntime:
 
     async def stop_waiting(self, desk: DeskId, root: bool, scope: anyio.CancelScope) -> None:
         """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
-        await self.keeper.mourn(desk, GREET_SECONDS, root)
+        await self.keeper.wait_end(desk, GREET_SECONDS, root)
         scope.cancel()
 
     async def find(self, desk: DeskId) -> LinkedDesk:

@@ -12,11 +12,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hotdesk.ipc.frames import MAX_BLOB_BYTES, Frames
+
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 """Gives a connection, not blocking, to a port on the desk's loopback; `DeskError` when nobody listens there."""
 
 SCREEN_PORT = 5900
 BROWSER_PORT = 9222
+
+MAX_ITEMS = 500_000
+"""Lists, objects and members of a message between an owner and its reader."""
 
 PARTS = {
     "screen": "hotdesk.hands.reader.display:Display",
@@ -31,6 +36,11 @@ class VerbResult:
 
     value: object = None
     blob: bytes = b""
+
+
+def reader_frames() -> Frames:
+    """Return what reads messages between an owner and its reader: bounded, for a reader may be turned."""
+    return Frames(MAX_BLOB_BYTES, MAX_ITEMS)
 
 
 class Strange(Exception):  # noqa: N818 - what the desk said cannot be: a finding, not a fault of ours

@@ -19,8 +19,8 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, Strange, VerbResult
-from hotdesk.hands.reader.wire import Frames, ReaderProtocolError, write
+from hotdesk.hands.reader import PARTS, Strange, VerbResult, reader_frames
+from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
 MEMORY = 1 << 30
@@ -37,7 +37,7 @@ class ReaderProcess:
         self.line = line
         self.hand = hand
         self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
-        self.frames = Frames()
+        self.frames = reader_frames()
         self.transport: asyncio.WriteTransport | None = None
         self.asked: dict[int, asyncio.Task[None]] = {}
         self.dialled: dict[int, asyncio.Future[socket.socket]] = {}
@@ -137,7 +137,7 @@ class ReaderProcess:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
-        except ReaderProtocolError as e:
+        except FrameError as e:
             answer = write({"n": number, "error": "strange", "text": f"its answer is too large: {e}"})
         except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
             answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})

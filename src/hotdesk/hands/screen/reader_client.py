@@ -17,9 +17,10 @@ import anyio.lowlevel
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
-from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, VerbResult
-from hotdesk.hands.reader.wire import Frames, ReaderProtocolError, write
+from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, VerbResult, reader_frames
+from hotdesk.ipc.calls import Calls
 from hotdesk.ipc.child import send_now
+from hotdesk.ipc.frames import FrameError, write
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.sockets import receive, send
 
@@ -142,37 +143,29 @@ class DeskSeat:
             self.reader.close()
 
 
-class ReaderClient:
+class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
     """An owner's end of the lines to one reader. What comes over them may have been turned by the desk."""
 
+    peer = "the reader"
+
     def __init__(self, desk: Desk, lines: Lines) -> None:
+        super().__init__()
         self.desk = desk
         self.line, self.handing = lines
         for sock in lines:
             sock.setblocking(False)
-        self.failure: HotdeskError | None = None
-        self.waiting: dict[int, tuple[anyio.Event, list[tuple[dict[str, object], bytes]]]] = {}
         self.writing = anyio.Lock()
         self.connecting = 0
 
     async def ask(self, verb: str, arguments: Mapping[str, object]) -> tuple[dict[str, object], bytes]:
         """Ask, and wait for the answer; what nobody waits for any more is called off."""
-        number = next(NUMBERS)
-        answered = anyio.Event()
-        answers: list[tuple[dict[str, object], bytes]] = []
-        self.waiting[number] = answered, answers
+        number = self.begin_call()
         try:
-            await self.say({"n": number, "verb": verb, "arguments": dict(arguments)})
-            await answered.wait()
+            return await self.call(number, self.say({"n": number, "verb": verb, "arguments": dict(arguments)}))
         except anyio.get_cancelled_exc_class():
             with suppress(HotdeskError):
                 await self.say({"cancel": number})
             raise
-        finally:
-            del self.waiting[number]
-        if not answers:
-            raise self.failure or LinkError(f"the reader of desk {self.desk.id} ended")
-        return answers[0]
 
     async def say(self, message: Mapping[str, object]) -> None:
         """Send the reader a message."""
@@ -182,7 +175,7 @@ class ReaderClient:
             with anyio.fail_after(SAY_SECONDS, shield=True):  # half a message would be worse than a late one
                 async with self.writing:
                     await send(self.line, write(message))
-        except (OSError, ReaderProtocolError, TimeoutError) as e:
+        except (OSError, FrameError, TimeoutError) as e:
             self.close()
             raise LinkError(f"the reader of desk {self.desk.id} cannot be asked: {e}; ask again") from e
 
@@ -191,40 +184,38 @@ class ReaderClient:
         try:
             send_now(self.handing, json.dumps(message).encode(), [sock.fileno() for sock in socks])
         except OSError as e:  # also when it takes none: it is stuck, or was turned
-            self.fail(str(e))
+            self.fail(self.lost(str(e)))
             self.close()
 
     async def run(self) -> None:
         """Hear the reader until it ends."""
         try:
             async with anyio.create_task_group() as tasks:
-                self.fail(await self.listen(tasks))
+                self.fail(self.lost(await self.listen(tasks)))
                 tasks.cancel_scope.cancel()
         finally:
-            self.fail("it was let go")
+            self.fail(self.lost("it was let go"))
             for sock in (self.line, self.handing):
                 anyio.notify_closing(sock)
                 sock.close()
 
     async def listen(self, tasks: anyio.abc.TaskGroup) -> str:
         """Hear the reader; say why no more is heard. One that never pauses must not have others wait."""
-        frames = Frames()
+        frames = reader_frames()
         try:
             while data := await receive(self.line):
                 for message, blob in frames.feed(data):
                     self.hear(message, blob, tasks)
                 await anyio.lowlevel.checkpoint()
-        except (OSError, ReaderProtocolError) as e:  # also a reset: it ended with asks unread
+        except (OSError, FrameError) as e:  # also a reset: it ended with asks unread
             return str(e)
         return "it ended"
 
     def hear(self, message: dict[str, object], blob: bytes, tasks: anyio.abc.TaskGroup) -> None:
-        """Take an answer, or a wish for a connection; what else it says is nothing."""
+        """Take a reply, or a request for a connection; anything else is ignored."""
         match message:
-            case {"n": int(number)} if number in self.waiting and not self.waiting[number][1]:
-                answered, answers = self.waiting[number]
-                answers.append((message, blob))
-                answered.set()
+            case {"n": number} if self.resolve(number, (message, blob)):
+                pass
             case {"dial": int(number), "port": int(port)} if port in STARTS and self.connecting < AT_ONCE:
                 self.connecting += 1
                 tasks.start_soon(self.connect, number, port)
@@ -239,15 +230,13 @@ class ReaderClient:
         finally:
             self.connecting -= 1
 
-    def fail(self, why: str) -> None:
-        """Let everybody who waits go on without an answer."""
-        self.failure = self.failure or LinkError(f"the reader of desk {self.desk.id} is gone: {why}; ask again")
-        for answered, _ in self.waiting.values():
-            answered.set()
+    def lost(self, why: str) -> LinkError:
+        """Return the error of every call to a reader that is gone."""
+        return LinkError(f"the reader of desk {self.desk.id} is gone: {why}; ask again")
 
     def close(self) -> None:
         """Hang up; the reader ends by itself, or is ended when it is stuck."""
-        self.fail("it was let go")
+        self.fail(self.lost("it was let go"))
         for sock in (self.line, self.handing):
             with suppress(OSError):  # closed already, or by the reader
                 sock.shutdown(socket.SHUT_RDWR)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -13,18 +13,23 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
-from hotdesk.api.e2b.again import Again
 from hotdesk.api.e2b.control import images, paging, requests, views
 from hotdesk.api.e2b.control.create import order_of, seconds
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import ErrorResponse, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.idempotency import IdempotentRequests
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.tenants import Tenants
 
 Act = Callable[["ControlPlane", Request, Sandbox], Awaitable[Response]]
 DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
 """Seconds a sandbox gets whose program says nothing: since version 2, before, and when it is a fork."""
+KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
+
+
+def _key_reused() -> ErrorResponse:
+    return ErrorResponse(422, "this Idempotency-Key was used for another request; use a new one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class ControlPlane:
     tenants: Tenants
     sandboxes: Sandboxes
     snapshots: TenantSnapshots
-    again: Again = field(default_factory=Again)
+    idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -95,8 +100,10 @@ class ControlPlane:
             made = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.opened(made, self.domain), 201)
 
-        digest = hashlib.sha256(told.model_dump_json().encode()).hexdigest()
-        return await self.again.once(caller.tenant, request.headers.get("idempotency-key"), digest, work)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not KEY_SHAPE.fullmatch(key):
+            raise ErrorResponse(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
+        return await self.idempotency.once(caller.tenant, key, told, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
         """List sandboxes, in pages."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from hotdesk.api.e2b.responses import ErrorResponse, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
-from hotdesk.api.launch.launcher_client import Starter
+from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image.image import NAME_SHAPE, record_path
 from hotdesk.desk.seam import ALPHABET
@@ -66,7 +66,7 @@ RECORDS = TypeAdapter(list[Snapshot])
 class TenantSnapshots:
     """The snapshots of every tenant, each in a file below its own state directory."""
 
-    def __init__(self, starter: Starter, sandboxes: Sandboxes) -> None:
+    def __init__(self, starter: LauncherClient, sandboxes: Sandboxes) -> None:
         self.starter = starter
         """Who may delete images; this process may not."""
         self.sandboxes = sandboxes

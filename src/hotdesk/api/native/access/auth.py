@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request, Security, WebSocket
 from fastapi.security import APIKeyCookie, APIKeyHeader, HTTPBearer
+from pydantic import BaseModel
 from starlette.requests import HTTPConnection
 
 from hotdesk.api.caller import DEFAULT_TENANT, Caller, Power
@@ -20,6 +22,7 @@ BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
 HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key.")
 BROWSER = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser that signed in; see `POST /session`.")
 UNKNOWN = "no key that is known here came along; `hotdesk key new` makes one: send it as `Authorization: Bearer KEY`"
+T = TypeVar("T")
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
@@ -37,6 +40,11 @@ class RequestContext:
     def ledger(self) -> JobLedger:
         """Give what is known of the tenant's jobs."""
         return self.native.ledger(self.tenant)
+
+    async def once(self, act: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]]) -> T:
+        """Carry out a request once for an Idempotency-Key, which is the caller's own."""
+        store, caller = self.native.idempotency, self.caller
+        return await store.once(caller.tenant, key, body, work, (caller.key, act))
 
     def tenants_seen(self) -> list[Tenant]:
         """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""

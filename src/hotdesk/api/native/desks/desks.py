@@ -16,8 +16,7 @@ from hotdesk.api.native.access.auth import ForDesks, RequestContext
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.repeats import IdempotencyKey
-from hotdesk.api.native.schema import After, DeskName, Limit, Model, Page, clean, paged
+from hotdesk.api.native.schema import After, DeskName, IdempotencyKey, Limit, Model, Page, clean, paged
 from hotdesk.api.scopes import in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
@@ -136,7 +135,7 @@ async def list_desks(asked: ForDesks, limit: Limit = 100, after: After = "") -> 
 @router.post("", status_code=201, summary="Open a desk")
 async def open_desk(asked: ForDesks, told: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
     """Open a desk that lasts until it is burnt or its time is up."""
-    return await asked.native.repeats.once(asked.caller, "desks", again, told, lambda: opened(asked, told))
+    return await asked.once("desks", again, told, lambda: opened(asked, told))
 
 
 async def opened(asked: RequestContext, told: DeskOrder) -> DeskShown:

@@ -25,8 +25,7 @@ from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes
 from hotdesk.api.native.jobs.templates import Filled, Template
 from hotdesk.api.native.jobs.views import JobLine, JobShown, line, unborn, whole, whole_unborn
 from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.repeats import IdempotencyKey
-from hotdesk.api.native.schema import After, JobName, Limit, Model, Page, paged
+from hotdesk.api.native.schema import After, IdempotencyKey, JobName, Limit, Model, Page, paged
 from hotdesk.api.native.uploads import UploadId
 from hotdesk.brief.brief import Brief, Models
 from hotdesk.brief.ceiling import admitted
@@ -116,7 +115,7 @@ async def list_models(asked: ForJobs) -> ModelsShown:
 @router.post("", status_code=201, summary="Start a job")
 async def start(asked: ForJobs, told: JobOrder, again: IdempotencyKey = None) -> JobShown:
     """Have a brief carried out, in a process of its own."""
-    return await asked.native.repeats.once(asked.caller, "jobs", again, told, lambda: started(asked, told))
+    return await asked.once("jobs", again, told, lambda: started(asked, told))
 
 
 async def started(asked: RequestContext, told: JobOrder) -> JobShown:

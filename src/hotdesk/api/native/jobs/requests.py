@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.api.launch.job_command import ORDERS, folder_of
-from hotdesk.api.launch.launcher_client import Starter
+from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.brief.brief import Deliverable, DeskSize
 from hotdesk.config import Config
 from hotdesk.errors import printable
@@ -57,7 +57,7 @@ class RequestedJob:
 class Jobs:
     """The jobs of a server."""
 
-    starter: Starter
+    starter: LauncherClient
     known: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """What was asked for, by tenant and job."""
 

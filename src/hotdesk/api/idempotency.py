@@ -1,0 +1,73 @@
+"""Requests that come twice: with an Idempotency-Key they are carried out once, and answered alike."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+from pydantic import BaseModel
+
+MAX_ANSWERS = 1000
+"""Answers that are remembered of one tenant."""
+Name = tuple[str, ...]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Request:
+    digest: bytes
+    expires: float
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: Any = None
+
+
+class IdempotentRequests:
+    """Answers to requests that came with an Idempotency-Key."""
+
+    def __init__(self, reused: Callable[[], Exception], lifetime_s: float = math.inf) -> None:
+        self.reused = reused
+        """Makes the error for a key that came with another request."""
+        self.lifetime_s = lifetime_s
+        self.requests: dict[str, dict[Name, _Request]] = {}
+        """By tenant, the oldest first: no tenant's requests displace another's."""
+
+    async def once(
+        self, tenant: str, key: str | None, body: BaseModel, work: Callable[[], Awaitable[T]], space: Name = ()
+    ) -> T:
+        """Carry a request out, unless it was or is being; one that failed may be tried again.
+
+        Equal keys in different spaces are different keys. Without a key the request is always carried out.
+        """
+        if key is None:
+            return await work()
+        own, name = self.requests.setdefault(tenant, {}), (*space, key)
+        digest = hashlib.sha256(body.model_dump_json().encode()).digest()
+        while (earlier := own.get(name)) is not None and earlier.expires > time.monotonic():
+            if earlier.digest != digest:
+                raise self.reused()
+            await earlier.done.wait()
+            if earlier.answer is not None:
+                answer: T = earlier.answer
+                return answer
+        own.pop(name, None)  # it expired: what is asked anew is the newest
+        own[name] = request = _Request(digest, time.monotonic() + self.lifetime_s)
+        try:
+            request.answer = answer = await work()
+            return answer
+        finally:
+            if request.answer is None:
+                own.pop(name, None)
+            request.done.set()
+            _drop_oldest(own)
+
+
+def _drop_oldest(own: dict[Name, _Request]) -> None:
+    """Drop the oldest answers where there are too many; requests under way stay."""
+    done = [name for name, each in own.items() if each.done.is_set()] if len(own) > MAX_ANSWERS else []
+    for name in done[: len(own) - MAX_ANSWERS]:
+        del own[name]
