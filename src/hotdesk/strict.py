@@ -21,11 +21,11 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from itertools import repeat
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hotdesk.errors import printable
 
@@ -38,16 +38,15 @@ _KEY_LIMIT = 40
 """Characters of a foreign key that an error shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
-    """Bounds for the characters of a string, or for the items of a list or an object."""
+class Length(NamedTuple):
+    """Bounds for the characters of a string, or for the items of a list or an object; `why`: what to say otherwise."""
 
     most: int
     least: int = 0
+    why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Bounds for a number, both included."""
 
     least: float
@@ -57,18 +56,16 @@ class Range:
         return self.least <= value <= self.most
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(NamedTuple):
     """The key of a field that is not called like the field."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What to say was expected, whatever of the value is wrong, and wherever in it."""
+class Refusal(NamedTuple):
+    """What to say when a value is wrong, whatever it is and wherever in it."""
 
-    what: str
+    why: str
 
 
 class StrictError(ValueError):
@@ -158,7 +155,7 @@ def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
     readers = [_compile_hint(each, lax)[0] for each in inner if each is not ...]
     if origin is tuple and ... not in inner:
         what = f"a list of {len(readers)} items"
-        return partial(_read_row, readers, len(readers), what), what
+        return partial(_read_row, readers, what), what
     if origin in (tuple, list, frozenset):
         return partial(_read_items, origin, *readers), "a list"
     if origin in (dict, Mapping):
@@ -191,7 +188,7 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
     length = None
     for each in metadata:
         match each:
-            case Length(most, least):
+            case Length(most, least, _):
                 unit = "characters" if what == "a string" else "items"
                 what += f" of {least} to {most} {unit}" if least else f" of at most {most} {unit}"
                 length = each
@@ -204,17 +201,17 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
     if checks or length:
         base = partial(_read_bounded, base, length, checks, what)
     for each in metadata:
-        if isinstance(each, Description):
-            base, what = partial(_read_expected, base, each.what), each.what
+        if isinstance(each, Refusal):
+            base = partial(_read_or_refuse, base, each.why)
         elif callable(each):
             base = partial(_read_through, base, each)
     return base, what
 
 
 def _compile_row(kind: Any, lax: bool) -> tuple[Read, str]:
-    readers, needed = _fields_of(kind, lax)
+    readers, _ = _fields_of(kind, lax)
     what = f"a list of {', '.join(readers)}"
-    parts = partial(_read_row, [each for _, each in readers.values()], len(needed), what)
+    parts = partial(_read_row, [each for _, each in readers.values()], what)
     return (lambda value: kind(*parts(value))), what
 
 
@@ -258,8 +255,8 @@ def _read_items(build: Callable[[list[object]], object], one: Read, value: objec
     return build(_read_each(repeat(one), value))
 
 
-def _read_row(readers: Sequence[Read], least: int, what: str, value: object) -> tuple[object, ...]:
-    if type(value) is not list or not least <= len(value) <= len(readers):
+def _read_row(readers: Sequence[Read], what: str, value: object) -> tuple[object, ...]:
+    if type(value) is not list or len(value) != len(readers):
         raise StrictError(f"expected {what}")
     return tuple(_read_each(readers, value))
 
@@ -313,7 +310,7 @@ def _read_bounded(
 ) -> object:
     """Check the length first, so that nothing too long is looked at."""
     if length and isinstance(value, str | list | dict) and not length.least <= len(value) <= length.most:
-        raise StrictError(f"expected {what}")
+        raise StrictError(length.why or f"expected {what}")
     try:
         value = base(value)
     except StrictError as e:
@@ -323,11 +320,11 @@ def _read_bounded(
     return value
 
 
-def _read_expected(base: Read, what: str, value: object) -> object:
+def _read_or_refuse(base: Read, why: str, value: object) -> object:
     try:
         return base(value)
     except StrictError:
-        raise StrictError(f"expected {what}") from None
+        raise StrictError(why) from None
 
 
 def _read_through(base: Read, convert: Callable[[Any], object], value: object) -> object:
