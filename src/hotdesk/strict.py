@@ -315,8 +315,9 @@ def _read_bounded(
         value = base(value)
     except StrictError as e:
         raise e if e.path else StrictError(f"expected {what}") from None
-    if value is not None and not all(check(value) for check in checks):
-        raise StrictError(f"expected {what}")
+    for check in checks:
+        if value is not None and not check(value):
+            raise StrictError(f"expected {what}")
     return value
 
 
