@@ -291,7 +291,7 @@ def _read_object(
     if type(value) is not dict:
         raise StrictError(f"expected {what}")
     if not needed <= value.keys():
-        raise StrictError("it is missing", (min(needed - value.keys()),))
+        raise StrictError("it is missing", (next(key for key in readers if key in needed - value.keys()),))
     done: dict[str, object] = {}
     for key, each in value.items():
         if (known := readers.get(key)) is not None:
