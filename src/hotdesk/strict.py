@@ -62,6 +62,12 @@ class Alias(NamedTuple):
     name: str
 
 
+class By(NamedTuple):
+    """A function that reads the value, in place of its hint; `ValueError` says why it cannot."""
+
+    read: Callable[[Any], object]
+
+
 class Refusal(NamedTuple):
     """What to say when a value is wrong, whatever it is and wherever in it."""
 
@@ -114,7 +120,7 @@ def loads(text: str | bytes, *, duplicates: bool = False, overflow: bool = False
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key stands there twice")
     return made
 
 
@@ -183,7 +189,8 @@ def _key_of(hint: Any, name: str) -> str:
 
 
 def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[Read, str]:
-    base, what = _compile_row(hint, lax) if ROW in metadata else _compile_hint(hint, lax)
+    own = [each.read for each in metadata if isinstance(each, By)]
+    base, what = _compile_row(hint, lax) if ROW in metadata else _compile_hint(object if own else hint, lax)
     checks: list[Callable[[Any], object]] = []
     length = None
     for each in metadata:
@@ -200,7 +207,7 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
                 checks.append(each.fullmatch)
     if checks or length:
         base = partial(_read_bounded, base, length, checks, what)
-    for each in metadata:
+    for each in (*own, *metadata):
         if isinstance(each, Refusal):
             base = partial(_read_or_refuse, base, each.why)
         elif callable(each):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from hotdesk.strict import ROW, Alias, Length, Range, Refusal, StrictError, loads, read, reader
+from hotdesk.strict import ROW, Alias, By, Length, Range, Refusal, StrictError, loads, read, reader
 
 
 def even(number: int) -> int:
@@ -48,6 +48,7 @@ class Order:
     open: bool = False
     even: Annotated[int, even] = 0
     lines: Annotated[list[int], Refusal("these are no lines")] = field(default_factory=list)
+    size: Annotated[int, By(int)] = 0
     any: object = None
 
 
@@ -60,11 +61,11 @@ def test_what_is_as_its_hints_say_is_read() -> None:
     whole = read(Order, order(
         count=10, kind=3, notes=["a", "four"], at={"x": 1}, **{"from": {"x": 1.5, "y": -2}}, what={"name": "n"},
         prices={"a": 1, "b": 2.5}, pair=["a", 1], row=[1, 2], data="aGk=", tags=["a", "a"], open=True, even=4,
-        lines=[1, 2], any=[{"deep": None}],
+        lines=[1, 2], size="12", any=[{"deep": None}],
     ))  # fmt: skip
     assert whole == Order(
         "abc", 10, 3, ("a", "four"), Point(1), Point(1.5, -2), Named("n"), {"a": 1, "b": 2.5}, ("a", 1), Point(1, 2),
-        b"hi", frozenset({"a"}), True, 4, [1, 2], [{"deep": None}],
+        b"hi", frozenset({"a"}), True, 4, [1, 2], 12, [{"deep": None}],
     )  # fmt: skip
     assert read(Order, order(what={"x": 1}, at=None)).what == Point(1)
     assert type(read(Point, {"x": 1}).x) is int
@@ -120,6 +121,7 @@ def test_what_is_as_its_hints_say_is_read() -> None:
         ({"even": 3}, "even", "it is odd"),
         ({"even": "4"}, "even", "expected an integer"),
         ({"lines": [1, "2"]}, "lines", "these are no lines"),
+        ({"size": "many"}, "size", "invalid literal"),
         ({"more": 1}, "", "it has no 'more'; it has id, count"),
         ({3: 1}, "", "it has no '3'; it has id, count"),
     ],
