@@ -6,6 +6,7 @@ from tests.security.guards import Guard, Removal, cases
 
 HERE = "test_certificate_attacks.py"
 FORM, SIGNING, VERIFY = "hotdesk/drive/certificate.py", "hotdesk/keys/certify.py", "hotdesk/cli/jobs/verify.py"
+STRICT = "hotdesk/strict.py"
 OTHERWISE = f"{HERE}::test_what_is_written_otherwise_is_no_certificate_whoever_signed_it"
 UNPROVEN = f"{HERE}::test_keys_sign_nothing_that_the_journal_does_not_have"
 ONE_WAY = Removal(FORM, "not fits(told, shape) or canonical(told) != body:\n", "not fits(told, shape):\n")
@@ -58,7 +59,7 @@ GUARDS_OF_CERTIFICATES: tuple[Guard, ...] = (
     ),
     Guard(
         "no key twice",
-        (ONE_WAY, Removal(FORM, "    if len(made) != len(pairs):\n", "    if not pairs:\n")),
+        (ONE_WAY, Removal(STRICT, "    if len(made) != len(pairs):\n", "    if not pairs:\n")),
         cases(OTHERWISE, "a key twice | a hash twice"),
     ),
     Guard(
@@ -82,23 +83,23 @@ GUARDS_OF_CERTIFICATES: tuple[Guard, ...] = (
     ),
     guard(
         "numbers that are some",
-        FORM,
-        ", parse_constant=refused, parse_float=finite)",
-        ", parse_float=finite)",
+        STRICT,
+        "parse_constant=_refuse_constant, ",
+        "",
         *cases(OTHERWISE, "no number"),
     ),
     guard(
         "numbers that can be written again",
-        FORM,
+        STRICT,
         "    if not math.isfinite(number := float(text)):\n",
         "    if (number := float(text)) is None:\n",
         *cases(OTHERWISE, "a number beyond all"),
     ),
     guard(
         "how deep a certificate is",
-        FORM,
-        "    except (ValueError, RecursionError):\n",
-        "    except ValueError:\n",
+        STRICT,
+        "    except (ValueError, RecursionError) as e:\n",
+        "    except ValueError as e:\n",
         *cases(OTHERWISE, "depth"),
     ),
     Guard(

@@ -239,7 +239,7 @@ GUARDS_OF_SECRETS: tuple[Guard, ...] = (
         (
             ANY_FIELD,
             Removal(BODY, "if PREFIX in value and times[name] > 1:", "if False:"),
-            Removal(BODY, "if len(made) != len(pairs):", "if False:"),
+            Removal(BODY, "loads(body, overflow=True)", "loads(body, duplicates=True, overflow=True)"),
         ),
         each(WRONG, "{}", ("form, twice", "json, twice")),
     ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
+from hotdesk.strict import loads
 
 FORMAT = 2
 DOMAIN = b"hotdesk-certificate 1\n"
@@ -169,32 +169,12 @@ def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
 def parse(data: bytes) -> Told:
     """Read JSON in which no key is there twice."""
     try:
-        told = json.loads(data.decode("ascii"), object_pairs_hook=once, parse_constant=refused, parse_float=finite)
-        if not isinstance(told, dict):
-            raise ValueError
-    except (ValueError, RecursionError):
-        raise BriefError("it is no certificate: it is no JSON of ours") from None
-    return told
-
-
-def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its keys; `ValueError` when one is there twice, for readers differ in which they take."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key is there twice")
-    return made
-
-
-def refused(text: str) -> float:
-    """Refuse what JSON has no word for."""
-    raise ValueError(text)
-
-
-def finite(text: str) -> float:
-    """Read a number that can be written again."""
-    if not math.isfinite(number := float(text)):
-        raise ValueError(text)
-    return number
+        found = loads(data.decode("ascii"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BriefError("it is no certificate: it is no JSON of ours")
+    return found
 
 
 def digest_of(text: str) -> str:
