@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hotdesk.errors import BriefError
-from hotdesk.strict import Length, Range, Refusal, StrictError, reader
+from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -204,13 +204,13 @@ def count(least: int, most: float) -> Any:
 
 def one_of(choices: tuple[str, ...]) -> Any:
     """Give the hint of one of some words."""
-    return Annotated[Literal[choices], Refusal(f"takes {', '.join(choices)}")]
+    return Annotated[Literal[choices], Otherwise(f"takes {', '.join(choices)}")]
 
 
 def listed(shape: str, what: str, least: int = 0) -> Any:
     """Give the hint of a list of texts of a form."""
     return Annotated[
-        tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Refusal(f"takes {what}")
+        tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"takes {what}")
     ]
 
 
@@ -219,7 +219,7 @@ def as_bytes(value: int | str) -> int:
     return parse_size(value) if isinstance(value, str) else value
 
 
-SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Refusal('takes a size, as in "10G"')]
+SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('takes a size, as in "10G"')]
 PATTERNS = listed(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
 RULES = listed(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
 SIGNERS = listed(
@@ -241,13 +241,15 @@ CEILING: Mapping[str, Any] = {
 DOOR: Mapping[str, Any] = {
     "ceiling": RULES,
     "names": Annotated[
-        dict[str, str], Refusal('takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}')
+        dict[str, str], Otherwise('takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}')
     ],
-    "ca": Annotated[str, re.compile(r"/[^\0]*"), Refusal("takes the absolute path of a file, as in /etc/ssl/own.pem")],
+    "ca": Annotated[
+        str, re.compile(r"/[^\0]*"), Otherwise("takes the absolute path of a file, as in /etc/ssl/own.pem")
+    ],
     "proxy": Annotated[
         str,
         re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?"),
-        Refusal("takes http://host:port, without a user or password: secrets are no settings"),
+        Otherwise("takes http://host:port, without a user or password: secrets are no settings"),
     ],
     "approval_seconds": number(1, 86400),
 }

@@ -68,7 +68,7 @@ class By(NamedTuple):
     read: Callable[[Any], object]
 
 
-class Refusal(NamedTuple):
+class Otherwise(NamedTuple):
     """What to say when a value is wrong, whatever it is and wherever in it."""
 
     why: str
@@ -208,7 +208,7 @@ def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[R
     if checks or length:
         base = partial(_read_bounded, base, length, checks, what)
     for each in (*own, *metadata):
-        if isinstance(each, Refusal):
+        if isinstance(each, Otherwise):
             base = partial(_read_or_refuse, base, each.why)
         elif callable(each):
             base = partial(_read_through, base, each)

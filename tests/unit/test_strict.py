@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from hotdesk.strict import ROW, Alias, By, Length, Range, Refusal, StrictError, loads, read, reader
+from hotdesk.strict import ROW, Alias, By, Length, Otherwise, Range, StrictError, loads, read, reader
 
 
 def even(number: int) -> int:
@@ -47,7 +47,7 @@ class Order:
     tags: frozenset[str] = frozenset()
     open: bool = False
     even: Annotated[int, even] = 0
-    lines: Annotated[list[int], Refusal("these are no lines")] = field(default_factory=list)
+    lines: Annotated[list[int], Otherwise("these are no lines")] = field(default_factory=list)
     size: Annotated[int, By(int)] = 0
     any: object = None
 

@@ -18,7 +18,7 @@ from hotdesk.brain.models.names import FORMS
 from hotdesk.config import count, known_settings, number, one_of
 from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
-from hotdesk.strict import Range, Refusal
+from hotdesk.strict import Otherwise, Range
 
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
@@ -127,15 +127,17 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-FILE = Annotated[str, re.compile(r"[^\0]+"), Refusal("takes the path of a file or folder"), Path]
-HOST_NAME = Annotated[str, NAME_SHAPE, Refusal("takes a name in lower case without a port, as in desk.example.test")]
+FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
+HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
 SETTINGS: dict[str, Any] = {
-    "host": Annotated[str, lambda text: str(ip_address(text)), Refusal("takes an address, as in 127.0.0.1 or 0.0.0.0")],
+    "host": Annotated[
+        str, lambda text: str(ip_address(text)), Otherwise("takes an address, as in 127.0.0.1 or 0.0.0.0")
+    ],
     "port": count(0, 65535),
     "tls_port": count(0, 65535),
     "certificate": FILE,
     "private_key": FILE,
-    "names": Annotated[tuple[HOST_NAME, ...], Refusal("takes a list of names in lower case without a port")],
+    "names": Annotated[tuple[HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
     "domain": HOST_NAME,
     "egress": one_of(get_args(Egress)),
     "shutdown": one_of(get_args(Shutdown)),
@@ -146,7 +148,9 @@ SETTINGS: dict[str, Any] = {
     "mcp_grace": number(0, 3600),
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],
-    "models": Annotated[list[str], Refusal('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models],
+    "models": Annotated[
+        list[str], Otherwise('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models
+    ],
     "log": one_of(get_args(LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
 }

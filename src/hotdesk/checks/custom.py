@@ -18,7 +18,7 @@ from hotdesk.checks.evidence import MOST_FAULTS, read_json, told_number, told_te
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
-from hotdesk.strict import Alias, Refusal
+from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
 LOOKED_FOR = ("runs", "holds")
@@ -30,7 +30,7 @@ class CustomCheck:
     """A check of the brief's own."""
 
     alone: ClassVar[bool] = True
-    file: Annotated[Place, re.compile(r"(?s).*\.py"), Refusal("expected a Python file beside the brief")]
+    file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file beside the brief")]
     given: Table = field(default_factory=dict)
     """What it is told, as JSON on its standard input."""
     seconds: Seconds = execution.SECONDS

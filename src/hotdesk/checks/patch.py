@@ -18,7 +18,7 @@ from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeT
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
-from hotdesk.strict import Alias, Refusal
+from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
 LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
@@ -40,7 +40,7 @@ class PatchCheck:
     """A repository, its tests, and what a change to it may touch."""
 
     alone: ClassVar[bool] = True
-    repository: Annotated[Place, re.compile("(?s).+"), Refusal("expected a folder beside the brief")]
+    repository: Annotated[Place, re.compile("(?s).+"), Otherwise("expected a folder beside the brief")]
     tests: SomeTexts
     red: Texts = ()
     """Names of tests that fail without the change."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
 from hotdesk.errors import BriefError
-from hotdesk.strict import Range, Refusal, StrictError, reader
+from hotdesk.strict import Otherwise, Range, StrictError, reader
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
@@ -24,16 +24,16 @@ FIELDS: dict[str, Any] = {
     "ca": Annotated[
         str,
         re.compile(r"(?:-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,4000}-----END CERTIFICATE-----\n)?", re.ASCII),
-        Refusal("a request to open with something that is not a certificate"),
+        Otherwise("a request to open with something that is not a certificate"),
     ],
-    "port": Annotated[int, Range(1, 65535), Refusal("that is not a port")],
-    "spare": Annotated[bool, Refusal("a request with something that is neither so nor not")],
-    "origin": Annotated[Empty | Annotated[str, ID_SHAPE], Refusal("a fork of something that is not a desk")],
+    "port": Annotated[int, Range(1, 65535), Otherwise("that is not a port")],
+    "spare": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "origin": Annotated[Empty | Annotated[str, ID_SHAPE], Otherwise("a fork of something that is not a desk")],
     "snapshot": Annotated[
-        Empty | Annotated[str, re.compile(r"[1-9][0-9]{0,8}", re.ASCII)], Refusal("that is not a snapshot")
+        Empty | Annotated[str, re.compile(r"[1-9][0-9]{0,8}", re.ASCII)], Otherwise("that is not a snapshot")
     ],
     "name": Annotated[str, as_name],
-    "hushed": Annotated[bool, Refusal("a request with something that is neither so nor not")],
+    "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
 FIELDS_OF: dict[str, tuple[str, ...]] = {

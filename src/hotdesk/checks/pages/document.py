@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
 from hotdesk.checks.evidence import LONGEST, MOST_PAGES, read_json, told_text
-from hotdesk.strict import ROW, Alias, Length, Range, Refusal, reader
+from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, reader
 
 MOST_LINES = 2000
 """Of one page."""
@@ -20,7 +20,7 @@ LONGEST_TEXT = 5000
 """Characters of the longest text of one box."""
 FARTHEST = 1e6
 """Points beyond which nothing can be."""
-FAR = Refusal("something is farther away than anything can be")
+FAR = Otherwise("something is farther away than anything can be")
 
 
 def at_most(count: int, name: str) -> Length:
@@ -107,7 +107,7 @@ class PageLink:
 
 
 Lines: TypeAlias = Annotated[
-    tuple[Annotated[TextLine, ROW, Refusal("a line is not what a line is")], ...], at_most(MOST_LINES, "lines")
+    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], at_most(MOST_LINES, "lines")
 ]
 
 
@@ -207,7 +207,7 @@ class Frame:
 class DocumentEvidence:
     """Everything told of a file."""
 
-    count: Annotated[int, Range(0), Refusal("nobody counted its pages")]
+    count: Annotated[int, Range(0), Otherwise("nobody counted its pages")]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), at_most(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)
@@ -215,7 +215,7 @@ class DocumentEvidence:
     media: Annotated[tuple[Annotated[Medium, ROW], ...], at_most(MOST_OF_ALL, "media")] = ()
     charts: Annotated[tuple[Chart, ...], at_most(MOST_EACH, "charts")] = ()
     frames: Annotated[
-        tuple[Annotated[Frame, Refusal("a frame is not what a frame is")], ...], at_most(MOST_OF_ALL, "frames")
+        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], at_most(MOST_OF_ALL, "frames")
     ] = ()
     loose: Annotated[tuple[Lines, ...], at_most(MOST_PAGES, "pages")] = ()
     """The lines of each page when no box is of fixed height; empty: none was."""

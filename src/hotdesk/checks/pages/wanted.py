@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.errors import BriefError, printable
-from hotdesk.strict import By, Length, Range, Refusal, StrictError, read
+from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 
 MOST = 100_000
 SOME = Span(1)
@@ -42,9 +42,9 @@ def require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
-Words: TypeAlias = Annotated[tuple[Visible, ...], Length(sys.maxsize, 1), Refusal("a list of texts")]
-Numbers: TypeAlias = Annotated[frozenset[Annotated[int, Range(1, MOST)]], Refusal("a list of page numbers, from 1")]
-Switch: TypeAlias = Annotated[bool, Refusal("true or false")]
+Words: TypeAlias = Annotated[tuple[Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
+Numbers: TypeAlias = Annotated[frozenset[Annotated[int, Range(1, MOST)]], Otherwise("a list of page numbers, from 1")]
+Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
 
 
@@ -56,11 +56,11 @@ class PageExpectations:
     blank: Numbers = frozenset()
     """Pages that may be blank."""
     words: Words = ()
-    characters: Annotated[int, Range(0, MOST), Refusal(f"a whole number, at most {MOST}")] = 0
+    characters: Annotated[int, Range(0, MOST), Otherwise(f"a whole number, at most {MOST}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
     text: Switch = True
     """Whether what can be read on a page must be text."""
-    scanned: Annotated[bool | Numbers, Refusal("a list of page numbers, from 1")] = False
+    scanned: Annotated[bool | Numbers, Otherwise("a list of page numbers, from 1")] = False
     """Whether pages, or which, may be pictures of text."""
     sources: Annotated[Words, require_web] = ()
     """Where links in a footer may lead."""
@@ -74,7 +74,7 @@ class PageExpectations:
     """Fonts that need not be there: whoever reads the file has them."""
     embedded: Switch = False
     """Whether a PDF must bring even the fonts that every reader has."""
-    title: Annotated[Visible | bool, Refusal("true or false")] = False
+    title: Annotated[Visible | bool, Otherwise("true or false")] = False
     """The title in the file's properties; True: any."""
     allow: Words = ()
     """What looks left over from a template, and is meant."""

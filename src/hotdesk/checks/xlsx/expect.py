@@ -12,7 +12,7 @@ from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.errors import BriefError, printable
-from hotdesk.strict import By, Length, Refusal, StrictError, read, reader
+from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
 
 MOST = 100
 """Entries of the longest list."""
@@ -34,7 +34,7 @@ EXAMPLES = {
     "like": '"model.xlsx"',
 }
 SOME = Length(MOST, 1, "it is no list, or too long a one")
-Name: TypeAlias = Annotated[str, Length(500, 1), Refusal("it is no text")]
+Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it is no text")]
 Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
 text: Callable[[object], str] = reader(Name)
 texts: Callable[[object], tuple[str, ...]] = reader(Names)
