@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from hotdesk.errors import BriefError
+from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
 
 GIB = 1 << 30
 MIB = 1 << 20
-PROXY_SHAPE = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?")
-PATTERN_SHAPE = re.compile(r"[A-Za-z0-9._/:@*-]{1,200}")
-SIGNER_SHAPE = re.compile(r"[0-9a-f]{32}|/[^\0]{1,4095}")
 TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
 WALLS = ("local", "container", "gvisor", "microvm")
 """From none to the strongest. Those that are not there yet can be demanded all the same."""
 APPROVALS = ("auto", "risky", "plan", "every")
 """Who admits a plan, from the laxest: nobody, a person where something is at stake, a person, a person at each step."""
-Read = Callable[[str, object], object]
-"""Reads a setting, given its name and value."""
 TENANT_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 DEFAULT_TENANT = "default"
 """Whose state is the machine's own."""
@@ -113,7 +111,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
-    chosen |= load_door(table.pop("door", {})) | load_jobs(table)
+    chosen |= known_settings("door", table.pop("door", {}), DOOR) | load_jobs(table)  # a ceiling is in the file alone
     chosen |= load_ceiling(table.pop("ceiling", {}), chosen)
     chosen |= load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
     chosen["serve"] = table.pop("serve", {})
@@ -139,170 +137,123 @@ def tenant_names(settings: Config) -> list[str]:
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 
 
-def load_door(table: object) -> dict[str, object]:
-    """Check the settings of the door. Only the file has them: a ceiling the environment could lift is none."""
-    if not isinstance(table, dict):
-        raise BriefError("setting door is no table; write [door] and its settings below")
-    known = {"ceiling": lines, "names": leads, "ca": absolute_path, "proxy": proxy_url, "approval_seconds": duration}
-    if unknown := sorted(set(table) - set(known)):
-        raise BriefError(f"[door]: unknown setting {unknown[0]!r}; remove it")
-    return {name: known[name](value) for name, value in table.items()}
-
-
 def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
     """Check what bounds every brief. Only the file has it."""
     told = known_settings("ceiling", table, CEILING)
     hosts = told.pop("hosts", None)
     if hosts is not None and "ceiling" in chosen:
         raise BriefError("[ceiling] hosts and [door] ceiling mean the same; remove one of them")
-    found: dict[str, object] = {"limits": Ceiling(**told)}  # type: ignore[arg-type]
+    found: dict[str, object] = {"limits": Ceiling(**told)}
     return found if hosts is None else {**found, "ceiling": hosts}
 
 
-def load_signers(table: object, told: str) -> dict[str, object]:
+def load_signers(table: object, listed: str) -> dict[str, object]:
     """Check whose certificates are believed: those of the file, and those of the environment."""
-    found = known_settings("verify", table, {"signers": signers}).get("signers", ())
-    assert isinstance(found, tuple)
-    return {"signers": (*found, *signers("HOTDESK_SIGNERS", told.replace(",", " ").split()))}
-
-
-def signers(name: str, value: object) -> tuple[str, ...]:
-    """Read who signs."""
-    if not isinstance(value, list) or not all(isinstance(each, str) and SIGNER_SHAPE.fullmatch(each) for each in value):
-        raise BriefError(
-            f"setting {name} takes fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, "
-            "or absolute paths of public keys"
-        )
-    return tuple(value)
+    found: tuple[str, ...] = known_settings("verify", table, {"signers": SIGNERS}).get("signers", ())
+    return {"signers": (*found, *read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), SIGNERS))}
 
 
 def load_jobs(table: dict[str, object]) -> dict[str, object]:
     """Check the settings of jobs, of the drive, and what models cost."""
-    jobs, drive = table.pop("jobs", {}), table.pop("drive", {})
-    prices = table.pop("prices", {})
+    jobs, drive, prices = (table.pop(name, {}) for name in ("jobs", "drive", "prices"))
     if not isinstance(prices, dict):
         raise BriefError("setting prices is no table; write [prices] and models below")
     return {
         **known_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
-        **{f"drive_{name}": value for name, value in known_settings("drive", drive, {"quota": size}).items()},
-        "prices": {name: price(name, told) for name, told in prices.items()},
+        **{f"drive_{name}": value for name, value in known_settings("drive", drive, {"quota": SIZE}).items()},
+        "prices": {name: price(name, each) for name, each in prices.items()},
     }
 
 
-def known_settings(name: str, table: object, known: Mapping[str, Read]) -> dict[str, object]:
-    """Read a table of settings, each by its own reader."""
+def known_settings(name: str, table: object, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a table of settings, each by its type hint."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(known)):
         raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
-    return {key: known[key](f"{name}.{key}", value) for key, value in table.items()}
+    return {key: read_setting(f"{name}.{key}", value, known[key]) for key, value in table.items()}
 
 
-def price(name: str, told: object) -> Price:
+def read_setting(name: str, value: object, hint: Any) -> Any:
+    """Read one setting; the error says what it takes."""
+    try:
+        return reader(hint)(value)
+    except StrictError as e:
+        where = f"{name}.{e.where}" if e.path else name
+        raise BriefError(f"setting {where} {e.why.replace('expected', 'takes', 1)}; for none remove it") from None
+
+
+def price(name: str, table: object) -> Price:
     """Read what one model costs."""
     rate = number(0, 1e6)
-    read = known_settings(f"prices.{name}", told, {"input": rate, "output": rate, "cached": rate})
-    if "input" not in read or "output" not in read:
+    found = known_settings(f"prices.{name}", table, {"input": rate, "output": rate, "cached": rate})
+    if "input" not in found or "output" not in found:
         raise BriefError(f'[prices] {name!r} has no input or no output; write "{name}" = {{input = 3, output = 15}}')
-    return Price(**{"cached": read["input"], **read})  # type: ignore[arg-type]
+    return Price(**{"cached": found["input"], **found})
 
 
-def number(least: float, most: float, whole: bool = False) -> Read:
-    """Give what reads a number within bounds."""
-
-    def read(name: str, value: object) -> object:
-        kinds = int if whole else int | float
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            kind = "a whole number" if whole else "a number"
-            raise BriefError(f"setting {name} takes {kind} from {least:.15g} to {most:.15g}; for none remove it")
-        return value if whole else float(value)
-
-    return read
+def number(least: float, most: float) -> Any:
+    """Give the hint of a number within bounds."""
+    return Annotated[float, Range(least, most), float]
 
 
-def one_of(choices: tuple[str, ...]) -> Read:
-    """Give what reads one of some words."""
-
-    def read(name: str, value: object) -> object:
-        if not isinstance(value, str) or value not in choices:
-            raise BriefError(f"setting {name} takes {', '.join(choices)}; for none remove it")
-        return value
-
-    return read
+def count(least: int, most: float) -> Any:
+    """Give the hint of a whole number within bounds."""
+    return Annotated[int, Range(least, most)]
 
 
-def patterns(name: str, value: object) -> tuple[str, ...]:
-    """Read names with `*`; an empty list admits none."""
-    if not isinstance(value, list) or not all(
-        isinstance(each, str) and PATTERN_SHAPE.fullmatch(each) for each in value
-    ):
-        raise BriefError(f"setting {name} takes a list of names, `*` for whatever follows; for every one remove it")
-    return tuple(value)
+def one_of(choices: tuple[str, ...]) -> Any:
+    """Give the hint of one of some words."""
+    return Annotated[Literal[choices], Otherwise(f"takes {', '.join(choices)}")]
 
 
-def size(name: str, value: object) -> int:
-    """Read a size."""
-    if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and value < 1):
-        raise BriefError(f'setting {name} takes a size, as in "10G"')
+def listed(shape: str, what: str, least: int = 0) -> Any:
+    """Give the hint of a list of texts of a form."""
+    return Annotated[
+        tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"takes {what}")
+    ]
+
+
+def as_bytes(value: int | str) -> int:
+    """Give a size as a number of bytes."""
     return parse_size(value) if isinstance(value, str) else value
 
 
-def rules(name: str, value: object) -> tuple[str, ...]:
-    """Read rules as text."""
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        raise BriefError(
-            f"setting {name} takes a list of rules, as in ['read *.example.test']; for no ceiling remove it"
-        )
-    return tuple(value)
-
-
-def lines(value: object) -> tuple[str, ...]:
-    """Read the ceiling of the door."""
-    return rules("door.ceiling", value)
-
-
-CEILING: Mapping[str, Read] = {
-    "hosts": rules,
+SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('takes a size, as in "10G"')]
+PATTERNS = listed(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
+RULES = listed(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
+SIGNERS = listed(
+    r"[0-9a-f]{32}|/[^\0]{1,4095}",
+    "fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, or absolute paths of public keys",
+)
+CEILING: Mapping[str, Any] = {
+    "hosts": RULES,
     "wall": one_of(WALLS[1:]),
-    "grants": patterns,
-    "models": patterns,
-    "tokens": number(1, 1e12, whole=True),
+    "grants": PATTERNS,
+    "models": PATTERNS,
+    "tokens": count(1, 1e12),
     "dollars": number(0.01, 1e6),
-    "acts": number(1, 1e6, whole=True),
+    "acts": count(1, 1e6),
     "seconds": number(1, 7 * 86400),
     "approve": one_of(APPROVALS),
 }
 """What `[ceiling]` has."""
-
-
-def leads(value: object) -> dict[str, str]:
-    """Read where names lead."""
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BriefError(
-            'setting door.names takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}'
-        )
-    return dict(value)
-
-
-def absolute_path(value: object) -> str:
-    """Read the path of a file of certificates."""
-    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
-        raise BriefError("setting door.ca takes the absolute path of a file, as in /etc/ssl/own.pem")
-    return value
-
-
-def proxy_url(value: object) -> str:
-    """Read the proxy's URL: secrets are no settings, and so it has no password."""
-    if not isinstance(value, str) or not PROXY_SHAPE.fullmatch(value):
-        raise BriefError("setting door.proxy takes http://host:port, without a user or password")
-    return value
-
-
-def duration(value: object) -> float:
-    """Read a number of seconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 86400:
-        raise BriefError("setting door.approval_seconds takes seconds, from 1 to 86400")
-    return float(value)
+DOOR: Mapping[str, Any] = {
+    "ceiling": RULES,
+    "names": Annotated[
+        dict[str, str], Otherwise('takes names and where each leads, as in {"erp.internal" = "127.0.0.1:8443"}')
+    ],
+    "ca": Annotated[
+        str, re.compile(r"/[^\0]*"), Otherwise("takes the absolute path of a file, as in /etc/ssl/own.pem")
+    ],
+    "proxy": Annotated[
+        str,
+        re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}/?"),
+        Otherwise("takes http://host:port, without a user or password: secrets are no settings"),
+    ],
+    "approval_seconds": number(1, 86400),
+}
+"""What `[door]` has."""
 
 
 def folders(env: dict[str, str]) -> tuple[Path, Path, Path]:

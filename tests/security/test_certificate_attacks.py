@@ -258,7 +258,7 @@ ANY_SPELLING = Removal(
 @falls_without(
     "no key twice",
     ANY_SPELLING,
-    Removal("drive/certificate.py", "    if len(made) != len(pairs):\n", "    if not pairs:\n"),
+    Removal("hotdesk/strict.py", "    if len(made) != len(pairs):\n", "    if not pairs:\n"),
     cases="a key twice | a hash twice",
 )
 @falls_without(
@@ -285,13 +285,13 @@ ANY_SPELLING = Removal(
 )
 @falls_without(
     "numbers that are some",
-    Removal("drive/certificate.py", ", parse_constant=refused, parse_float=finite)", ", parse_float=finite)"),
+    Removal("hotdesk/strict.py", "parse_constant=_refuse_constant, ", ""),
     cases="no number",
 )
 @falls_without(
     "numbers that can be written again",
     Removal(
-        "drive/certificate.py",
+        "hotdesk/strict.py",
         "    if not math.isfinite(number := float(text)):\n",
         "    if (number := float(text)) is None:\n",
     ),
@@ -299,7 +299,7 @@ ANY_SPELLING = Removal(
 )
 @falls_without(
     "how deep a certificate is",
-    Removal("drive/certificate.py", "    except (ValueError, RecursionError):\n", "    except ValueError:\n"),
+    Removal("hotdesk/strict.py", "    except (ValueError, RecursionError) as e:\n", "    except ValueError as e:\n"),
     cases="depth",
 )
 @falls_without(

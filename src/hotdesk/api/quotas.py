@@ -9,9 +9,9 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
-from hotdesk.config import Read, known_settings, number, size
+from hotdesk.config import SIZE, count, known_settings, number
 from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
@@ -169,18 +169,18 @@ def read(name: str, table: object) -> QuotaLimits:
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
     told = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    usual = Quota(**known_settings(name, told, SETTINGS))  # type: ignore[arg-type]
+    usual = Quota(**known_settings(name, told, SETTINGS))
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     own = {key: known_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
-    return QuotaLimits(usual, {key: replace(usual, **value) for key, value in own.items()})  # type: ignore[arg-type]
+    return QuotaLimits(usual, {key: replace(usual, **value) for key, value in own.items()})
 
 
-SETTINGS: Mapping[str, Read] = {
-    "desks": number(0, 1e6, whole=True),
-    "jobs": number(0, 1e6, whole=True),
+SETTINGS: Mapping[str, Any] = {
+    "desks": count(0, 1e6),
+    "jobs": count(0, 1e6),
     "cpus": number(0.01, 1e6),
-    "memory": size,
-    "disk": size,
+    "memory": SIZE,
+    "disk": SIZE,
     "rate": number(0.01, 1e6),
     "calls": number(0.01, 1e6),
 }

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from hotdesk.api import quotas
 from hotdesk.api.models import SHAPE as MODEL_SHAPE
 from hotdesk.api.quotas import QuotaLimits
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
-from hotdesk.config import Read, known_settings, number, one_of
+from hotdesk.config import count, known_settings, number, one_of
 from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
+from hotdesk.strict import Otherwise, Range
 
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
@@ -94,7 +96,7 @@ def is_loopback(host: str) -> bool:
 
 def read(table: object) -> Serving:
     """Read `[serve]`."""
-    return Serving(**known_settings("serve", table, SETTINGS))  # type: ignore[arg-type]
+    return Serving(**known_settings("serve", table, SETTINGS))
 
 
 def check(serving: Serving, has_keys: bool) -> Serving:
@@ -116,94 +118,41 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     return serving
 
 
-def address(name: str, value: object) -> object:
-    """Read an address to listen on."""
-    try:
-        return str(ip_address(str(value)))
-    except ValueError:
-        raise BriefError(f"setting {name} takes an address, as in 127.0.0.1 or 0.0.0.0") from None
-
-
-def path(name: str, value: object) -> object:
-    """Read the path of a file."""
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise BriefError(f"setting {name} takes the path of a file")
-    return Path(value)
-
-
-def paths(name: str, value: object) -> object:
-    """Read the paths of folders."""
-    if not isinstance(value, list):
-        raise BriefError(f"setting {name} takes a list of folders")
-    return tuple(path(name, each) for each in value)
-
-
-def image_name(name: str, value: object) -> object:
-    """Read an image's name."""
-    if not isinstance(value, str):
-        raise BriefError(f"setting {name} takes an image's name; `hotdesk image ls` lists them")
-    return as_name(value)
-
-
-def yes_or_no(name: str, value: object) -> object:
-    """Read a choice."""
-    if not isinstance(value, bool):
-        raise BriefError(f"setting {name} takes true or false")
-    return value
-
-
-def host_name(name: str, value: object) -> str:
-    """Read a name."""
-    if not isinstance(value, str) or not NAME_SHAPE.fullmatch(value):
-        raise BriefError(f"setting {name} takes a name in lower case without a port, as in desk.example.test")
-    return value
-
-
-def host_names(name: str, value: object) -> object:
-    """Read several names."""
-    if not isinstance(value, list):
-        raise BriefError(f"setting {name} takes a list of names")
-    return tuple(host_name(name, each) for each in value)
-
-
-def counts(name: str, value: object) -> object:
-    """Read how many desks of each template are kept ready."""
-    if not isinstance(value, dict):
-        raise BriefError(f"setting {name} takes templates and how many desks of each, as in {{base = 2}}")
-    return {str(key): number(0, MOST_READY, whole=True)(f"{name}.{key}", each) for key, each in value.items()}
-
-
-def model_names(name: str, value: object) -> object:
+def read_models(listed: list[str]) -> tuple[str, ...]:
     """Read models' names; what cannot be one is refused before anybody uses it."""
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise BriefError(f'setting {name} takes a list of models, as in ["anthropic:claude-sonnet-5"]')
-    for each in value:
+    for each in listed:
         if not MODEL_SHAPE.fullmatch(each):
-            raise BriefError(f"setting {name} has {printable(each[:80])!r}; write {FORMS}")
+            raise ValueError(f"has {printable(each[:80])!r}; write {FORMS}")
         names.parts(each)
-    return tuple(dict.fromkeys(value))
+    return tuple(dict.fromkeys(listed))
 
 
-SETTINGS: dict[str, Read] = {
-    "host": address,
-    "port": number(0, 65535, whole=True),
-    "tls_port": number(0, 65535, whole=True),
-    "certificate": path,
-    "private_key": path,
-    "names": host_names,
-    "domain": host_name,
+FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
+HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
+SETTINGS: dict[str, Any] = {
+    "host": Annotated[
+        str, lambda text: str(ip_address(text)), Otherwise("takes an address, as in 127.0.0.1 or 0.0.0.0")
+    ],
+    "port": count(0, 65535),
+    "tls_port": count(0, 65535),
+    "certificate": FILE,
+    "private_key": FILE,
+    "names": Annotated[tuple[HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
+    "domain": HOST_NAME,
     "egress": one_of(get_args(Egress)),
     "shutdown": one_of(get_args(Shutdown)),
-    "ready": counts,
+    "ready": dict[str, Annotated[int, Range(0, MOST_READY)]],
     "longest": number(1, LONGEST),
-    "mcp_image": image_name,
+    "mcp_image": Annotated[str, as_name],
     "mcp_idle": number(1, LONGEST),
     "mcp_grace": number(0, 3600),
-    "requester_may_approve": yes_or_no,
-    "templates": paths,
-    "models": model_names,
+    "requester_may_approve": bool,
+    "templates": tuple[FILE, ...],
+    "models": Annotated[
+        list[str], Otherwise('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models
+    ],
     "log": one_of(get_args(LogFormat)),
-    "quota": quotas.read,
+    "quota": Annotated[object, partial(quotas.read, "serve.quota")],
 }
 """What `[serve]` has."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

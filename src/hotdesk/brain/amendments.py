@@ -17,7 +17,8 @@ from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
 from hotdesk.brief.names import domain_first
 from hotdesk.errors import BriefError, printable
-from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_json, read_step
+from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
+from hotdesk.strict import StrictError, loads
 from hotdesk.tool import Arguments, Parameter, Tool, text_of, texts_of
 
 Policy: TypeAlias = Literal["approved", "ask", "refused"]
@@ -58,12 +59,12 @@ class Amendment:
 def read_amendment(step: str, arguments: Arguments) -> Amendment:
     """Read what `AMEND` was used with; `BriefError` says what of it cannot be meant."""
     try:
-        told = read_json(text_of(arguments, "steps") or "[]")
-    except (ValueError, RecursionError) as e:
+        steps_data = loads(text_of(arguments, "steps") or "[]", overflow=True)
+    except StrictError as e:
         raise BriefError(f"steps cannot be read: it is not JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
-    if not isinstance(told, list) or len(told) > MOST:
+    if not isinstance(steps_data, list) or len(steps_data) > MOST:
         raise BriefError(f"steps cannot be read: it is no list of at most {MOST}; write [{EXAMPLE_STEP}]")
-    steps = tuple(read_step(each, f"steps[{index}]") for index, each in enumerate(told))
+    steps = tuple(read_part(Step, each, f"steps[{index}]") for index, each in enumerate(steps_data))
     hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
     asked = Amendment(step, tuple(rule_text(allowing(each)) for each in hosts), grants, tools, steps)
     if asked == Amendment(step):

@@ -10,8 +10,8 @@ from hotdesk.brain.permits import compile_scope, granted, held, matches, soils, 
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Brief, placed
 from hotdesk.brief.coverage import covers_host, ends, within
+from hotdesk.brief.data import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.rules import STEP_SHAPE
-from hotdesk.brief.wire import MOST_GRANTS, MOST_RULES
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
 from hotdesk.tool import Tool, Wrong

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
 from hotdesk.brief.fields import listed
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue
-from hotdesk.brief.wire import MOST_GRANTS, MOST_NAMES, MOST_RULES
 from hotdesk.errors import BriefError
 
 Told: TypeAlias = str | Mapping[str, object]

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from hotdesk.strict import Length
 
 Verdict: TypeAlias = Literal["allow", "deny", "ask"]
 Scheme: TypeAlias = Literal["http", "https"]
 PlaceKind: TypeAlias = Literal["bearer", "basic", "header", "cookie", "query", "form", "json"]
 
+MOST_RULES = 1000
+MOST_GRANTS = 100
+MOST_NAMES = 100
+MOST_PLACES = 16
 READ = ("GET", "HEAD")
 """What a rule admits unless it says more."""
 ANY = ("*",)
@@ -69,7 +75,7 @@ class Grant:
     host: str
     """Exact: a wildcard carries no secret."""
     port: int = 443
-    places: tuple[SecretPlace, ...] = ()
+    places: Annotated[tuple[SecretPlace, ...], Length(MOST_PLACES)] = ()
     """Empty: where its kind goes by nature (a token as `bearer`, user and password as `basic`)."""
     env: str = ""
     """The variable inside that holds its placeholder."""
@@ -93,9 +99,9 @@ class Grant:
 class Scope:
     """Everything a desk may reach, and as whom. Empty: nothing."""
 
-    rules: tuple[Rule, ...] = ()
-    grants: tuple[Grant, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    rules: Annotated[tuple[Rule, ...], Length(MOST_RULES)] = ()
+    grants: Annotated[tuple[Grant, ...], Length(MOST_GRANTS)] = ()
+    names: Annotated[Mapping[str, str], Length(MOST_NAMES)] = field(default_factory=dict)
     """Names that lead to an upstream of the operator's choice: `erp.internal` to `127.0.0.1:8443`. Operator-only."""
     may_ask: bool = True
     """Whether the desk may ask for more at `http://door.local/ask`."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import get_args
 from urllib.parse import quote, unquote
 
-from hotdesk.brief.data import Grant, PlaceKind, SecretPlace
+from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
 from hotdesk.brief.names import bracketed, canonical_host, is_address
 from hotdesk.brief.paths import LONGEST_GLOB, canonical_path
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
@@ -26,7 +26,6 @@ TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 MOST_SECONDS = 31 * 24 * 3600.0
-MOST_PLACES = 16
 MOST_FIELDS = 32
 PINNED = ("query", "form", "json")
 """Places at which a secret could be published, and which are therefore bound to one method and path."""

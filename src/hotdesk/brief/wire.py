@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import TypeVar
 
-from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
+from hotdesk.brief.data import Grant, Rule, Scope
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.names import canonical_name, split_authority
 from hotdesk.brief.rules import check_rule
 from hotdesk.errors import BriefError, printable
+from hotdesk.strict import StrictError, read
 
-MOST_RULES = 1000
-MOST_GRANTS = 100
-MOST_NAMES = 100
-
-Thing = TypeVar("Thing", Rule, Grant, SecretPlace)
+Thing = TypeVar("Thing", Rule, Grant)
 
 
 def scope_json(scope: Scope) -> str:
@@ -32,18 +29,19 @@ def digest(thing: Scope | Rule) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def parse_scope(told: object) -> Scope:
+def parse_scope(value: object) -> Scope:
     """Read a scope from what JSON gave; anything unknown, mistyped or not canonical is refused."""
-    values = fields_of(told, "scope", Scope)
-    scope = Scope(
-        rules=tuple(canonical(read_rule(each), check_rule) for each in listed(values, "rules", MOST_RULES)),
-        grants=tuple(canonical(read_grant(each), check_grant) for each in listed(values, "grants", MOST_GRANTS)),
-        names=read_names(values.get("names", {})),
-        may_ask=values.get("may_ask", True),
-        anywhere=values.get("anywhere", False),
-    )
-    if not isinstance(scope.may_ask, bool) or not isinstance(scope.anywhere, bool) or "values" in values:
-        raise wrong("may_ask or anywhere is neither true nor false, or there are secrets in it")
+    if isinstance(value, dict) and "values" in value:
+        raise wrong("there are secrets in it")
+    try:
+        scope = read(Scope, value)
+    except StrictError as e:
+        raise wrong(str(e)) from None
+    for rule in scope.rules:
+        require_canonical(rule, check_rule)
+    for grant in scope.grants:
+        require_canonical(grant, check_grant)
+    require_names(scope.names)
     return scope
 
 
@@ -68,61 +66,21 @@ def grant_values(grant: Grant) -> dict[str, object]:
     return {name: value for name, value in values.items() if value or name not in ("allow_headers", "allow_fields")}
 
 
-def fields_of(told: object, what: str, kind: type[Any]) -> dict[str, Any]:
-    """Give the fields of an object, if they are those of its kind."""
-    known = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}
-    if not isinstance(told, dict) or any(name not in known for name in told):
-        raise wrong(f"a {what} is no object, or has a field it does not know")
-    if lacking := [name for name, needed in known.items() if needed and name not in told]:
-        raise wrong(f"a {what} lacks its {lacking[0]}")
-    return told
-
-
-def listed(values: Mapping[str, Any], name: str, most: int) -> list[object]:
-    """Give a list out of an object."""
-    value = values.get(name, [])
-    if not isinstance(value, list) or len(value) > most:
-        raise wrong(f"{name} is no list of at most {most}")
-    return value
-
-
-def tuples(value: Any) -> Any:
-    """Turn lists into tuples, all the way down."""
-    return tuple(tuples(each) for each in value) if isinstance(value, list) else value
-
-
-def read_rule(told: object) -> Rule:
-    """Read one rule."""
-    return Rule(**{name: tuples(value) for name, value in fields_of(told, "rule", Rule).items()})
-
-
-def read_grant(told: object) -> Grant:
-    """Read one grant."""
-    values = {name: tuples(value) for name, value in fields_of(told, "grant", Grant).items()}
-    places = listed(told, "places", 16) if isinstance(told, dict) else []
-    values["places"] = tuple(SecretPlace(**fields_of(place, "place", SecretPlace)) for place in places)
-    return Grant(**values)
-
-
-def canonical(thing: Thing, check: Callable[[Thing], Thing]) -> Thing:
-    """Give back what is in canonical form already: another form would have another digest."""
+def require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
+    """Refuse what is not in canonical form already: another form would have another digest."""
     if check(thing) != thing:
         raise wrong(f"{printable(str(thing)[:200])} is not in canonical form")
-    return thing
 
 
-def read_names(told: object) -> dict[str, str]:
-    """Read where the operator leads names."""
-    if not isinstance(told, dict) or len(told) > MOST_NAMES:
-        raise wrong(f"names is no object of at most {MOST_NAMES}")
-    for name, upstream in told.items():
+def require_names(names: Mapping[str, str]) -> None:
+    """Refuse names that lead to no host and port."""
+    for name, upstream in names.items():
         try:
             right = canonical_name(name) == name and split_authority(upstream)[1] is not None
-        except (ValueError, TypeError, AttributeError):
+        except ValueError:
             right = False
         if not right:
-            raise wrong(f"the name {printable(str(name)[:80])!r} does not lead to a host:port")
-    return dict(told)
+            raise wrong(f"the name {printable(name[:80])!r} does not lead to a host:port")
 
 
 def wrong(why: str) -> BriefError:

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import unreadable
 from hotdesk.checks.execution import Ending
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import ImageName, Places, Seconds, SomeTexts, read_expectations
 from hotdesk.checks.seam import Evidence, Verdict
 from hotdesk.desk.seam import Desk
+from hotdesk.strict import Alias
 
-KEYS = (*Ending.KEYS, "run", "stdin", "seconds", "beside", "image")
 EXAMPLE = '{run = ["python3", "-m", "json.tool", "{file}"], contains = ["total"]}'
 LOOKED_FOR = ("starts", "ends", "exit", "output")
 FILE = "{file}"
 """What stands for the file in a command."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCheck:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandCheck(Ending):
     """A command, and how it shall end."""
 
     alone: ClassVar[bool] = True
-    argv: tuple[str, ...]
-    ending: Ending
-    stdin: str
-    seconds: float
-    beside: tuple[str, ...]
-    image: str
+    argv: Annotated[SomeTexts, Alias("run")]
+    stdin: str = ""
+    seconds: Seconds = execution.SECONDS
+    beside: Places = ()
+    image: ImageName = "base"
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> CommandCheck:
         """Read what a brief expects."""
-        told = Expect("command", expect, KEYS, EXAMPLE)
-        argv, seconds = told.texts("run", needed=True), told.number("seconds", execution.SECONDS, 0.1, 600)
-        return cls(argv, Ending.read(told), told.text("stdin"), seconds, told.places("beside"), told.image())
+        return read_expectations(cls, "command", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
@@ -60,4 +57,4 @@ class CommandCheck:
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a file that a command can be run beside", e)
         run = found["command"]
-        return Verdict(LOOKED_FOR, tuple(self.ending.faults(run)), (f"exit code {run.exit_code}",), run.values)
+        return Verdict(LOOKED_FOR, tuple(self.faults(run)), (f"exit code {run.exit_code}",), run.values)

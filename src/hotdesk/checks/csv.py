@@ -6,18 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import placed
-from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
 from hotdesk.checks.inside.active_text import first_of, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import printable
+from hotdesk.errors import BriefError, printable
+from hotdesk.strict import Length
 
-KEYS = ("columns", "rows", "numeric", "unique", "delimiter", "source", "sums", "formulas")
 EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"], unique = ["Order"]}'
 LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", "formulas")
 MOST_CELLS = 1_000_000
@@ -33,14 +32,14 @@ class CsvCheck:
 
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
-    columns: tuple[str, ...] = ()
-    rows: Span | None = None
-    numeric: tuple[str, ...] = ()
-    unique: tuple[str, ...] = ()
-    delimiter: str = ","
-    source: str = ""
+    columns: Texts = ()
+    rows: Count = None
+    numeric: Texts = ()
+    unique: Texts = ()
+    delimiter: Annotated[str, Length(1, 1)] = ","
+    source: Place = ""
     """Another table, beside the brief or in the drive."""
-    sums: Mapping[str, float | str] = field(default_factory=dict)
+    sums: Annotated[Mapping[str, float | str], Length(MOST_WORDS)] = field(default_factory=dict)
     """What a column adds up to: a number, or the name of a column of the source that adds up to the same."""
     formulas: bool = False
     """Whether cells may be what a spreadsheet calculates."""
@@ -48,20 +47,14 @@ class CsvCheck:
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> CsvCheck:
         """Read what a brief expects."""
-        told = Expect("csv", expect, KEYS, EXAMPLE)
-        delimiter, source = told.text("delimiter", ","), told.beside("source")
-        if len(delimiter) != 1:
-            raise told.wrong("expects delimiter to be one character")
-        numeric, unique, columns = told.texts("numeric"), told.texts("unique"), told.texts("columns")
-        sums: dict[str, float | str] = {}
-        for name, value in told.table("sums").items():
-            if isinstance(value, bool) or not isinstance(value, (int, float, str) if source else (int, float)):
-                raise told.wrong("expects sums to name numbers, or columns of its source: sums = {Amount = 12.5}")
-            sums[name] = value
-        for name in (*numeric, *unique, *sums):
-            if columns and name not in columns:
-                raise told.wrong(f"expects {printable(name[:80])!r} to be one of its columns")
-        return cls(columns, told.span("rows"), numeric, unique, delimiter, source, sums, told.flag("formulas"))
+        check = read_expectations(cls, "csv", expect, EXAMPLE)
+        if not check.source and any(isinstance(each, str) for each in check.sums.values()):
+            raise BriefError(f"csv expects sums: expected numbers, as it has no source; write expect = {EXAMPLE}")
+        for name in (*check.numeric, *check.unique, *check.sums):
+            if check.columns and name not in check.columns:
+                shown = printable(name[:80])
+                raise BriefError(f"csv expects {shown!r} to be one of its columns; write expect = {EXAMPLE}")
+        return check
 
     @property
     def beside(self) -> tuple[str, ...]:

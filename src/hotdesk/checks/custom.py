@@ -7,18 +7,19 @@ and a file that takes over its reader there can speak for it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import placed
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import MOST_FAULTS, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
+from hotdesk.strict import Alias, Otherwise
 
-KEYS = ("file", "given", "seconds", "beside", "image")
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
 LOOKED_FOR = ("runs", "holds")
 MOST_VALUES = 50
@@ -29,21 +30,17 @@ class CustomCheck:
     """A check of the brief's own."""
 
     alone: ClassVar[bool] = True
-    file: str
-    given: Mapping[str, object] = field(default_factory=dict)
+    file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file beside the brief")]
+    given: Table = field(default_factory=dict)
     """What it is told, as JSON on its standard input."""
-    seconds: float = execution.SECONDS
-    more: tuple[str, ...] = ()
-    image: str = "base"
+    seconds: Seconds = execution.SECONDS
+    more: Annotated[Places, Alias("beside")] = ()
+    image: ImageName = "base"
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> CustomCheck:
         """Read what a brief expects."""
-        told = Expect("custom", expect, KEYS, EXAMPLE)
-        if not (file := told.beside("file")).endswith(".py"):
-            raise told.wrong("expects file, a Python file beside the brief")
-        seconds = told.number("seconds", execution.SECONDS, 0.1, 600)
-        return cls(file, told.table("given"), seconds, told.places("beside"), told.image())
+        return read_expectations(cls, "custom", expect, EXAMPLE)
 
     @property
     def beside(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -20,6 +21,7 @@ from anyio import to_thread
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import alone, printable
+from hotdesk.strict import Length, Range, StrictError, loads, reader
 
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
@@ -64,6 +66,10 @@ for name in ("hotdesk", "hotdesk.checks", "hotdesk.checks.inside"):
 runpy.run_module(sys.argv[2], run_name="__main__")
 """
 """Runs a program; what it imports of `hotdesk.checks.inside` lies in the same folder, and nothing else of ours does."""
+
+
+Side: TypeAlias = Annotated[int, Range(1, WIDEST)]
+SIZES = Annotated[list[tuple[Side, Side, Annotated[int, Range(1)]]], Length(MOST_PAGES)]
 
 
 async def look(
@@ -122,18 +128,10 @@ def unpack(said: bytes) -> Evidence:
     return Evidence(told[:LARGEST], pages)
 
 
-def page_sizes(told: object) -> list[tuple[int, int, int]]:
+def page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     """Read how large the pages are: width, height, bytes when deflated."""
-    listed = told.get("drawn", []) if isinstance(told, dict) else []
-    if not isinstance(listed, list) or len(listed) > MOST_PAGES:
-        raise ValueError("pages are no list, or too long a one")
-    found = []
-    for each in listed:
-        match each:
-            case [int(width), int(height), int(size)] if 0 < width <= WIDEST and 0 < height <= WIDEST and size > 0:
-                found.append((width, height, size))
-            case _:
-                raise ValueError("a page has no size that can be")
+    listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
+    found: list[tuple[int, int, int]] = reader(SIZES)(listed)
     if sum(width * height for width, height, _ in found) > MOST_PIXELS:
         raise ValueError("the pages are too large together")
     return found
@@ -159,14 +157,9 @@ def read_json(told: bytes) -> object:
     if told.count(b"[") + told.count(b"{") > MOST_NESTED:
         raise ValueError("what was seen of it is in more pieces than are taken")
     try:
-        return json.loads(told, parse_constant=no_number)
-    except ValueError:
+        return loads(told, duplicates=True, overflow=True)
+    except StrictError:
         raise ValueError("what was seen of it is no JSON") from None
-
-
-def no_number(text: str) -> float:
-    """Refuse what JSON has no word for."""
-    raise ValueError(text)
 
 
 def told_text(value: object, longest: int = LONGEST) -> str:

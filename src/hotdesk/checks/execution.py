@@ -9,12 +9,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 from hotdesk.checks.evidence import read_json, told_number, told_text
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import Texts
 from hotdesk.checks.seam import Evidence, Fault, Value
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
+from hotdesk.strict import Alias, Range
 
 LARGEST = 1 << 20
 """Bytes of the longest output that is taken."""
@@ -92,18 +94,10 @@ def read_run(each: object) -> Execution:
 class Ending:
     """How a program shall end, and what it shall say."""
 
-    exit_code: int = 0
+    exit_code: Annotated[int, Alias("exit"), Range(0, 255)] = 0
     output: str | None = None
     """All it says; None: anything."""
-    contains: tuple[str, ...] = ()
-
-    KEYS = ("exit", "output", "contains")
-
-    @classmethod
-    def read(cls, expect: Expect) -> Ending:
-        """Read what a brief expects."""
-        output = expect.text("output") if "output" in expect.told else None
-        return cls(int(expect.number("exit", 0, 0, 255)), output, expect.texts("contains"))
+    contains: Texts = ()
 
     def faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
         """Find how it ended otherwise, and what it did not say."""

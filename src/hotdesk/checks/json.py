@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
+from hotdesk.strict import Length
 
-KEYS = ("required", "types", "lengths", "values")
 EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {orders = {min = 1}}}'
 LOOKED_FOR = ("opens", "required", "types", "lengths", "values")
 KINDS: Mapping[str, tuple[type, ...]] = {
@@ -26,6 +25,13 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 MOST_PLACES = 100_000
+
+
+def require_kind(name: str) -> str:
+    """Refuse a type there is not."""
+    if name not in KINDS:
+        raise ValueError(f"expected one of {', '.join(KINDS)}")
+    return name
 
 
 class _NothingHere:
@@ -42,21 +48,15 @@ class JsonCheck:
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
-    required: tuple[str, ...] = ()
-    types: Mapping[str, str] = field(default_factory=dict)
-    lengths: Mapping[str, Span] = field(default_factory=dict)
-    values: Mapping[str, object] = field(default_factory=dict)
+    required: Texts = ()
+    types: Annotated[Mapping[str, Annotated[str, require_kind]], Length(MOST_WORDS)] = field(default_factory=dict)
+    lengths: Counts = field(default_factory=dict)
+    values: Table = field(default_factory=dict)
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> JsonCheck:
         """Read what a brief expects."""
-        told = Expect("json", expect, KEYS, EXAMPLE)
-        types: dict[str, str] = {}
-        for place, kind in told.table("types").items():
-            if not isinstance(kind, str) or kind not in KINDS:
-                raise told.wrong(f"expects types to be of {', '.join(KINDS)}")
-            types[place] = kind
-        return cls(told.texts("required"), types, told.spans("lengths"), told.table("values"))
+        return read_expectations(cls, "json", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:

@@ -7,19 +7,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import placed
 from hotdesk.checks import execution
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, unreadable
 from hotdesk.checks.execution import Execution, quoted
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
+from hotdesk.strict import Alias, Otherwise
 
-KEYS = ("repository", "tests", "red", "allowed", "test_paths", "may_change_tests", "seconds", "beside", "image")
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
 LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
 TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
@@ -40,30 +40,22 @@ class PatchCheck:
     """A repository, its tests, and what a change to it may touch."""
 
     alone: ClassVar[bool] = True
-    repository: str
-    tests: tuple[str, ...]
-    red: tuple[str, ...] = ()
+    repository: Annotated[Place, re.compile("(?s).+"), Otherwise("expected a folder beside the brief")]
+    tests: SomeTexts
+    red: Texts = ()
     """Names of tests that fail without the change."""
-    allowed: tuple[str, ...] = ()
+    allowed: Texts = ()
     """Patterns of paths that it may touch; none: all."""
-    test_paths: tuple[str, ...] = TEST_PATHS
+    test_paths: Annotated[Texts, lambda paths: paths or TEST_PATHS] = TEST_PATHS
     may_change_tests: bool = False
-    seconds: float = execution.SECONDS
-    more: tuple[str, ...] = ()
-    image: str = "base"
+    seconds: Seconds = execution.SECONDS
+    more: Annotated[Places, Alias("beside")] = ()
+    image: ImageName = "base"
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> PatchCheck:
         """Read what a brief expects."""
-        told = Expect("patch", expect, KEYS, EXAMPLE)
-        repository, tests = told.beside("repository"), told.texts("tests", needed=True)
-        if not repository:
-            raise told.wrong("expects repository, a folder beside the brief")
-        paths, seconds = told.texts("test_paths") or TEST_PATHS, told.number("seconds", execution.SECONDS, 0.1, 600)
-        return cls(
-            repository, tests, told.texts("red"), told.texts("allowed"), paths, told.flag("may_change_tests"),
-            seconds, told.places("beside"), told.image(),
-        )  # fmt: skip
+        return read_expectations(cls, "patch", expect, EXAMPLE)
 
     @property
     def beside(self) -> tuple[str, ...]:

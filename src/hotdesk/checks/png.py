@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import look, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import Count, read_expectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
-KEYS = ("width", "height", "colours")
 EXAMPLE = "{width = {min = 600}, height = 400}"
 LOOKED_FOR = ("opens", "width", "height", "blank")
 CALM = 3
@@ -27,15 +25,14 @@ class PngCheck:
     image: ClassVar[str] = "office"
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
-    width: Span | None = None
-    height: Span | None = None
-    colours: Span | None = None
+    width: Count = None
+    height: Count = None
+    colours: Count = None
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> PngCheck:
         """Read what a brief expects."""
-        told = Expect("png", expect, KEYS, EXAMPLE)
-        return cls(told.span("width"), told.span("height"), told.span("colours"))
+        return read_expectations(cls, "png", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:

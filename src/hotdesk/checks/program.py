@@ -5,47 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import unreadable
 from hotdesk.checks.execution import Ending
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import ImageName, Places, Seconds, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
+from hotdesk.strict import Alias
 
-KEYS = (*Ending.KEYS, "args", "stdin", "seconds", "makes", "with", "beside", "image")
 EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
 LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
 WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
 """What runs a program of a suffix; others run themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramCheck:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramCheck(Ending):
     """How a program is run, and what shall come of it."""
 
     alone: ClassVar[bool] = True
-    ending: Ending
-    args: tuple[str, ...]
-    stdin: str
-    seconds: float
-    makes: tuple[str, ...]
+    args: Texts = ()
+    stdin: str = ""
+    seconds: Seconds = execution.SECONDS
+    makes: Places = ()
     """Files that it shall make, below its folder."""
-    runs_with: tuple[str, ...]
-    beside: tuple[str, ...]
-    image: str
+    runs_with: Annotated[Texts, Alias("with")] = ()
+    beside: Places = ()
+    image: ImageName = "base"
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> ProgramCheck:
         """Read what a brief expects."""
-        told = Expect("program", expect, KEYS, EXAMPLE)
-        makes = tuple(told.place("makes", each) for each in told.texts("makes"))
-        seconds = told.number("seconds", execution.SECONDS, 0.1, 600)
-        ending, beside = Ending.read(told), told.places("beside")
-        args, runs_with = told.texts("args"), told.texts("with")
-        return cls(ending, args, told.text("stdin"), seconds, makes, runs_with, beside, told.image())
+        return read_expectations(cls, "program", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:
@@ -66,14 +60,14 @@ class ProgramCheck:
             run, made = self.read(evidence)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a program that can be run", e)
-        faults = list(self.ending.faults(run))
+        faults = list(self.faults(run))
         faults += [
             Fault("makes", printable(name[:200]), "a file with something in it", "none")
             for name, size in made.items()
             if size < 1
         ]
         told = [f"exit code {run.exit_code}", *(f"{name}: {size} bytes" for name, size in made.items())]
-        if self.ending.output is not None or self.ending.contains:
+        if self.output is not None or self.contains:
             told.append("the output is as expected")
         return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, told)), run.values)
 

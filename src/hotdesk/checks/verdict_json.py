@@ -8,10 +8,12 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Annotated
 
 from PIL import Image
 
 from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
+from hotdesk.strict import ROW, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class StoredVerdict:
     held: tuple[str, ...]
     values: Mapping[str, Value]
     tools: Mapping[str, str]
-    pictures: tuple[PagePicture, ...]
+    pictures: tuple[Annotated[PagePicture, ROW], ...]
     beside: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what the check had beside the file, by name: its own program, what it compared the file with."""
 
@@ -87,10 +89,4 @@ def to_json(seen: StoredVerdict) -> bytes:
 
 def from_json(data: bytes) -> StoredVerdict:
     """Read it back: it is ours, and sealed."""
-    told = json.loads(data)
-    return StoredVerdict(
-        told["check"], told["image"], told["expect"], tuple(told["looked_for"]), tuple(told["not_checked"]),
-        tuple(Fault(**each) for each in told["faults"]), tuple(told["held"]), told["values"], told["tools"],
-        tuple(PagePicture(width, height, base64.b64decode(png)) for width, height, png in told["pictures"]),
-        told.get("beside", {}),
-    )  # fmt: skip
+    return read(StoredVerdict, json.loads(data))

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from hotdesk.checks.count_range import Span
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_number, told_text, unreadable
-from hotdesk.checks.expectations import Expect
+from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
-KEYS = ("members", "only", "count", "sizes")
 EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min = 1}}}'
 LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
 MOST_MEMBERS = 20_000
@@ -38,17 +36,16 @@ class ZipCheck:
     image: ClassVar[str] = "base"
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
-    members: tuple[str, ...] = ()
+    members: Texts = ()
     only: bool = False
     """Whether nothing else may be in it."""
-    count: Span | None = None
-    sizes: Mapping[str, Span] = field(default_factory=dict)
+    count: Count = None
+    sizes: Counts = field(default_factory=dict)
 
     @classmethod
     def expecting(cls, expect: Mapping[str, object]) -> ZipCheck:
         """Read what a brief expects."""
-        told = Expect("zip", expect, KEYS, EXAMPLE)
-        return cls(told.texts("members"), told.flag("only"), told.span("count"), told.spans("sizes"))
+        return read_expectations(cls, "zip", expect, EXAMPLE)
 
     @property
     def not_checked(self) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ from hotdesk.job.record import papers
 from hotdesk.job.record.replay import harmless, replayed
 from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
+from hotdesk.strict import read
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
 PAUSED = 75
@@ -95,8 +96,7 @@ class JobRequest:
 
 def read_chosen(data: bytes) -> JobRequest:
     """Read what was kept."""
-    told = json.loads(data)
-    return JobRequest(**{**told, "plan": tuple(told["plan"]), "act": tuple(told["act"])})
+    return read(JobRequest, json.loads(data))
 
 
 def require_ordered(kept: JobRequest, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:

@@ -13,8 +13,7 @@ from typing import Any, Literal, Protocol
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from hotdesk.brief import Rule, digest, parse_rule, parse_scope, rule_text
-from hotdesk.brief.wire import read_grant
+from hotdesk.brief import Grant, Rule, digest, parse_rule, parse_scope, rule_text
 from hotdesk.door import canary
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http.ca import CertificateAuthority, Leaves
@@ -25,6 +24,7 @@ from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber, secrets_of
 from hotdesk.door.secrets.signature import SigV4Signer
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
+from hotdesk.strict import read
 
 STATIC = ("token", "basic", "sigv4")
 """Kinds whose value is the same at each use."""
@@ -128,7 +128,7 @@ class Egress:
             signer = None
             if each["kind"] == "sigv4":
                 signer = SigV4Signer(values["key_id"], values["service"], values["region"], values["bucket"])
-            held = LiveGrant(each["id"], read_grant(each["grant"]), each["placeholder"].encode(), each["kind"], signer)
+            held = LiveGrant(each["id"], read(Grant, each["grant"]), each["placeholder"].encode(), each["kind"], signer)
             self.live[held.id] = GrantValue(held, values, each["until"])
             if told["resumed"] and held.kind in STATIC:
                 self.watch_for(held, base64.b64decode(values["value"]))  # an earlier door may have sent it

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.errors import BriefError
+from hotdesk.strict import StrictError, loads, reader
 
 FORMAT = 2
 DOMAIN = b"hotdesk-certificate 1\n"
@@ -32,78 +32,53 @@ LENGTH = len(b',"signature":""}\n') + 128
 
 Told: TypeAlias = dict[str, Any]
 """A certificate's JSON, once its shape was seen to be one's."""
-Shape: TypeAlias = "type | dict[str, Shape] | list[Shape] | Callable[[object], bool]"
-
-
-def hexes(length: int) -> Callable[[object], bool]:
-    """Give what says whether something is so many hexadecimal digits."""
-    shape = re.compile(rf"[0-9a-f]{{{length}}}")
-    return lambda value: isinstance(value, str) and shape.fullmatch(value) is not None
-
-
-def is_digest(value: object) -> bool:
-    """Say whether something is a SHA-256, or nothing where there is none."""
-    return value == "" or hexes(64)(value)
-
-
-def is_flat(value: object) -> bool:
-    """Say whether something is values by name, each a text, a number, true, false or nothing."""
-    return isinstance(value, dict) and all(isinstance(each, str | int | float | None) for each in value.values())
-
-
-def is_named(value: object) -> bool:
-    """Say whether something is texts by name."""
-    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-
-
-def is_digests(value: object) -> bool:
-    """Say whether something is SHA-256s by name."""
-    return isinstance(value, dict) and all(map(hexes(64), value.values()))
-
-
-def is_kind(value: object) -> bool:
-    """Say whether something says who thought: a script's decisions are fixed beforehand."""
-    return value in ("script", "model")
+Shape: TypeAlias = Any
+"""A type hint, a list of one shape, or the shapes of exactly these keys."""
+HEX = Annotated[str, re.compile(r"[0-9a-f]{64}")]
+DIGEST = Annotated[str, re.compile(r"(?:[0-9a-f]{64})?")]
+"""A SHA-256, or nothing where there is none."""
+WHO = Literal["script", "model"]
+"""Who thought: a script's decisions are fixed beforehand."""
 
 
 CHECK: dict[str, Shape] = {
-    "beside": is_digests,
+    "beside": dict[str, HEX],
     "check": str,
     "desk": {"id": str, "network": bool, "sterile": bool, "wall": str},
     "expect": dict,
     "held": [str],
-    "image": {"digest": is_digest, "name": str},
+    "image": {"digest": DIGEST, "name": str},
     "looked_for": [str],
     "not_checked": [str],
-    "pages": [{"height": int, "sha256": hexes(64), "size": int, "width": int}],
-    "tools": is_named,
-    "values": is_flat,
+    "pages": [{"height": int, "sha256": HEX, "size": int, "width": int}],
+    "tools": dict[str, str],
+    "values": dict[str, str | int | float | bool | None],
 }
 """One check: `network` says whether its desk reached any, `sterile` whether nobody had worked on what it stood on.
 
 `beside` has what the brief gave it: a check of the brief's own, and what a file was compared with.
 """
-FILE: dict[str, Shape] = {"name": str, "sha256": hexes(64), "size": int}
+FILE: dict[str, Shape] = {"name": str, "sha256": HEX, "size": int}
 HOTDESK: dict[str, Shape] = {"architecture": str, "version": str}
-CLAIM: dict[str, Shape] = {"brain": {"kind": is_kind}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
+CLAIM: dict[str, Shape] = {"brain": {"kind": WHO}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
 """What a job's process says of a file; everything else is what the journal says."""
 CERTIFICATE: dict[str, Shape] = {
     "at": int,
-    "brain": {"kind": is_kind, "models": [str], "name": str},
+    "brain": {"kind": WHO, "models": [str], "name": str},
     "checks": [CHECK],
     "file": FILE,
     "format": int,
     "hotdesk": HOTDESK,
-    "job": {"brief": str, "by": str, "goal": hexes(64), "id": str},
+    "job": {"brief": str, "by": str, "goal": HEX, "id": str},
     "journal": {
-        "job": {"hash": hexes(64), "seq": int},
-        "last": {"hash": hexes(64), "id": int},
+        "job": {"hash": HEX, "seq": int},
+        "last": {"hash": HEX, "id": int},
     },
     "plan": {
         "approvals": [{"answer": str, "at": int, "by": str, "digest": str, "kind": str, "step": str}],
         "digest": str,
     },
-    "public_key": hexes(64),
+    "public_key": HEX,
 }
 FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
 FORMATS: dict[int, dict[str, Shape]] = {1: {**CERTIFICATE, "checks": [FIRST_CHECK]}, FORMAT: CERTIFICATE}
@@ -118,7 +93,11 @@ def fits(value: object, shape: Shape) -> bool:
         return all(fits(value[key], inner) for key, inner in shape.items())
     if isinstance(shape, list):
         return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
-    return type(value) is shape if isinstance(shape, type) else shape(value)
+    try:
+        reader(shape)(value)
+    except StrictError:
+        return False
+    return True
 
 
 def canonical(told: Mapping[str, object]) -> bytes:
@@ -169,32 +148,12 @@ def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
 def parse(data: bytes) -> Told:
     """Read JSON in which no key is there twice."""
     try:
-        told = json.loads(data.decode("ascii"), object_pairs_hook=once, parse_constant=refused, parse_float=finite)
-        if not isinstance(told, dict):
-            raise ValueError
-    except (ValueError, RecursionError):
-        raise BriefError("it is no certificate: it is no JSON of ours") from None
-    return told
-
-
-def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its keys; `ValueError` when one is there twice, for readers differ in which they take."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key is there twice")
-    return made
-
-
-def refused(text: str) -> float:
-    """Refuse what JSON has no word for."""
-    raise ValueError(text)
-
-
-def finite(text: str) -> float:
-    """Read a number that can be written again."""
-    if not math.isfinite(number := float(text)):
-        raise ValueError(text)
-    return number
+        found = loads(data.decode("ascii"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise BriefError("it is no certificate: it is no JSON of ours")
+    return found
 
 
 def digest_of(text: str) -> str:

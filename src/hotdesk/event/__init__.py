@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, TypeAlias, get_args
+
+from hotdesk.strict import StrictError, reader
 
 if TYPE_CHECKING:
     from hotdesk.event.desk import Alarm as Alarm
@@ -96,53 +97,21 @@ def as_dict(event: Event) -> dict[str, object]:
 
 def from_json(name: str, data: str, version: int = VERSION) -> Event:
     """Read an event strictly; `ValueError` for what no known version wrote. A field with a default may be missing."""
-    shape = shapes().get(name)
-    if shape is None or version != VERSION:
+    read = readers().get(name)
+    if read is None or version != VERSION:
         raise ValueError(f"no event {name!r} of version {version}")
-    told = json.loads(data)
-    if not isinstance(told, dict) or not told.keys() <= shape.fits.keys():
-        raise ValueError(f"{name} has other fields than {sorted(shape.fits)}")
-    if not shape.needed <= told.keys() or not all(shape.fits[field](value) for field, value in told.items()):
-        raise ValueError(f"{name} lacks a field, or one is of another type")
-    event: Event = shape.kind(
-        **{field: tuple(value) if type(value) is list else value for field, value in told.items()}
-    )
+    fields = json.loads(data)
+    try:
+        event: Event = read(fields)
+    except StrictError as e:
+        raise ValueError(f"{name} has other fields, lacks a field, or one is of another type: {e}") from None
     return event
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What an event of one kind is made of."""
-
-    kind: Callable[..., Event]
-    needed: frozenset[str]
-    """Fields without a default."""
-    fits: dict[str, Callable[[object], bool]]
-    """Whether a value read from JSON is of a field's type, by the field's name."""
-
-
 @cache
-def shapes() -> dict[str, Shape]:
-    """Give the shape of every event, by name."""
-    return {kind.__name__: shape_of(kind) for kind in kinds()}
-
-
-def shape_of(kind: type) -> Shape:
-    """Read an event's shape from its class."""
-    needed = frozenset(field.name for field in fields(kind) if field.default is MISSING)
-    return Shape(kind, needed, {name: fitting(hint) for name, hint in get_type_hints(kind).items()})
-
-
-def fitting(hint: Any) -> Callable[[object], bool]:
-    """Give what says whether a value read from JSON is of a type."""
-    if get_origin(hint) is Literal:
-        known = get_args(hint)
-        return lambda value: type(value) is str and value in known
-    if get_origin(hint) is tuple:
-        return lambda value: type(value) is list and all(type(part) is str for part in value)
-    if hint is float:
-        return lambda value: type(value) is float or type(value) is int
-    return lambda value: type(value) is hint
+def readers() -> dict[str, Callable[[object], Event]]:
+    """Give what reads every event, by name."""
+    return {kind.__name__: reader(kind) for kind in kinds()}
 
 
 def ignore(event: Event) -> None:

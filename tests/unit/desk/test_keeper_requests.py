@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper.spawn import Started, start
 from hotdesk.desk.owner.runtime import container_runtime
-from hotdesk.desk.request import TYPES, KeeperRequest, Verb, parse, write
+from hotdesk.desk.request import KeeperRequest, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
 from hotdesk.ipc.child import MAX_PACKET_BYTES
@@ -374,7 +374,7 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)),
     max_leaves=12,
 )
-SPECS = st.one_of(VALUES, st.dictionaries(st.one_of(st.sampled_from(sorted(TYPES)), st.text(max_size=8)), VALUES))
+SPECS = st.one_of(VALUES, st.dictionaries(st.one_of(st.sampled_from(Spec.__slots__), st.text(max_size=8)), VALUES))
 REQUESTS = st.fixed_dictionaries(
     {},
     optional={

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotdesk.config import MIB
-from hotdesk.desk.request import TYPES, KeeperRequest, Verb, parse, write
+from hotdesk.desk.request import KeeperRequest, Verb, parse, write
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
 
@@ -37,10 +37,6 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
 def test_a_whole_spec_makes_the_round_trip() -> None:
     spec = Spec("other", 0.5, 64 * MIB, 32 * MIB, "memory", 20, 1.5, 2, {"A": "ü", "B": ""}, root=True, sterile=True)
     assert parse(write(0, KeeperRequest("open", DESK, spec))) == (0, KeeperRequest("open", DESK, spec))
-
-
-def test_every_field_of_a_spec_has_its_types() -> None:
-    assert set(TYPES) == set(Spec.__dataclass_fields__)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65536, 1 << 70, 80.0, True, None, "80"])
@@ -149,13 +145,13 @@ def test_any_value_of_any_field_is_taken_or_refused(name: str, value: object) ->
     assert request.verb in get_args(Verb)
 
 
-@given(st.sampled_from(sorted(TYPES)), JSON)
+@given(st.sampled_from(Spec.__slots__), JSON)
 def test_any_value_of_any_setting_is_taken_or_refused(name: str, value: object) -> None:
     try:
         _, request = parse(json.dumps({**GOOD, "spec": {name: value}}).encode())
     except BriefError:
         return
-    assert isinstance(getattr(request.spec, name), TYPES[name])
+    assert isinstance(getattr(request.spec, name), type(getattr(Spec(), name)) | int)
 
 
 def test_a_size_no_machine_has_is_refused() -> None:

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hotdesk.brain.models.codec import Kinds, item_from_json, item_to_json, reply_from_json, reply_to_json, taken
+from hotdesk.brain.models.codec import item_from_json, item_to_json, read_record, reply_to_json
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
 from hotdesk.errors import ModelError, printable
 
-LINE: Kinds = {"request": (dict,), "reply": (dict,), "error": (str,)}
-REQUEST: Kinds = {"step": (str,), "system": (str,), "kept": (int,), "history": (list,), "tools": (list,)}
-REQUEST |= {"screen": (list, type(None)), "tokens": (int,), "think": (bool,)}
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """What a model was asked."""
+
+    step: str
+    system: str
+    kept: int
+    """Items of the history before, with which this one begins."""
+    history: list[object]
+    tools: list[object]
+    screen: list[object] | None
+    tokens: int
+    think: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLine:
+    """What a model was asked, and its reply or why there is none."""
+
+    request: RecordedRequest
+    reply: Reply | None = None
+    error: str = ""
 
 
 class RecordingModel:
@@ -73,9 +94,8 @@ def histories(file: Path) -> list[list[Item]]:
     """Read what each request of a record had as its history."""
     found: list[list[Item]] = []
     for line in lines(file):
-        told = line["request"]
-        before = found[-1][: told["kept"]] if found else []
-        found.append(before + [item_from_json(item) for item in told["history"]])
+        before = found[-1][: line.request.kept] if found else []
+        found.append(before + [item_from_json(item) for item in line.request.history])
     return found
 
 
@@ -83,21 +103,18 @@ def replies(file: Path) -> dict[str, list[Reply]]:
     """Read the replies of a record, by step, in order; of a line that broke off nothing."""
     found: dict[str, list[Reply]] = {}
     for line in lines(file):
-        if "reply" in line:
-            found.setdefault(line["request"]["step"], []).append(reply_from_json(line["reply"]))
+        if line.reply is not None:
+            found.setdefault(line.request.step, []).append(line.reply)
     return found
 
 
-def lines(file: Path) -> list[dict[str, Any]]:
+def lines(file: Path) -> list[RecordedLine]:
     """Read a record's lines."""
     try:
         written = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
     except (OSError, ValueError) as e:
         raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
-    found = [taken(line, f"line {n} of {file}", LINE, ("request",)) for n, line in enumerate(written, 1)]
-    for line in found:
-        taken(line["request"], f"a request of {file}", REQUEST, tuple(REQUEST))
-    return found
+    return [read_record(RecordedLine, line, f"line {n} of {file}") for n, line in enumerate(written, 1)]
 
 
 def replay(file: Path) -> Replay:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.errors import BriefError, printable
+from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 
 MOST = 100_000
 SOME = Span(1)
@@ -31,35 +34,49 @@ EXAMPLES = {
 """What is written in a brief, of everything that can be."""
 
 
+def require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is no address of the web."""
+    if not all(each.startswith(("https://", "http://")) for each in addresses):
+        raise ValueError("a list of addresses that begin with https:// or http://")
+    return addresses
+
+
+Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
+Words: TypeAlias = Annotated[tuple[Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
+Numbers: TypeAlias = Annotated[frozenset[Annotated[int, Range(1, MOST)]], Otherwise("a list of page numbers, from 1")]
+Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
+Count: TypeAlias = Annotated[Span | None, By(read_span)]
+
+
 @dataclass(frozen=True, slots=True)
 class PageExpectations:
     """What a file with pages shall be. Everything has a meaning when it is not said."""
 
-    pages: Span = SOME
-    blank: frozenset[int] = frozenset()
+    pages: Annotated[Span, By(read_span)] = SOME
+    blank: Numbers = frozenset()
     """Pages that may be blank."""
-    words: tuple[str, ...] = ()
-    characters: int = 0
+    words: Words = ()
+    characters: Annotated[int, Range(0, MOST), Otherwise(f"a whole number, at most {MOST}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
-    text: bool = True
+    text: Switch = True
     """Whether what can be read on a page must be text."""
-    scanned: bool | frozenset[int] = False
+    scanned: Annotated[bool | Numbers, Otherwise("a list of page numbers, from 1")] = False
     """Whether pages, or which, may be pictures of text."""
-    sources: tuple[str, ...] = ()
+    sources: Annotated[Words, require_web] = ()
     """Where links in a footer may lead."""
-    footer: bool = False
+    footer: Switch = False
     """Whether every page has such a link."""
-    no_footer: frozenset[int] = frozenset()
+    no_footer: Numbers = frozenset()
     """Pages that need none."""
-    charts: Span | None = None
-    pictures: Span | None = None
-    fonts: tuple[str, ...] = ()
+    charts: Count = None
+    pictures: Count = None
+    fonts: Words = ()
     """Fonts that need not be there: whoever reads the file has them."""
-    embedded: bool = False
+    embedded: Switch = False
     """Whether a PDF must bring even the fonts that every reader has."""
-    title: str | bool = False
+    title: Annotated[Visible | bool, Otherwise("true or false")] = False
     """The title in the file's properties; True: any."""
-    allow: tuple[str, ...] = field(default=())
+    allow: Words = ()
     """What looks left over from a template, and is meant."""
 
     @classmethod
@@ -68,8 +85,11 @@ class PageExpectations:
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
             known = ", ".join(sorted(EXAMPLES))
             raise BriefError(f"{kind} cannot expect {printable(unknown[0][:80])!r}; it can expect {known}")
-        read = {name: read_one(kind, name, value) for name, value in expect.items()}
-        wanted = cls(**read)
+        try:
+            wanted = read(cls, dict(expect))
+        except StrictError as e:
+            name = str(e.path[0])
+            raise BriefError(f"{kind} expects {name}: {e.why}; write {EXAMPLES[name]}") from None
         if wanted.footer and not wanted.sources:
             raise BriefError(f"{kind} expects a footer, and no sources it may lead to; write {EXAMPLES['sources']}")
         return wanted
@@ -77,66 +97,3 @@ class PageExpectations:
     def may_be_scanned(self, page: int) -> bool:
         """Say whether a page may be a picture of text."""
         return self.scanned if isinstance(self.scanned, bool) else page in self.scanned
-
-
-def read_one(kind: str, name: str, value: object) -> Any:
-    """Read one expectation."""
-    try:
-        return READERS[name](value)
-    except ValueError as e:
-        raise BriefError(f"{kind} expects {name}: {e}; write {EXAMPLES[name]}") from None
-
-
-def number(value: object) -> int:
-    """Read a number."""
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise ValueError(f"a whole number, at most {MOST}")
-    return value
-
-
-def numbers(value: object) -> frozenset[int]:
-    """Read numbers of pages."""
-    if not isinstance(value, list) or not all(type(each) is int and 0 < each <= MOST for each in value):
-        raise ValueError("a list of page numbers, from 1")
-    return frozenset(value)
-
-
-def words(value: object) -> tuple[str, ...]:
-    """Read a list of texts."""
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each.strip() for each in value):
-        raise ValueError("a list of texts")
-    return tuple(value)
-
-
-def addresses(value: object) -> tuple[str, ...]:
-    """Read a list of addresses."""
-    found = words(value)
-    if not all(each.startswith(("https://", "http://")) for each in found):
-        raise ValueError("a list of addresses that begin with https:// or http://")
-    return found
-
-
-def switch(value: object) -> bool:
-    """Read yes or no."""
-    if not isinstance(value, bool):
-        raise ValueError("true or false")
-    return value
-
-
-def switch_or_pages(value: object) -> bool | frozenset[int]:
-    """Read yes, no, or which pages."""
-    return value if isinstance(value, bool) else numbers(value)
-
-
-def switch_or_text(value: object) -> bool | str:
-    """Read yes, no, or what."""
-    if isinstance(value, str) and value.strip():
-        return value
-    return switch(value)
-
-
-READERS: dict[str, Callable[[object], object]] = {
-    "pages": read_span, "blank": numbers, "words": words, "characters": number, "text": switch,
-    "scanned": switch_or_pages, "sources": addresses, "footer": switch, "no_footer": numbers, "charts": read_span,
-    "pictures": read_span, "fonts": words, "embedded": switch, "title": switch_or_text, "allow": words,
-}  # fmt: skip

@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeAlias
 
 from hotdesk.checks.count_range import Span, read_span
 from hotdesk.checks.xlsx.colour import COLOURS
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.errors import BriefError, printable
+from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
 
 MOST = 100
 """Entries of the longest list."""
@@ -32,7 +33,11 @@ EXAMPLES = {
     "assumptions": '["Assumptions!B2:B9"]',
     "like": '"model.xlsx"',
 }
-Read = TypeVar("Read")
+SOME = Length(MOST, 1, "it is no list, or too long a one")
+Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it is no text")]
+Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
+text: Callable[[object], str] = reader(Name)
+texts: Callable[[object], tuple[str, ...]] = reader(Names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +84,36 @@ class Mutate:
         return sum(each.size for each in self.moves)
 
 
+def sheeted(value: object) -> Area:
+    """Read an area of a named sheet."""
+    found = area(text(value))
+    if not found.sheet:
+        raise ValueError("it names no sheet")
+    if found.size > MOST_OUTPUTS:
+        raise ValueError(f"it has more than {MOST_OUTPUTS} cells")
+    return found
+
+
+Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(sheeted)], ...], SOME]
+
+
 @dataclass(frozen=True, slots=True)
 class Expected:
     """All a brief expects."""
 
-    sheet: str = ""
+    sheet: Name = ""
     """The one that columns, rows, colours and the total are of; empty: the first."""
-    sheets: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    rows: Span | None = None
-    red_where: str = ""
-    coloured: Coloured | None = None
-    total: str = ""
-    formulas: tuple[Area | str, ...] = ()
-    reconcile: tuple[Reconcile, ...] = ()
-    mutate: tuple[Mutate, ...] = ()
-    assumptions: tuple[Area, ...] = ()
-    like: str = ""
+    sheets: Names = ()
+    columns: Names = ()
+    rows: Annotated[Span | None, By(read_span)] = None
+    red_where: Name = ""
+    coloured: Annotated[Coloured | None, By(read_coloured)] = None
+    total: Name = ""
+    formulas: Annotated[tuple[Area | str, ...], By(read_formulas)] = ()
+    reconcile: Annotated[tuple[Annotated[Reconcile, By(read_reconcile)], ...], SOME] = ()
+    mutate: Annotated[tuple[Annotated[Mutate, By(read_mutate)], ...], SOME] = ()
+    assumptions: Areas = ()
+    like: Name = ""
 
     @property
     def of_a_table(self) -> bool:
@@ -108,20 +126,11 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
     if unknown := sorted(set(expect) - set(EXAMPLES)):
         known = ", ".join(EXAMPLES)
         raise BriefError(f"xlsx cannot expect {printable(unknown[0][:80])!r}; it can expect {known}")
-    expected = Expected(
-        one(expect, "sheet", text, ""),
-        one(expect, "sheets", texts, ()),
-        one(expect, "columns", texts, ()),
-        one(expect, "rows", read_span, None),
-        one(expect, "red_where", text, ""),
-        one(expect, "coloured", coloured, None),
-        one(expect, "total", text, ""),
-        one(expect, "formulas", formulas, ()),
-        one(expect, "reconcile", lambda value: tuple(map(reconcile, listed(value))), ()),
-        one(expect, "mutate", lambda value: tuple(map(mutate, listed(value))), ()),
-        one(expect, "assumptions", areas, ()),
-        one(expect, "like", text, ""),
-    )
+    try:
+        expected = read(Expected, dict(expect))
+    except StrictError as e:
+        key = str(e.path[0])
+        raise BriefError(f"xlsx cannot expect that of {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
     for key, column in named_columns(expected):
         if expected.columns and column not in expected.columns:
             raise BriefError(f"xlsx expects {key} to be one of its columns; write {key} = {EXAMPLES[key]}")
@@ -136,35 +145,6 @@ def named_columns(expected: Expected) -> list[tuple[str, str]]:
     return [(key, column) for key, column in named if column]
 
 
-def one(expect: Mapping[str, object], key: str, read: Callable[[object], Read], absent: Read) -> Read:
-    """Read one key."""
-    if key not in expect:
-        return absent
-    try:
-        return read(expect[key])
-    except ValueError as e:
-        raise BriefError(f"xlsx cannot expect that of {key}: {e}; write {key} = {EXAMPLES[key]}") from None
-
-
-def text(value: object) -> str:
-    """Read a text."""
-    if not isinstance(value, str) or not value or len(value) > 500:
-        raise ValueError("it is no text")
-    return value
-
-
-def listed(value: object) -> list[object]:
-    """Read a list."""
-    if not isinstance(value, list) or not 0 < len(value) <= MOST:
-        raise ValueError("it is no list, or too long a one")
-    return value
-
-
-def texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts."""
-    return tuple(map(text, listed(value)))
-
-
 def cell(value: object) -> Area:
     """Read one cell of a named sheet."""
     found = sheeted(value)
@@ -173,22 +153,7 @@ def cell(value: object) -> Area:
     return found
 
 
-def sheeted(value: object) -> Area:
-    """Read an area of a named sheet."""
-    found = area(text(value))
-    if not found.sheet:
-        raise ValueError("it names no sheet")
-    if found.size > MOST_OUTPUTS:
-        raise ValueError(f"it has more than {MOST_OUTPUTS} cells")
-    return found
-
-
-def areas(value: object) -> tuple[Area, ...]:
-    """Read a list of areas."""
-    return tuple(map(sheeted, listed(value)))
-
-
-def formulas(value: object) -> tuple[Area | str, ...]:
+def read_formulas(value: object) -> tuple[Area | str, ...]:
     """Read where formulas must be: areas, and columns by their heads."""
     named = [re.fullmatch(r"column (.+)", each) for each in texts(value)]
     return tuple(found[1] if found else sheeted(each) for found, each in zip(named, texts(value), strict=True))
@@ -201,7 +166,7 @@ def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, ob
     return value
 
 
-def coloured(value: object) -> Coloured:
+def read_coloured(value: object) -> Coloured:
     """Read which rows have a colour."""
     told = table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(told["colour"])
@@ -217,7 +182,7 @@ def coloured(value: object) -> Coloured:
     raise ValueError("it says no rows")
 
 
-def reconcile(value: object) -> Reconcile:
+def read_reconcile(value: object) -> Reconcile:
     """Read what a number must be equal to."""
     told = table(value, {"cell"}, {"with", "source", "column", "within"})
     within = told.get("within", CENT)
@@ -230,13 +195,13 @@ def reconcile(value: object) -> Reconcile:
     raise ValueError("it names neither another cell nor a source and its column")
 
 
-def mutate(value: object) -> Mutate:
+def read_mutate(value: object) -> Mutate:
     """Read a mutation."""
     told = table(value, {"set", "to"}, {"moves", "stays"})
     to = told["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
         raise ValueError("to is no number or text")
-    moves, stays = (areas(told[key]) if key in told else () for key in ("moves", "stays"))
+    moves, stays = (reader(Areas)(told[key]) if key in told else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("nothing shall move or stay, or too much")
     return Mutate(cell(told["set"]), to if isinstance(to, str) else float(to), moves, stays)

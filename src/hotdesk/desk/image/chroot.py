@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hotdesk.desk.image import pip_tags, sources
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.errors import HotdeskError, ImageError
 from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.strict import read
 
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
 ENVIRONMENT = {
@@ -55,9 +55,7 @@ class BuildTask:
     @staticmethod
     def load(text: str) -> BuildTask:
         """Read what `dump` wrote."""
-        data: Any = json.loads(text)
-        fields: Any = {key: tuple(each) if isinstance(each, list) else each for key, each in data.items()}
-        return BuildTask(**fields)
+        return read(BuildTask, json.loads(text))
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from urllib.parse import quote_plus, unquote_to_bytes
 from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, alone, signs_of
 from hotdesk.door.secrets.outgoing import Outgoing, fold, parameters, pinned
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
+from hotdesk.strict import loads
 
 BODY_LIMIT = 1 << 20
 BODY_TOO_LARGE = (
@@ -114,22 +115,9 @@ def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 def json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Give the strings of a JSON document by path, and under no path its keys."""
-    tree = json.loads(body.decode(), object_pairs_hook=once_each, parse_constant=no_constant)
+    tree = loads(body, overflow=True)
     for path, text in strings(tree, (), 0):
         yield path, text.encode("utf-8", "replace")
-
-
-def once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its members; `ValueError` where one is there twice."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a member is there twice")
-    return made
-
-
-def no_constant(text: str) -> object:
-    """Refuse what is not JSON though some read it."""
-    raise ValueError(f"{text} is no JSON")
 
 
 def strings(node: object, path: tuple[str, ...], depth: int) -> Iterator[tuple[str, str]]:

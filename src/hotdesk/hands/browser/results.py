@@ -5,47 +5,66 @@ All that is told of a page is the desk's word: cut to a length, and unable to st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
 from hotdesk.errors import printable
-from hotdesk.hands.reader import VerbResult
-from hotdesk.hands.reader.untrusted import UntrustedObject, clip
+from hotdesk.hands.reader import Strange, VerbResult
+from hotdesk.hands.reader.untrusted import clip
+from hotdesk.strict import By, Range, StrictError, reader
 from hotdesk.tool import Observation
 
 LONGEST = 200_000
 """Characters of a page or value."""
+LARGEST = 10**15 - 1
+
+
+def line(text: str, longest: int = 4000) -> str:
+    """Give a text that stands in a line."""
+    return printable(clip(text, longest))
+
+
+def shown(text: str) -> str:
+    """Give a text of several lines as it may be shown."""
+    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, LONGEST).split("\n"))
+
+
+Line: TypeAlias = Annotated[str, line]
+Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-LARGEST, LARGEST), math.floor]))]
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
     """One page of the browser."""
 
-    id: str
-    url: str
-    title: str
+    id: Line = ""
+    url: Line = ""
+    title: Line = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
     """A question a page asks, and waits for."""
 
-    tab: str
-    kind: str
+    tab: Line = ""
+    kind: Line = ""
     """`alert`, `confirm`, `prompt` or `beforeunload`."""
-    message: str
+    message: Line = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Download:
     """A file on its way into the desk."""
 
-    name: str
-    state: str
+    name: Line = ""
+    state: Line = ""
     """`inProgress`, `completed` or `canceled`."""
-    bytes: int
-    total: int
+    bytes: Whole = 0
+    total: Whole = 0
     """How many it will be; 0: unknown."""
-    path: str
+    path: Line = ""
     """Where it lies, once completed."""
 
 
@@ -56,32 +75,32 @@ class BrowserResult:
     tab: Tab
     dialogs: tuple[Dialog, ...] = ()
     """What pages ask and nobody answered yet."""
-    news: tuple[str, ...] = ()
+    news: Annotated[tuple[Annotated[str, partial(line, longest=3000)], ...], lambda news: news[:30]] = ()
     """Tabs that came and went, downloads, dialogs that were dismissed."""
     interrupted: bool = False
     """Whether a dialog came in between."""
     loaded: bool = True
     download: bool = False
     """Whether an address gone to was a file, which is being downloaded."""
-    status: int = 0
+    status: Whole = 0
     """The HTTP status of a page gone to; 0: it has none."""
-    text: str = ""
+    text: Annotated[str, shown] = ""
     """The page, a value, or what there is to say of what was done."""
-    next: int = 0
+    next: Whole = 0
     """Where the rest of the text begins."""
-    length: int = 0
+    length: Whole = 0
     """How long the whole text is."""
     whole: bool = True
     """Whether the page was not too long to be read at all."""
-    hidden: int = 0
+    hidden: Whole = 0
     """How many frames of the page a snapshot cannot see into: those of other origins."""
-    fallback: str = ""
+    fallback: Line = ""
     """Which way was taken when an element could not be hit in its middle: `coordinates`, `keyboard`."""
-    covered: str = ""
+    covered: Line = ""
     """What covers it."""
     as_meant: bool = True
     """Whether a field holds what it shall."""
-    holds: str = ""
+    holds: Line = ""
     """What it holds if not."""
     met: bool = True
     """Whether what was waited for came about."""
@@ -182,52 +201,10 @@ def beside(seen: BrowserResult) -> list[str]:
 
 def read_seen(told: VerbResult) -> BrowserResult:
     """Read an answer of the reader."""
-    facts = UntrustedObject(told.value)
-    return BrowserResult(
-        tab=read_tab(facts),
-        dialogs=tuple(read_dialog(one) for one in facts.each("dialogs")),
-        news=tuple(printable(clip(one, 3000)) for one in facts.items("news")[:30]),
-        interrupted=facts.flag("interrupted"),
-        loaded=facts.flag("loaded", True),
-        download=facts.flag("download"),
-        status=facts.whole("status"),
-        text=shown(facts.text("text", LONGEST)),
-        next=facts.whole("next"),
-        length=facts.whole("length"),
-        whole=facts.flag("whole", True),
-        hidden=facts.whole("hidden"),
-        fallback=line(facts, "fallback"),
-        covered=line(facts, "covered"),
-        as_meant=facts.flag("as_meant", True),
-        holds=line(facts, "holds"),
-        met=facts.flag("met", True),
-        tabs=tuple(read_tab(one) for one in facts.each("tabs")),
-        downloads=tuple(read_download(one) for one in facts.each("downloads")),
-        image=told.blob,
-    )
-
-
-def read_dialog(facts: UntrustedObject) -> Dialog:
-    """Read what is said of a dialog."""
-    return Dialog(line(facts, "tab"), line(facts, "kind"), line(facts, "message"))
-
-
-def read_tab(facts: UntrustedObject) -> Tab:
-    """Read what is said of a tab."""
-    return Tab(line(facts, "id"), line(facts, "url"), line(facts, "title"))
-
-
-def read_download(facts: UntrustedObject) -> Download:
-    """Read what is said of a download."""
-    size, total = facts.whole("bytes"), facts.whole("total")
-    return Download(line(facts, "name"), line(facts, "state"), size, total, line(facts, "path"))
-
-
-def line(facts: UntrustedObject, name: str) -> str:
-    """Give a text that stands in a line."""
-    return printable(facts.text(name))
-
-
-def shown(text: str) -> str:
-    """Give a text of several lines as it may be shown."""
-    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in text.split("\n"))
+    value: Any = told.value
+    try:
+        tab: Tab = reader(Tab, ignore_unknown=True)(value)
+        seen: BrowserResult = reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
+    except StrictError as e:
+        raise Strange(str(e)) from None
+    return replace(seen, tab=tab, image=told.blob)

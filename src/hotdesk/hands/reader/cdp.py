@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 
@@ -16,6 +16,7 @@ from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
+from hotdesk.strict import StrictError, loads
 
 T = TypeVar("T")
 Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
@@ -100,14 +101,9 @@ def parse(message: bytes) -> object:
     if message.count(b",") + message.count(b"[") + message.count(b"{") > MOST_PIECES:
         raise Strange(f"a message of more than {MOST_PIECES} pieces")
     try:
-        return json.loads(message.decode(), parse_constant=no_number)
-    except (ValueError, RecursionError) as e:
+        return loads(message, duplicates=True, overflow=True)
+    except StrictError as e:
         raise Strange("a message that is no JSON") from e
-
-
-def no_number(text: str) -> NoReturn:
-    """Refuse what JSON does not have."""
-    raise ValueError(f"{text} is no number")
 
 
 def answer(told: UntrustedObject) -> UntrustedObject:

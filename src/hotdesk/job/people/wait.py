@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hotdesk import strict
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
@@ -56,10 +57,7 @@ class Card:
 
 def read_card(text: str) -> Card:
     """Read a card from its paper."""
-    told = json.loads(text)
-    steps = tuple(map(tuple, told.get("steps", ())))
-    whole = (told["title"], told["facts"], tuple(told["lines"]), told["words"], told["subject"])
-    return Card(*whole, tuple(told.get("stakes", ())), steps)
+    return strict.read(Card, json.loads(text))
 
 
 @dataclass(slots=True)

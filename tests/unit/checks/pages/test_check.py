@@ -218,7 +218,7 @@ def test_what_is_quoted_cannot_steer_a_terminal() -> None:
 
 def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
     lines = tuple(TextLine(Box(at * 2.0, 10, at * 2.0 + 1, 20), f"word{at}") for at in range(2000))
-    leaves = tuple(PageContent(600, 800, lines) for _ in range(200))
+    leaves = tuple(PageContent((600, 800), lines) for _ in range(200))
     layout = Layout(PageExpectations(), DocumentEvidence(200, leaves, "", {}), (), frozenset())
     assert MOST_COMPARED < 2000 * 2000
     assert [fault.found for fault in layout.overlap()] == ["too many lines in one place"]

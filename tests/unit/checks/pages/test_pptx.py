@@ -83,7 +83,7 @@ def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
     lines = tuple(TextLine(Box(0, at, 1, at + 1), f"b{at}") for at in range(2000))
     layout = Layout(
         PageExpectations(),
-        DocumentEvidence(1, (PageContent(600, 4000, lines),), "", {}, frames=frames),
+        DocumentEvidence(1, (PageContent((600, 4000), lines),), "", {}, frames=frames),
         (),
         frozenset(),
     )

@@ -1,0 +1,365 @@
+"""Untrusted data, read strictly into frozen dataclasses and plain containers by their type hints.
+
+    @dataclass(frozen=True, slots=True)
+    class Order:
+        id: Annotated[str, re.compile("[a-z0-9]{8}")]
+        count: Annotated[int, Range(1, 100)] = 1
+        notes: Annotated[tuple[str, ...], Length(20)] = ()
+
+    order = read(Order, loads(data))
+
+Types are exact: `true` is no integer, and nothing is converted, but that an integer may stand where a float is
+expected, a list becomes a tuple or a frozenset, and `bytes` are read from base64. Unknown and missing keys are refused.
+An error says where and what was expected, and never holds a value: what is read may be a secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
+from itertools import repeat
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from hotdesk.errors import printable
+
+T = TypeVar("T")
+Read: TypeAlias = Callable[[object], Any]
+ROW = "a list, in place of an object: its items are the fields in their order"
+"""Annotates a dataclass that is written as a list."""
+_FINITE = sys.float_info.max
+_KEY_LIMIT = 40
+"""Characters of a foreign key that an error shows."""
+
+
+class Length(NamedTuple):
+    """Bounds for the characters of a string, or for the items of a list or an object; `why`: what to say otherwise."""
+
+    most: int
+    least: int = 0
+    why: str = ""
+
+
+class Range(NamedTuple):
+    """Bounds for a number, both included."""
+
+    least: float
+    most: float = math.inf
+
+    def holds(self, value: float) -> bool:
+        return self.least <= value <= self.most
+
+
+class Alias(NamedTuple):
+    """The key of a field that is not called like the field."""
+
+    name: str
+
+
+class By(NamedTuple):
+    """A function that reads the value, in place of its hint; `ValueError` says why it cannot."""
+
+    read: Callable[[Any], object]
+
+
+class Otherwise(NamedTuple):
+    """What to say when a value is wrong, whatever it is and wherever in it."""
+
+    why: str
+
+
+class StrictError(ValueError):
+    """Something is not as expected: `why`, at `path`."""
+
+    def __init__(self, why: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(why)
+        self.why, self.path = why, path
+
+    @property
+    def where(self) -> str:
+        """Spell the path, as `orders[0].id`; empty: the whole."""
+        parts = (f"[{part}]" if isinstance(part, int) else f".{_shorten(part)}" for part in self.path)
+        return "".join(parts).removeprefix(".")
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}" if self.path else self.why
+
+
+def read(kind: Callable[..., T], value: object) -> T:
+    """Read a dataclass, or whatever a hint describes; `StrictError` says what is wrong and where."""
+    made: T = reader(kind)(value)
+    return made
+
+
+@cache
+def reader(hint: Any, *, ignore_unknown: bool = False) -> Read:
+    """Compile what reads values of a type; `ignore_unknown` passes over keys that no field has, at every depth."""
+    return _compile_hint(hint, ignore_unknown)[0]
+
+
+def loads(text: str | bytes, *, duplicates: bool = False, overflow: bool = False) -> Any:
+    """Parse JSON that every reader reads alike: no NaN, and unless allowed no key twice and no float beyond all bounds.
+
+    `StrictError` says what is wrong with it, be it UTF-8 or how deep it is.
+    """
+    once = None if duplicates else _unique_keys
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        parse_float = None if overflow else _finite
+        return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=once, parse_float=parse_float)
+    except (ValueError, RecursionError) as e:
+        raise StrictError(str(e)) from None
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return made
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _shorten(key: str) -> str:
+    return printable(key[:_KEY_LIMIT])
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def _compile_hint(hint: Any, lax: bool) -> tuple[Read, str]:
+    """Give what reads a type, and in words what it expects."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in (object, Any):
+        return (lambda value: value), "anything"
+    if hint in _SCALARS:
+        check, *arguments = _SCALARS[hint]
+        return partial(check, *arguments), arguments[-1]
+    if is_dataclass(hint):
+        return _compile_class(hint, lax)
+    if origin is Annotated:
+        return _compile_annotated(inner[0], hint.__metadata__, lax)
+    if origin is Literal:
+        what = f"one of {', '.join(map(repr, inner))}"
+        return partial(_read_choice, {(type(each), each) for each in inner}, what), what
+    if origin in (Union, UnionType):
+        return _compile_union(inner, lax)
+    readers = [_compile_hint(each, lax)[0] for each in inner if each is not ...]
+    if origin is tuple and ... not in inner:
+        what = f"a list of {len(readers)} items"
+        return partial(_read_row, readers, what), what
+    if origin in (tuple, list, frozenset):
+        return partial(_read_items, origin, *readers), "a list"
+    if origin in (dict, Mapping):
+        return partial(_read_mapping, *readers), "an object"
+    raise TypeError(f"{hint} cannot be read from JSON")
+
+
+def _compile_class(kind: Any, lax: bool) -> tuple[Read, str]:
+    readers, needed = _fields_of(kind, lax)
+    what = f"an object with {', '.join(readers)}" if readers else "an empty object"
+    return partial(_read_object, kind, readers, needed, lax, what), what
+
+
+def _fields_of(kind: Any, lax: bool) -> tuple[dict[str, tuple[str, Read]], frozenset[str]]:
+    """Give what reads each field, with its name, by its key; and the keys that must be there."""
+    hints = get_type_hints(kind, include_extras=True)
+    keys = {field.name: _key_of(hints[field.name], field.name) for field in fields(kind)}
+    readers = {key: (name, _compile_hint(hints[name], lax)[0]) for name, key in keys.items()}
+    needed = [keys[each.name] for each in fields(kind) if each.default is each.default_factory is MISSING]
+    return readers, frozenset(needed)
+
+
+def _key_of(hint: Any, name: str) -> str:
+    return next((each.name for each in getattr(hint, "__metadata__", ()) if isinstance(each, Alias)), name)
+
+
+def _compile_annotated(hint: Any, metadata: Sequence[Any], lax: bool) -> tuple[Read, str]:
+    own = [each.read for each in metadata if isinstance(each, By)]
+    base, what = _compile_row(hint, lax) if ROW in metadata else _compile_hint(object if own else hint, lax)
+    checks: list[Callable[[Any], object]] = []
+    length = None
+    for each in metadata:
+        match each:
+            case Length(most, least, _):
+                unit = "characters" if what == "a string" else "items"
+                what += f" of {least} to {most} {unit}" if least else f" of at most {most} {unit}"
+                length = each
+            case Range(least, most):
+                what += f" from {least:.15g}" + (f" to {most:.15g}" if most < math.inf else "")
+                checks.append(each.holds)
+            case re.Pattern():
+                what = f"{what} like {each.pattern}"
+                checks.append(each.fullmatch)
+    if checks or length:
+        base = partial(_read_bounded, base, length, checks, what)
+    for each in (*own, *metadata):
+        if isinstance(each, Otherwise):
+            base = partial(_read_or_refuse, base, each.why)
+        elif callable(each):
+            base = partial(_read_through, base, each)
+    return base, what
+
+
+def _compile_row(kind: Any, lax: bool) -> tuple[Read, str]:
+    readers, _ = _fields_of(kind, lax)
+    what = f"a list of {', '.join(readers)}"
+    parts = partial(_read_row, [each for _, each in readers.values()], what)
+    return (lambda value: kind(*parts(value))), what
+
+
+def _compile_union(arms: Sequence[Any], lax: bool) -> tuple[Read, str]:
+    compiled = [_compile_hint(each, lax) for each in arms if each is not NoneType]
+    what = " or ".join(each for _, each in compiled)
+    one = compiled[0][0] if len(compiled) == 1 else partial(_read_any, [each for each, _ in compiled], what)
+    if NoneType not in arms:
+        return one, what
+    return (lambda value: None if value is None else one(value)), f"{what} or null"
+
+
+def _read_exact(kind: type, what: str, value: object) -> object:
+    if type(value) is not kind:
+        raise StrictError(f"expected {what}")
+    return value
+
+
+def _read_number(what: str, value: Any) -> float:
+    if type(value) not in (int, float) or not -_FINITE <= value <= _FINITE:
+        raise StrictError(f"expected {what}")
+    return value  # type: ignore[no-any-return]
+
+
+def _read_base64(what: str, value: object) -> bytes:
+    try:
+        return base64.b64decode(value if type(value) is str else "-", validate=True)
+    except ValueError:
+        raise StrictError(f"expected {what}") from None
+
+
+def _read_choice(choices: set[tuple[type, object]], what: str, value: object) -> object:
+    if type(value) not in (str, int, bool) or (type(value), value) not in choices:
+        raise StrictError(f"expected {what}")
+    return value
+
+
+def _read_items(build: Callable[[list[object]], object], one: Read, value: object) -> object:
+    if type(value) is not list:
+        raise StrictError("expected a list")
+    return build(_read_each(repeat(one), value))
+
+
+def _read_row(readers: Sequence[Read], what: str, value: object) -> tuple[object, ...]:
+    if type(value) is not list or len(value) != len(readers):
+        raise StrictError(f"expected {what}")
+    return tuple(_read_each(readers, value))
+
+
+def _read_each(readers: Iterable[Read], values: list[object]) -> list[object]:
+    done: list[object] = []
+    try:
+        for one, value in zip(readers, values, strict=False):
+            done.append(one(value))
+    except StrictError as e:
+        e.path = (len(done), *e.path)
+        raise
+    return done
+
+
+def _read_mapping(key_reader: Read, one: Read, value: object) -> dict[str, object]:
+    if type(value) is not dict:
+        raise StrictError("expected an object")
+    done: dict[str, object] = {}
+    for key, each in value.items():
+        try:
+            done[key_reader(key)] = one(each)
+        except StrictError as e:
+            e.path = (str(key), *e.path)
+            raise
+    return done
+
+
+def _read_object(
+    kind: Any, readers: Mapping[str, tuple[str, Read]], needed: frozenset[str], lax: bool, what: str, value: object
+) -> object:
+    if type(value) is not dict:
+        raise StrictError(f"expected {what}")
+    if not needed <= value.keys():
+        raise StrictError("it is missing", (next(key for key in readers if key in needed - value.keys()),))
+    done: dict[str, object] = {}
+    for key, each in value.items():
+        if (known := readers.get(key)) is not None:
+            try:
+                done[known[0]] = known[1](each)
+            except StrictError as e:
+                e.path = (key, *e.path)
+                raise
+        elif not lax:
+            raise StrictError(f"it has no '{_shorten(str(key))}'; it has {', '.join(readers) or 'no keys'}")
+    return kind(**done)
+
+
+def _read_bounded(
+    base: Read, length: Length | None, checks: Sequence[Callable[[Any], object]], what: str, value: object
+) -> object:
+    """Check the length first, so that nothing too long is looked at."""
+    if length and isinstance(value, str | list | dict) and not length.least <= len(value) <= length.most:
+        raise StrictError(length.why or f"expected {what}")
+    try:
+        value = base(value)
+    except StrictError as e:
+        raise e if e.path else StrictError(f"expected {what}") from None
+    for check in checks:
+        if value is not None and not check(value):
+            raise StrictError(f"expected {what}")
+    return value
+
+
+def _read_or_refuse(base: Read, why: str, value: object) -> object:
+    try:
+        return base(value)
+    except StrictError:
+        raise StrictError(why) from None
+
+
+def _read_through(base: Read, convert: Callable[[Any], object], value: object) -> object:
+    value = base(value)
+    try:
+        return convert(value)
+    except StrictError:
+        raise
+    except ValueError as e:
+        raise StrictError(str(e)) from None
+
+
+def _read_any(arms: Sequence[Read], what: str, value: object) -> object:
+    for one in arms:
+        try:
+            return one(value)
+        except StrictError:
+            pass
+    raise StrictError(f"expected {what}")
+
+
+_SCALARS: dict[Any, tuple[Any, ...]] = {
+    str: (_read_exact, str, "a string"),
+    int: (_read_exact, int, "an integer"),
+    bool: (_read_exact, bool, "true or false"),
+    dict: (_read_exact, dict, "an object"),
+    float: (_read_number, "a number"),
+    bytes: (_read_base64, "base64"),
+}
+"""What reads a plain type, and what it expects last."""
