@@ -198,8 +198,8 @@ GUARDS_OF_NATIVE: tuple[Guard, ...] = (
     guard(
         "a screen's key",
         f"{API}/desks/screens.py",
-        "            tasks.start_soon(work)\n        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
-        "            tasks.start_soon(work)\n",
+        "name)\n            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "name)\n",
         f"{NATIVE}a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked",
     ),
     guard(
