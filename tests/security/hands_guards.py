@@ -245,7 +245,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
                 "        if origin != ours and (origin is not None or needs_origin):\n            return None\n",
                 "        assert ours and (origin or needs_origin or True)\n",
             ),
-            Removal(WEB, 'if call.headers.get("host") != self.host:', "if not self.host:"),
+            Removal(WEB, 'if request.headers.get("host") != self.host:', "if not self.host:"),
         ),
         (f"{HANDS}::test_a_page_is_nobodys_who_comes",),
     ),
@@ -264,7 +264,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
         "a rim around each browser",
         (
             Removal(WEB, "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"),
-            Removal(WEB, 'call.path.removeprefix("/").partition("/")[0]', 'call.path.split("/")[1]'),
+            Removal(WEB, 'request.path.removeprefix("/").partition("/")[0]', 'request.path.split("/")[1]'),
         ),
         (f"{HANDS}::test_no_request_ends_a_page",),
     ),

@@ -22,7 +22,7 @@ from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages
 from hotdesk.hands.page.login import PageLogin, PageSession
-from hotdesk.hands.page.server import PageFile, Web
+from hotdesk.hands.page.server import PageFile, PageServer
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -391,7 +391,7 @@ async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
         entry = PageLogin(time.monotonic)
         session = entry.enter(entry.invite())
         assert session is not None
-        web = Web("d", Shown(), entry, {"": PageFile("text/html", b"page")}, port, control=True)
+        web = PageServer("d", Shown(), entry, {"": PageFile("text/html", b"page")}, port, control=True)
 
         async def get(target: str, method: str = "GET", **headers: str) -> bytes:
             told = {"Host": f"127.0.0.1:{port}", "Cookie": f"desk={session.key}", **headers}

@@ -17,7 +17,7 @@ from websockets.typing import Origin, Subprotocol
 
 from hotdesk.errors import DeskGone
 from hotdesk.hands.page.login import PageLogin
-from hotdesk.hands.page.server import BODY_LIMIT, PageFile, Web
+from hotdesk.hands.page.server import BODY_LIMIT, PageFile, PageServer
 from hotdesk.hands.page.websocket import BrowserSocket, relay
 from hotdesk.linux.sockets import receive, send
 
@@ -140,7 +140,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
         listener.setblocking(False)
         port = listener.getsockname()[1]
         files = {"": PageFile("text/html", b"<h1>"), "novnc/core/rfb.js": PageFile("text/javascript", b"//")}
-        web = Web("idesk", owner, entry, files, port, control=request.param)
+        web = PageServer("idesk", owner, entry, files, port, control=request.param)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, listener)
             yield Place(owner, entry, port)
