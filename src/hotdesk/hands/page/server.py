@@ -37,7 +37,7 @@ BODY_LIMIT = 4096
 MAX_CONNECTIONS = 256
 ACCEPT_PAUSE_S = 0.1
 REQUEST_TIMEOUT_S = 5.0
-"""Short, as every process on this machine can connect."""
+"""Short, as every process on this machine can connect; a page that is open asks every two seconds."""
 RESPONSE_TIMEOUT_S = 30.0
 ACTS = frozenset({"take", "keep", "hand back", "type"})
 
@@ -127,7 +127,6 @@ class PageServer:
             "cross-origin-opener-policy": "same-origin",
             "cross-origin-resource-policy": "same-origin",
             "cache-control": "no-store",
-            "connection": "close",
         }
 
     async def serve(self, listener: socket.socket) -> None:
@@ -142,11 +141,12 @@ class PageServer:
                     await anyio.sleep(ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer one connection's request; a browser that breaks off harms nobody."""
+        """Answer one connection's requests; a browser that breaks off harms nobody."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            await self.respond(sock, await read(sock))
+            while await self.respond(sock, await read(sock)):
+                pass
         except* Exception:  # noqa: BLE001, S110 - a rim: whatever one browser does must not end the page of others
             pass
         finally:
@@ -154,17 +154,18 @@ class PageServer:
             anyio.notify_closing(sock)
             sock.close()
 
-    async def respond(self, sock: socket.socket, request: PageRequest) -> None:
-        """Answer a request, or have it become a stream."""
+    async def respond(self, sock: socket.socket, request: PageRequest) -> bool:
+        """Answer a request, or have it become a stream; say whether another may follow."""
         if request.headers.get("host") != self.host:
             await self.write(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
-            return
+            return False
         session = self.session(request)
         if session is not None and request.headers.get("upgrade", "").lower() == "websocket":
             await self.stream(sock, request, session)
-            return
+            return False
         with anyio.fail_after(RESPONSE_TIMEOUT_S):
             await self.write(sock, await self.answer(request, session))
+        return request.headers.get("connection", "").lower() != "close"
 
     async def write(self, sock: socket.socket, response: PageResponse) -> None:
         """Write one response."""
