@@ -270,14 +270,7 @@ GUARDS_OF_HANDS: tuple[Guard, ...] = (
     ),
     Guard(
         "browsers that break off",
-        (
-            Removal(WEB, "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"),
-            Removal(
-                "hotdesk/hands/page/websocket.py",
-                "    except* (OSError, WebSocketException):\n",
-                "    except* OSError:\n",
-            ),
-        ),
+        (Removal(WEB, "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"),),
         (f"{HANDS}::test_a_browser_that_breaks_off_ends_no_page",),
     ),
     Guard(

@@ -443,7 +443,7 @@ async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin
     for _ in range(10):
         handle = entry.issue(session)
         await get(f"/{session.place}/screen", **UPGRADE, Sec_WebSocket_Protocol=f"binary, desk.{handle}", Origin=origin)
-    assert b" 200 " in await get(f"/{session.place}/state")
+        assert b" 200 " in await get(f"/{session.place}/state")
 
 
 async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
