@@ -26,6 +26,7 @@ from hotdesk.host import Host
 from hotdesk.linux import private_files, uids
 from hotdesk.vault import Token, Vault
 from tests.e2e.conftest import environment
+from tests.e2e.server.test_web_access import FAINT
 from tests.upstream import Upstream, upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
@@ -165,6 +166,7 @@ async def test_a_person_takes_the_wheel_types_and_hands_back(scene: Scene) -> No
         assert await scene.typed() == ""
         await scene.take()
         assert "person" in (wheel.refusal() or "")
+        assert await scene.see(f"({FAINT})()") == []
         await scene.click(640, 400)
         await scene.type("secret")
         await scene.arrives("secret")

@@ -22,7 +22,7 @@ from hotdesk.desk.seam import Done, Spec
 from hotdesk.errors import DeskError, LinkError
 from hotdesk.hands import packages
 from hotdesk.hands.page.login import PageLogin, PageSession
-from hotdesk.hands.page.server import PageFile, Web
+from hotdesk.hands.page.server import PageFile, PageServer
 from hotdesk.hands.screen.reader_client import DeskSeat
 from hotdesk.host import Host
 from hotdesk.ipc.tasks import background
@@ -516,7 +516,7 @@ async def page() -> AsyncIterator[tuple[Get, PageLogin, PageSession, str]]:
         entry = PageLogin(time.monotonic)
         session = entry.enter(entry.invite())
         assert session is not None
-        web = Web("d", Shown(), entry, {"": PageFile("text/html", b"page")}, port, control=True)
+        web = PageServer("d", Shown(), entry, {"": PageFile("text/html", b"page")}, port, control=True)
 
         async def get(target: str, method: str = "GET", **headers: str) -> bytes:
             told = {"Host": f"127.0.0.1:{port}", "Cookie": f"desk={session.key}", **headers}
@@ -556,7 +556,7 @@ STRANGERS = {
         "        if origin != ours and (origin is not None or needs_origin):\n            return None\n",
         "        assert ours and (origin or needs_origin or True)\n",
     ),
-    Removal("page/server.py", 'if call.headers.get("host") != self.host:', "if not self.host:"),
+    Removal("page/server.py", 'if request.headers.get("host") != self.host:', "if not self.host:"),
 )
 @pytest.mark.parametrize("stranger", STRANGERS)
 async def test_a_page_is_nobodys_who_comes(page: tuple[Get, PageLogin, PageSession, str], stranger: str) -> None:
@@ -581,14 +581,13 @@ async def test_a_handle_begins_one_stream(page: tuple[Get, PageLogin, PageSessio
     Removal(
         "page/server.py", "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"
     ),
-    Removal("page/websocket.py", "    except* (OSError, WebSocketException):\n", "    except* OSError:\n"),
 )
 async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, entry, session, origin = page
     for _ in range(10):
         handle = entry.issue(session)
         await get(f"/{session.place}/screen", **UPGRADE, Sec_WebSocket_Protocol=f"binary, desk.{handle}", Origin=origin)
-    assert b" 200 " in await get(f"/{session.place}/state")
+        assert b" 200 " in await get(f"/{session.place}/state")
 
 
 @falls_without(
@@ -596,7 +595,7 @@ async def test_a_browser_that_breaks_off_ends_no_page(page: tuple[Get, PageLogin
     Removal(
         "page/server.py", "        except* Exception:  # noqa: BLE001, S110 - a rim", "        except* OSError:  #"
     ),
-    Removal("page/server.py", 'call.path.removeprefix("/").partition("/")[0]', 'call.path.split("/")[1]'),
+    Removal("page/server.py", 'request.path.removeprefix("/").partition("/")[0]', 'request.path.split("/")[1]'),
 )
 async def test_no_request_ends_a_page(page: tuple[Get, PageLogin, PageSession, str]) -> None:
     get, _, session, origin = page

@@ -240,8 +240,8 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     "a screen's key",
     Removal(
         "desks/screens.py",
-        "            tasks.start_soon(work)\n        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
-        "            tasks.start_soon(work)\n",
+        "name)\n            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "name)\n",
     ),
 )
 def test_a_screen_that_is_looked_at_is_dark_once_its_key_is_revoked(server: Served, theirs: Theirs) -> None:

@@ -17,13 +17,8 @@ from hotdesk.api.web.content import Content, content_name, content_origin
 from hotdesk.errors import HostError
 from hotdesk.hands import page as viewer
 from hotdesk.hands.page import novnc
+from hotdesk.hands.page.server import PageFile
 
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 INDEX = "index.html"
 ELSEWHERE = frozenset({"localhost", "[::1]"})
 """Names that lead to the one people sign in at: what desks wrote is below `localhost`."""
@@ -136,17 +131,18 @@ def policy(scheme: str, host: str, domain: str) -> str:
 def own_files() -> dict[str, WebFile]:
     """Read every file of the page."""
     found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
-    return {each.name: as_file(TYPES[Path(each.name).suffix], each.read_bytes()) for each in found}
+    return {each.name: as_file(viewer.read_file(each)) for each in found}
 
 
 def library(folder: Path) -> WebFile | None:
     """Read noVNC, which shows a desk's screen; None when it is not installed."""
     try:
-        return as_file(viewer.SCRIPT, viewer.load(folder)[viewer.LIBRARY].data)
+        return as_file(viewer.load_library(folder))
     except HostError:
         return None
 
 
-def as_file(media: str, data: bytes) -> WebFile:
+def as_file(file: PageFile) -> WebFile:
     """Make a file ready to be served."""
-    return WebFile(media, data, gzip.compress(data, mtime=0), f'"{hashlib.sha256(data).hexdigest()[:32]}"')
+    tag = f'"{hashlib.sha256(file.data).hexdigest()[:32]}"'
+    return WebFile(file.media, file.data, gzip.compress(file.data, mtime=0), tag)

@@ -14,18 +14,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import anyio
 
 from hotdesk import config
+from hotdesk.api import web
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.errors import BriefError, DeskGone, HostError
 from hotdesk.hands import page
 from hotdesk.hands.page import novnc
 from hotdesk.hands.page.login import CODE_SECONDS, PageLogin
-from hotdesk.hands.page.server import Web
+from hotdesk.hands.page.server import PageServer
 from hotdesk.hands.screen.remote_screen import Far
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
@@ -58,8 +60,8 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
-    files = page.load(novnc.folder(settings.lib))
-    entry = PageLogin(time.monotonic)
+    page_files = page.load(novnc.folder(settings.lib), files(web) / "static")
+    login = PageLogin(time.monotonic)
 
     async def work() -> int:
         with listening(arguments.port) as listener:
@@ -67,35 +69,35 @@ def main(arguments: argparse.Namespace) -> int:
                 owner = Far(lent.runtime, desk)
                 (await owner.screen(secrets.token_hex(16), control=False)).close()  # it can be shown, or says why not
                 port = listener.getsockname()[1]
-                address = f"http://127.0.0.1:{port}/enter/{entry.invite()}"
+                address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
                 with shown(address, not arguments.no_open) as note:
                     confine([note] if note is not None else [])
-                    return await serve(Web(desk, owner, entry, files, port, arguments.control), listener)
+                    return await serve(PageServer(desk, owner, login, page_files, port, arguments.control), listener)
 
     return run_interruptible(work)
 
 
-async def serve(web: Web, listener: socket.socket) -> int:
+async def serve(server: PageServer, listener: socket.socket) -> int:
     """Show the desk until it ends, or until nobody can look any more."""
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(web.serve, listener)
-        gone = await ended(web)
+        tasks.start_soon(server.serve, listener)
+        gone = await ended(server)
         await anyio.sleep(2 * LOOK)  # the page learns that the desk is gone
         tasks.cancel_scope.cancel()
-    if gone is not None and not web.entry.sessions:
+    if gone is not None and not server.login.sessions:
         raise gone
-    if not web.entry.sessions:
+    if not server.login.sessions:
         raise BriefError(f"nobody opened the page within {CODE_SECONDS:.0f} s; run `hotdesk watch` again")
     return 0
 
 
-async def ended(web: Web) -> DeskGone | None:
+async def ended(server: PageServer) -> DeskGone | None:
     """Wait until the desk ends, and say so; or until nobody can look any more."""
     try:
-        while not web.entry.is_over():
+        while not server.login.is_over():
             await anyio.sleep(LOOK)
-            await web.owner.wheel()
+            await server.owner.wheel()
     except DeskGone as e:
         return e
     return None

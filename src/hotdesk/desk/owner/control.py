@@ -320,7 +320,7 @@ def parse_unlock(told: object) -> str:
     raise BriefError("a vault opens with its root key")
 
 
-async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
+async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h11.Request, bytes]:
     """Read one request, bounded."""
     connection = h11.Connection(h11.SERVER)
     request = None
@@ -333,8 +333,8 @@ async def read_request(sock: socket.socket) -> tuple[h11.Request, bytes]:
             request = event
         elif isinstance(event, h11.Data):
             body += event.data
-            if len(body) > BODY_LIMIT:
-                raise BriefError(f"a request of more than {BODY_LIMIT} bytes is more than an owner takes; {REMEDY}")
+            if len(body) > limit:
+                raise BriefError(f"a request of more than {limit} bytes is more than an owner takes; {REMEDY}")
         elif isinstance(event, h11.EndOfMessage) and request is not None:
             return request, bytes(body)
         else:

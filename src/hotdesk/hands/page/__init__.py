@@ -1,40 +1,56 @@
-"""The files of the page that shows a desk, with noVNC's as one; read once, so that no request chooses a path."""
+"""The page of `hotdesk watch`: its files, read once, so that no request chooses a path.
+
+Only `index.html` and `watch.js` are its own. The script that shows the screen and the style are the server's page's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from hotdesk.errors import HostError
 from hotdesk.hands.page.bundle import bundle
 from hotdesk.hands.page.server import PageFile
 
-SCRIPT = "text/javascript; charset=utf-8"
-OWN = {
-    "": ("index.html", "text/html; charset=utf-8"),
-    "view.js": ("view.js", SCRIPT),
-    "view.css": ("view.css", "text/css; charset=utf-8"),
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
+OWN = ("index.html", "watch.js")
+SHARED = ("app.css", "dom.js", "screen.js")
 LIBRARY = "novnc.js"
 FOLDERS = ("core", "vendor")
 ENTRY = "core/rfb.js"
-LARGEST = 1 << 20
+MAX_SCRIPT_BYTES = 1 << 20
 
 
-def load(novnc: Path) -> dict[str, PageFile]:
-    """Read every file of the page, by its address below the page's folder."""
-    sources = dict(library(novnc))
+def load(novnc: Path, shared: Traversable) -> dict[str, PageFile]:
+    """Read every file of the page, by its address below the page's folder; `shared` is where the server's page lies."""
+    own = [files(__name__) / name for name in OWN] + [shared / name for name in SHARED]
+    page = {file.name.removeprefix(OWN[0]): read_file(file) for file in own}
+    return {**page, LIBRARY: load_library(novnc)}
+
+
+def read_file(file: Traversable) -> PageFile:
+    """Read one file; its name says what it is."""
+    return PageFile(TYPES[Path(file.name).suffix], file.read_bytes())
+
+
+def load_library(novnc: Path) -> PageFile:
+    """Read noVNC, as one script."""
+    sources = dict(_modules(novnc))
     if ENTRY not in sources:
         raise HostError(f"noVNC, which shows a desk's screen, is not at {novnc}: run `hotdesk setup`")
-    here = files(__name__)
-    page = {name: PageFile(media, (here / file).read_bytes()) for name, (file, media) in OWN.items()}
-    return {**page, LIBRARY: PageFile(SCRIPT, bundle(sources, ENTRY).encode())}
+    return PageFile(TYPES[".js"], bundle(sources, ENTRY).encode())
 
 
-def library(novnc: Path) -> Iterator[tuple[str, str]]:
+def _modules(novnc: Path) -> Iterator[tuple[str, str]]:
     """Read noVNC's modules; what is no plain file, or is larger than a script is, is left out."""
     for folder in FOLDERS:
         for path in sorted((novnc / folder).rglob("*.js")):
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST:
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= MAX_SCRIPT_BYTES:
                 yield path.relative_to(novnc).as_posix(), path.read_text("utf-8", "replace")

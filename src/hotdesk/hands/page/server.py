@@ -15,17 +15,18 @@ import secrets
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Protocol
 
 import anyio
-import h11
 
+from hotdesk.desk.owner.control import read_request
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, printable
 from hotdesk.hands.page.login import PageLogin, PageSession
 from hotdesk.hands.page.websocket import carry
-from hotdesk.linux.sockets import accept, receive, send
+from hotdesk.linux.sockets import accept, send
 
 COOKIE = "desk"
 HANDLE = "desk."
@@ -33,11 +34,11 @@ HANDLE = "desk."
 FIRST = b"HANDLE"
 """What stands in the page for the handle of its first stream."""
 BODY_LIMIT = 4096
-MOST_CALLS = 256
-PAUSE = 0.1
-STRANGER_SECONDS = 5.0
-"""Seconds for a request of who has not entered: anybody on this machine can call."""
-IDLE_SECONDS = 30.0
+MAX_CONNECTIONS = 256
+ACCEPT_PAUSE_S = 0.1
+REQUEST_TIMEOUT_S = 5.0
+"""Short, as every process on this machine can connect; a page that is open asks every two seconds."""
+RESPONSE_TIMEOUT_S = 30.0
 ACTS = frozenset({"take", "keep", "hand back", "type"})
 
 
@@ -72,7 +73,7 @@ class PageResponse:
     status: int
     body: bytes = b""
     media: str = "text/plain; charset=utf-8"
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +96,29 @@ class PageRequest:
     @property
     def handle(self) -> str:
         """Give the handle among its subprotocols."""
-        asked = self.headers.get("sec-websocket-protocol", "").split(",")
-        return next((each.strip().removeprefix(HANDLE) for each in asked if each.strip().startswith(HANDLE)), "")
+        offered = self.headers.get("sec-websocket-protocol", "").split(",")
+        return next((each.strip().removeprefix(HANDLE) for each in offered if each.strip().startswith(HANDLE)), "")
 
 
 FORBIDDEN = PageResponse(403, b"This page is shown once, to whoever began it. Run `hotdesk watch` again.")
 NOTHING = PageResponse(404, b"There is no such thing here.")
 
 
-class Web:
+class PageServer:
     """Shows one desk."""
 
     def __init__(
-        self, desk: str, owner: Owner, entry: PageLogin, files: Mapping[str, PageFile], port: int, control: bool
+        self, desk: str, owner: Owner, login: PageLogin, files: Mapping[str, PageFile], port: int, control: bool
     ) -> None:
         self.desk = desk
         self.owner = owner
-        self.entry = entry
+        self.login = login
         self.files = files
         self.host = f"127.0.0.1:{port}"
         self.control = control
         """Whether whoever looks may take the wheel."""
-        self.free = anyio.Semaphore(MOST_CALLS)
-        always = {
+        self.free = anyio.Semaphore(MAX_CONNECTIONS)
+        self.always = {
             "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
             f"connect-src 'self' ws://{self.host}; img-src 'self' data: blob:; base-uri 'none'; "
             "form-action 'none'; frame-ancestors 'none'",
@@ -127,10 +128,9 @@ class Web:
             "cross-origin-resource-policy": "same-origin",
             "cache-control": "no-store",
         }
-        self.always = tuple(always.items())
 
     async def serve(self, listener: socket.socket) -> None:
-        """Take calls until cancelled."""
+        """Take connections until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 await self.free.acquire()
@@ -138,14 +138,15 @@ class Web:
                     tasks.start_soon(self.talk, await accept(listener))
                 except OSError:
                     self.free.release()
-                    await anyio.sleep(PAUSE)  # too many files are open: the call waits in the queue
+                    await anyio.sleep(ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
-        """Answer the calls of one connection; a browser that breaks off harms nobody."""
+        """Answer one connection's requests; a browser that breaks off harms nobody."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            await self.converse(sock)
+            while await self.respond(sock, await read(sock)):
+                pass
         except* Exception:  # noqa: BLE001, S110 - a rim: whatever one browser does must not end the page of others
             pass
         finally:
@@ -153,101 +154,108 @@ class Web:
             anyio.notify_closing(sock)
             sock.close()
 
-    async def converse(self, sock: socket.socket) -> None:
-        """Answer request after request, until one becomes a stream or the browser leaves."""
-        line = h11.Connection(h11.SERVER)
-        session = None
-        while True:
-            with anyio.fail_after(STRANGER_SECONDS if session is None else IDLE_SECONDS):
-                call = await read_call(line, sock)
-                if call is None:
-                    return
-                if call.headers.get("host") != self.host:
-                    await refuse(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
-                    return
-                session = self.session(call)
-                if session is not None and call.headers.get("upgrade", "").lower() == "websocket":
-                    break
-                await write_answer(line, sock, await self.answer(call, session), self.always)
-            if line.our_state is not h11.DONE or line.their_state is not h11.DONE:
-                return
-            line.start_next_cycle()
-        await self.stream(sock, call, session)
+    async def respond(self, sock: socket.socket, request: PageRequest) -> bool:
+        """Answer a request, or have it become a stream; say whether another may follow."""
+        if request.headers.get("host") != self.host:
+            await self.write(sock, FORBIDDEN)  # another name may lead here: a page of its own asks
+            return False
+        session = self.session(request)
+        if session is not None and request.headers.get("upgrade", "").lower() == "websocket":
+            await self.stream(sock, request, session)
+            return False
+        with anyio.fail_after(RESPONSE_TIMEOUT_S):
+            await self.write(sock, await self.answer(request, session))
+        return request.headers.get("connection", "").lower() != "close"
+
+    async def write(self, sock: socket.socket, response: PageResponse) -> None:
+        """Write one response."""
+        own = {"content-type": response.media, "content-length": str(len(response.body)), **response.headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in {**self.always, **own}.items())
+        head = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}\r\n{lines}\r\n"
+        await send(sock, head.encode() + response.body)
 
     # -- rules ------------------------------------------------------------------------------------------------
 
-    def session(self, call: PageRequest) -> PageSession | None:
-        """Give whose call this is; None: nobody's who entered, or one that another site's page makes."""
-        origin = call.headers.get("origin")
+    def session(self, request: PageRequest) -> PageSession | None:
+        """Find whose request this is; None: nobody's who entered, or one that another site's page makes."""
+        origin = request.headers.get("origin")
         ours = f"http://{self.host}"
-        needs_origin = call.method != "GET" or "upgrade" in call.headers
+        needs_origin = request.method != "GET" or "upgrade" in request.headers
         if origin != ours and (origin is not None or needs_origin):
             return None
-        return self.entry.find(call.path.removeprefix("/").partition("/")[0], call.key)
+        return self.login.find(request.path.removeprefix("/").partition("/")[0], request.key)
 
-    async def answer(self, call: PageRequest, session: PageSession | None) -> PageResponse:
+    async def answer(self, request: PageRequest, session: PageSession | None) -> PageResponse:
         """Answer one request."""
         if session is None:
-            return self.enter(call)
-        name = call.path.removeprefix(f"/{session.place}/")
+            return self.enter(request)
+        name = request.path.removeprefix(f"/{session.place}/")
         try:
-            match call.method, name:
+            match request.method, name:
                 case "GET", "state":
-                    return self.tell(session, await self.owner.wheel())
+                    return self.describe(session, await self.owner.wheel())
                 case "POST", "stream":
-                    return as_json({"handle": self.entry.issue(session)})
+                    return as_json({"handle": self.login.issue(session)})
                 case "POST", "wheel":
-                    return await self.turn(call, session)
+                    return await self.turn(request, session)
         except HotdeskError as e:
             return as_json({"error": printable(str(e)), "gone": isinstance(e, DeskGone)}, 409)
-        return self.show(name, session) if call.method == "GET" else NOTHING
+        return self.show(name, session) if request.method == "GET" else NOTHING
 
     def show(self, name: str, session: PageSession) -> PageResponse:
-        """Give a file of the page; the page itself brings the handle of its first stream, which saves it a question."""
+        """Give a file of the page; the page itself brings the handle of its first stream, which saves a request."""
         file = self.files.get(name)
         if file is None:
             return NOTHING
-        data = file.data if name else file.data.replace(FIRST, self.entry.issue(session).encode())
+        data = file.data if name else file.data.replace(FIRST, self.login.issue(session).encode())
         return PageResponse(200, data, file.media)
 
-    def enter(self, call: PageRequest) -> PageResponse:
+    def enter(self, request: PageRequest) -> PageResponse:
         """Let a browser in that brings a code."""
-        code = call.path.removeprefix("/enter/")
-        if call.method != "GET" or code == call.path or (session := self.entry.enter(code)) is None:
+        code = request.path.removeprefix("/enter/")
+        if request.method != "GET" or code == request.path or (session := self.login.enter(code)) is None:
             return FORBIDDEN
         place = f"/{session.place}/"
         cookie = f"{COOKIE}={session.key}; Path={place}; HttpOnly; SameSite=Strict"
-        return PageResponse(303, headers=(("set-cookie", cookie), ("location", place)))
+        return PageResponse(303, headers={"set-cookie": cookie, "location": place})
 
-    async def turn(self, call: PageRequest, session: PageSession) -> PageResponse:
+    async def turn(self, request: PageRequest, session: PageSession) -> PageResponse:
         """Do something with the wheel."""
-        act, secret = parse_act(call.body)
+        act, secret = parse_act(request.body)
         if act not in ACTS:
             return PageResponse(400, b"The wheel is taken, kept or handed back.")
         if not self.control:
             raise BriefError("this page only shows the desk; `hotdesk watch --control` lets you drive it")
-        return self.tell(session, await self.owner.turn(act, session.viewer, secret))
+        return self.describe(session, await self.owner.turn(act, session.viewer, secret))
 
-    def tell(self, session: PageSession, told: Mapping[str, object]) -> PageResponse:
-        """Say what the page shows beside the picture."""
-        driver = str(told.get("driver", ""))
+    def describe(self, session: PageSession, wheel: Mapping[str, object]) -> PageResponse:
+        """Describe what the page shows beside the picture."""
+        driver = str(wheel.get("driver", ""))
         mine = bool(driver) and session.viewer.startswith(driver)
-        return as_json({**told, "desk": self.desk, "control": self.control, "mine": mine})
+        return as_json({**wheel, "desk": self.desk, "control": self.control, "mine": mine})
 
-    async def stream(self, sock: socket.socket, call: PageRequest, session: PageSession) -> None:
+    async def stream(self, sock: socket.socket, request: PageRequest, session: PageSession) -> None:
         """Carry the screen to a browser that has a handle."""
-        if call.path != f"/{session.place}/screen" or not self.entry.redeem(call.handle, session):
-            await refuse(sock, FORBIDDEN)
+        if request.path != f"/{session.place}/screen" or not self.login.redeem(request.handle, session):
+            await self.write(sock, FORBIDDEN)
             return
         name = secrets.token_hex(16)
         try:
             screen = await self.owner.screen(name, self.control)
         except HotdeskError as e:
-            await refuse(sock, PageResponse(503, printable(str(e)).encode()))
+            await self.write(sock, PageResponse(503, printable(str(e)).encode()))
             return
         with screen:
             session.viewer = name
-            await carry(sock, screen, call.path, call.headers)
+            await carry(sock, screen, request.path, request.headers)
+
+
+async def read(sock: socket.socket) -> PageRequest:
+    """Read one request, bounded."""
+    with anyio.fail_after(REQUEST_TIMEOUT_S):
+        head, body = await read_request(sock, BODY_LIMIT)
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+    return PageRequest(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, body)
 
 
 def parse_act(body: bytes) -> tuple[str, str]:
@@ -257,44 +265,6 @@ def parse_act(body: bytes) -> tuple[str, str]:
             case {"act": str(act), **rest} if rest.keys() <= {"secret"}:
                 return act, str(rest.get("secret", ""))
     return "", ""
-
-
-async def read_call(line: h11.Connection, sock: socket.socket) -> PageRequest | None:
-    """Read one request, bounded; None when the browser hung up."""
-    request: h11.Request | None = None
-    body = bytearray()
-    while True:
-        event = line.next_event()
-        if event is h11.NEED_DATA:
-            line.receive_data(await receive(sock))
-        elif isinstance(event, h11.Request):
-            request = event
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > BODY_LIMIT:
-                raise h11.RemoteProtocolError("more than anybody has to say here")
-        elif isinstance(event, h11.EndOfMessage) and request is not None:
-            break
-        else:
-            return None
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
-    return PageRequest(request.method.decode("latin-1"), request.target.decode("latin-1"), headers, bytes(body))
-
-
-async def write_answer(
-    line: h11.Connection, sock: socket.socket, answer: PageResponse, always: tuple[tuple[str, str], ...]
-) -> None:
-    """Write one answer."""
-    own = (("content-type", answer.media), ("content-length", str(len(answer.body))))
-    head = line.send(h11.Response(status_code=answer.status, headers=[*always, *own, *answer.headers]))
-    body = line.send(h11.Data(data=answer.body))
-    await send(sock, (head or b"") + (body or b"") + (line.send(h11.EndOfMessage()) or b""))
-
-
-async def refuse(sock: socket.socket, answer: PageResponse) -> None:
-    """Answer a call that would have become a stream."""
-    head = f"HTTP/1.1 {answer.status} No\r\nContent-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
-    await send(sock, head.encode() + answer.body)
 
 
 def as_json(value: Mapping[str, object], status: int = 200) -> PageResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 from websockets.exceptions import WebSocketException
@@ -15,7 +15,7 @@ from websockets.typing import Subprotocol
 
 from hotdesk.linux.sockets import receive, send
 
-MOST_MESSAGE = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 PLAIN = Subprotocol("binary")
 """The subprotocol that is agreed on; the other one a browser offers is its handle, which is not repeated."""
 
@@ -28,7 +28,7 @@ class BrowserSocket:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.protocol = ServerProtocol(subprotocols=[PLAIN], max_size=MOST_MESSAGE)
+        self.protocol = ServerProtocol(subprotocols=[PLAIN], max_size=MAX_MESSAGE_BYTES)
         self.writing = anyio.Lock()
 
     async def begin(self, path: str, headers: Mapping[str, str]) -> bool:
@@ -43,8 +43,8 @@ class BrowserSocket:
                 return response.status_code == 101
         return False
 
-    async def hear(self) -> bytes | None:
-        """Give what the browser sent next, together; None when it left."""
+    async def receive(self) -> bytes | None:
+        """Read what the browser sent next; None when it left."""
         while True:
             data = await receive(self.sock)
             if data:
@@ -53,18 +53,21 @@ class BrowserSocket:
                 self.protocol.receive_eof()
             frames = [event for event in self.protocol.events_received() if isinstance(event, Frame)]
             await self.flush()
-            if said := b"".join(frame.data for frame in frames if frame.opcode in CARRYING):
-                return said
+            if payload := b"".join(frame.data for frame in frames if frame.opcode in CARRYING):
+                return payload
             if not data or self.protocol.close_expected():
                 return None
 
-    async def say(self, data: bytes) -> None:
-        """Send the browser bytes, unless it is leaving; none: the end."""
+    async def send(self, data: bytes) -> None:
+        """Send the browser bytes, unless it is leaving."""
         if self.protocol.state is State.OPEN:
-            if data:
-                self.protocol.send_binary(data)
-            else:
-                self.protocol.send_close()
+            self.protocol.send_binary(data)
+            await self.flush()
+
+    async def close(self) -> None:
+        """Tell the browser that this is the end, unless it is leaving."""
+        if self.protocol.state is State.OPEN:
+            self.protocol.send_close()
             await self.flush()
 
     async def flush(self) -> None:
@@ -83,20 +86,26 @@ async def carry(sock: socket.socket, far: socket.socket, path: str, headers: Map
     if not await browser.begin(path, headers):
         return
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(show, far, browser, tasks.cancel_scope)
-            while (said := await browser.hear()) is not None:
-                await send(far, said)
-            tasks.cancel_scope.cancel()
+        await relay(far, browser.receive, browser.send)
+        await browser.close()
     except* (OSError, WebSocketException):
         pass  # either is gone
     finally:
         anyio.notify_closing(far)
 
 
-async def show(far: socket.socket, browser: BrowserSocket, scope: anyio.CancelScope) -> None:
-    """Give the browser what the stream says; its end closes the WebSocket."""
-    while data := await receive(far):
-        await browser.say(data)
-    await browser.say(b"")
-    scope.cancel()
+async def relay(
+    far: socket.socket, hear: Callable[[], Awaitable[bytes | None]], say: Callable[[bytes], Awaitable[None]]
+) -> None:
+    """Pass bytes between a stream and whoever `hear` and `say` reach, until either ends."""
+
+    async def show() -> None:
+        while data := await receive(far):
+            await say(data)
+        tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(show)
+        while (data := await hear()) is not None:
+            await send(far, data)
+        tasks.cancel_scope.cancel()

@@ -17,8 +17,8 @@ from websockets.typing import Origin, Subprotocol
 
 from hotdesk.errors import DeskGone
 from hotdesk.hands.page.login import PageLogin
-from hotdesk.hands.page.server import BODY_LIMIT, PageFile, Web
-from hotdesk.hands.page.websocket import BrowserSocket, show
+from hotdesk.hands.page.server import BODY_LIMIT, PageFile, PageServer
+from hotdesk.hands.page.websocket import BrowserSocket, relay
 from hotdesk.linux.sockets import receive, send
 
 
@@ -140,7 +140,7 @@ async def place(request: pytest.FixtureRequest) -> AsyncIterator[Place]:
         listener.setblocking(False)
         port = listener.getsockname()[1]
         files = {"": PageFile("text/html", b"<h1>"), "novnc/core/rfb.js": PageFile("text/javascript", b"//")}
-        web = Web("idesk", owner, entry, files, port, control=request.param)
+        web = PageServer("idesk", owner, entry, files, port, control=request.param)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(web.serve, listener)
             yield Place(owner, entry, port)
@@ -337,4 +337,4 @@ async def test_a_browser_that_leaves_amid_a_picture_ends_only_its_own_stream() -
         await send(screen, b"a picture")
         screen.close()
         with anyio.fail_after(5):
-            await show(far, browser, anyio.CancelScope())
+            await relay(far, anyio.sleep_forever, browser.send)

@@ -20,8 +20,8 @@ from hotdesk.api.native.problems import Problem, documented, translated
 from hotdesk.api.native.schema import DeskName, Model
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
+from hotdesk.hands.page.websocket import relay
 from hotdesk.hands.screen.remote_screen import Far
-from hotdesk.linux.sockets import receive, send
 
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
 SHELL = ["/bin/bash", "-l"]
@@ -127,30 +127,23 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
 
 async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: RequestContext) -> None:
     """Carry bytes both ways until either side ends."""
-    async with anyio.create_task_group() as tasks:
-
-        async def up() -> None:
-            with suppress(WebSocketDisconnect, OSError, KeyError):
-                while True:
-                    await send(sock, await websocket.receive_bytes())
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_driving, far, name)
+            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+            await relay(sock, websocket.receive_bytes, websocket.send_bytes)
             tasks.cancel_scope.cancel()
-
-        async def down() -> None:
-            with suppress(WebSocketDisconnect, OSError, RuntimeError):
-                while data := await receive(sock):
-                    await websocket.send_bytes(data)
-            tasks.cancel_scope.cancel()
-
-        async def keep() -> None:
-            while True:
-                await anyio.sleep(KEEPING)
-                with suppress(HotdeskError):
-                    await far.turn("keep", name, "")
-
-        for work in (up, down, keep):
-            tasks.start_soon(work)
-        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+    except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
+        pass  # either is gone, or the browser sent a text
     await close(websocket, 1000, "")
+
+
+async def keep_driving(far: Far, viewer: str) -> None:
+    """Tell the desk's owner, again and again, that a viewer is still there."""
+    while True:
+        await anyio.sleep(KEEPING)
+        with suppress(HotdeskError):
+            await far.turn("keep", viewer, "")
 
 
 @router.websocket("/terminal")

@@ -1,7 +1,7 @@
 // Desks that are open now, and one of them.
 import { button, chip, confirm, empty, facts, fill, form, h, keep, moment, say, size, tabs } from "./dom.js";
 import { find, get, list, may, post, remove, to } from "./api.js";
-import { screen } from "./screen.js";
+import { desktop } from "./desktop.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
 
@@ -71,7 +71,7 @@ async function one(here) {
   };
   const graphical = desk.image !== "base" && desk.image !== "office";
   const parts = [
-    ["screen", "Desktop", (panel) => screen(panel, id)],
+    ["screen", "Desktop", (panel) => desktop(panel, id)],
     ["terminal", "Terminal", (panel) => terminal(panel, id)],
     ["files", "Files", (panel) => files(panel, id)],
   ].filter(([name]) => name !== "screen" || graphical);

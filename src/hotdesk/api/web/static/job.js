@@ -4,7 +4,7 @@ import { find, get, list, may, path, post, remove, to } from "./api.js";
 import { show as showCards } from "./approvals.js";
 import { last, preview, save } from "./preview.js";
 import { timeline } from "./timeline.js";
-import { screen } from "./screen.js";
+import { desktop } from "./desktop.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
 import { modelField, offered } from "./new.js";
@@ -62,7 +62,7 @@ export default async function view(here) {
   const made = tabs("Job", [
     ["overview", "Overview", (panel) => follow((now) => keep(panel, now, summary))],
     ["timeline", "Timeline", (panel) => timeline(panel, id)],
-    ["desktop", "Desktop", atDesk(screen, true)],
+    ["desktop", "Desktop", atDesk(desktop, true)],
     ["terminal", "Terminal", atDesk(terminal)],
     ["files", "Files", atDesk(files)],
     ["door", "Door", (panel) => door(panel, id, here)],

@@ -1,30 +1,53 @@
-// A desk's screen, live, by noVNC: view only until this person has taken over.
+// A desk's screen, live, by noVNC: view only until this person has taken over. The server's page and that of
+// `hotdesk watch` show it; each passes a `source`, which is how that page talks to the desk:
+//   open()             opens a WebSocket that carries RFB
+//   look(mine)         who looks and who drives; `mine`: this person does, and goes on
+//   turn(act, secret)  "take", "give" or "type" a secret; gives what `look` gives
+//   isGone(error)      whether there is no such desk now; an error with `over` set ends the view for good
+//   hasScreen()        whether the desk's image has a screen
+//   control            whether this person may take over; what `look` gives may say so instead
+//   quality, heading   of pictures, 0 to 9; what stands beside the state
 import { fill, h, say } from "./dom.js";
-import { get, may, post, socket, to } from "./api.js";
 
 const LOOK = 2000;
 const AGAIN = 1500;
 const TAKING = 30000;
 const MOMENT = 300;
 const DISCONNECTED = new Set(["wheel.lost", "wheel.blind"]);
-const SCREENLESS = new Set(["base", "office"]);
+const LIBRARY = new URL("./novnc.js", import.meta.url);
 
-const name = () => [...crypto.getRandomValues(new Uint8Array(12))].map((each) => each.toString(16).padStart(2, "0")).join("");
 const moment = () => new Promise((settle) => setTimeout(settle, MOMENT));
 
+// Keeps what a desk sends while noVNC still loads, for noVNC to read.
+function buffer(socket) {
+  const early = [];
+  const keep = (message) => early.push(message);
+  socket.onmessage = keep;
+  return function replay() {
+    if (socket.onmessage === keep) {
+      setTimeout(replay);
+    } else {
+      early.forEach((message) => socket.onmessage(message));
+    }
+  };
+}
+
 // Gives what ends it; its `driving` says whether this person drives, so that nobody takes the screen away from them.
-export function screen(panel, desk) {
-  const viewer = name();
-  const state = h("span", { class: "chip", role: "status" }, "connecting");
+export function screen(panel, source) {
+  const state = h("span", { class: "chip", role: "status", id: "state" });
   const driver = h("span", { class: "quiet" });
   const place = h("div", { class: "screen", role: "application", "aria-label": "The desk's screen" });
   const stopped = h("span");
-  const banner = h("p", { class: "banner", hidden: true }, h("strong", null, "You are driving. "), stopped,
-    "The desk can read what you type.");
-  const wheel = h("button", { type: "button", disabled: true, onclick: () => (mine ? give() : take()) }, "Take over");
-  wheel.hidden = !may("desks");
-  fill(panel, h("div", { class: "row" }, state, driver, h("span", { class: "gap" }), wheel), banner, place);
+  const advice = h("span", { hidden: true }, " Use Type secret for passwords.");
+  const secret = h("select", { id: "secret", "aria-label": "Secret" });
+  const type = h("button", { type: "button", id: "type", onclick: () => typeSecret() }, "Type secret");
+  const secrets = h("span", { class: "row", id: "secrets", hidden: true }, secret, type);
+  const banner = h("div", { class: "banner row", id: "banner", hidden: true },
+    h("p", null, h("strong", null, "You are driving. "), stopped, "The desk can read what you type.", advice), secrets);
+  const wheel = h("button", { type: "button", id: "wheel", onclick: () => (mine ? give() : take()) });
+  fill(panel, h("div", { class: "row" }, state, source.heading, driver, h("span", { class: "gap" }), wheel), banner, place);
   let over = false;
+  let unavailable = false;
   let gone = false;
   let connecting = false;
   let screenless = false;
@@ -35,29 +58,41 @@ export function screen(panel, desk) {
   let rfb = null;
   let last = {};
 
-  function show(told = last) {
-    last = told;
-    mine = live && Boolean(told.mine);
-    state.textContent = over || gone ? "gone" : screenless ? "no screen" : !live ? "connecting" : told.paused ? "paused" : "live";
-    state.dataset.is = state.textContent;
+  function show(wheelState = last) {
+    last = { control: source.control, ...wheelState };
+    mine = live && Boolean(last.mine);
+    state.textContent = unavailable ? "not shown" : over || gone ? "gone" : screenless ? "no screen" : !live ? "connecting"
+      : last.paused ? "paused" : "live";
+    state.dataset.is = over ? "gone" : state.textContent;
     driver.textContent = screenless ? "This desk has no screen. Use the terminal and the files."
-      : told.holder && !told.mine ? "Somebody else is driving" : "";
+      : last.holder && !last.mine ? `${last.driverName ?? "Somebody else"} is driving`
+      : live && !last.control ? "view only" : "";
+    wheel.hidden = unavailable || !last.control;
     wheel.textContent = turning || (mine ? "Hand back" : "Take over");
     wheel.className = mine ? "primary" : "";
-    wheel.disabled = over || gone || !live || Boolean(turning) || (!mine && Boolean(told.paused || (told.holder && !told.mine)));
+    wheel.disabled = over || gone || !live || Boolean(turning) || (!mine && Boolean(last.paused || (last.holder && !last.mine)));
     wheel.title = live || over ? "" : "The screen is not connected yet.";
     banner.hidden = !mine;
-    stopped.textContent = !told.worker ? "" : told.stopped
+    stopped.textContent = !last.worker ? "" : last.stopped
       ? "The worker waits. Programs in this desk are stopped except screen, window manager and browser. "
       : "The worker waits. ";
+    offer(mine ? last.secrets ?? [] : []);
     place.classList.toggle("driven", mine);
     if (rfb) {
       rfb.viewOnly = !mine;
     }
   }
 
-  async function turn(words, act) {
-    turning = words;
+  function offer(names) {
+    secrets.hidden = advice.hidden = !names.length;
+    if (names.join("\n") !== [...secret.options].map((each) => each.value).join("\n")) {
+      secret.replaceChildren(...names.map((name) => new Option(name, name)));
+    }
+  }
+
+  // Does something with the wheel, whose button has another label meanwhile.
+  async function turn(label, act) {
+    turning = label;
     turns += 1;
     show();
     try {
@@ -70,15 +105,13 @@ export function screen(panel, desk) {
     }
   }
 
-  const ask = (act) => post(`/desks/${to(desk)}/wheel`, { act, viewer });
-
   // Between two steps a desk is started anew and its screen is gone for a moment: then it is taken once it is back.
   const take = () => turn("Taking over …", async () => {
     const until = Date.now() + TAKING;
     while (!over) {
       try {
         if (live) {
-          show(await ask("take"));
+          show(await source.turn("take"));
           rfb?.focus();
           return;
         }
@@ -95,41 +128,44 @@ export function screen(panel, desk) {
   });
 
   const give = () => turn("Handing back …", async () => {
-    show(await ask("give"));
+    show(await source.turn("give"));
     say(last.worker ? "Handed back to the worker." : "Handed back.");
+  });
+
+  const typeSecret = () => turn("Hand back", async () => {
+    show(await source.turn("type", secret.value));
+    rfb?.focus();
   });
 
   async function look() {
     if (over) {
       return;
     }
-    const asked = turns;
+    const started = turns;
     try {
-      const told = await get(`/desks/${to(desk)}/wheel?viewer=${viewer}`);
+      const wheelState = await source.look(mine);
       gone = false;
-      if (asked === turns && !turning) {
-        show(told);
+      if (started === turns && !turning) {
+        show(wheelState);
       }
-      connect();
     } catch (error) {
-      gone = error.status === 404 || error.status === 410;
-      show();
+      fail(error);
     }
+  }
+
+  function fail(error) {
+    over ||= Boolean(error.over);
+    gone = source.isGone(error);
+    show();
   }
 
   // Without what draws it there is no screen; the server says what helps.
   async function missing() {
-    const told = await fetch("/web/novnc.js").then((answer) => (answer.ok ? null : answer.json())).catch(() => null);
-    over = true;
-    wheel.hidden = true;
+    const answer = await fetch(LIBRARY).then((reply) => (reply.ok ? null : reply.json())).catch(() => null);
+    over = unavailable = true;
     show();
-    state.textContent = "not shown";
-    fill(place, h("p", { class: "missing", role: "alert" }, told?.message ?? "The screen cannot be shown. Reload this page."));
+    fill(place, h("p", { class: "missing", role: "alert" }, answer?.message ?? "The screen cannot be shown. Reload this page."));
     return {};
-  }
-
-  async function isScreenless() {
-    return get(`/desks/${to(desk)}`).then((told) => SCREENLESS.has(told.image), () => false);
   }
 
   async function connect() {
@@ -137,40 +173,58 @@ export function screen(panel, desk) {
       return;
     }
     connecting = true;
-    const { default: RFB } = await import("./novnc.js").catch(missing).finally(() => (connecting = false));
-    if (over || !RFB) {
+    const library = import("./novnc.js").catch(missing);
+    try {
+      await attach(await source.open(), library);
+    } catch (error) {
+      fail(error);
+    } finally {
+      connecting = false;
+    }
+  }
+
+  async function attach(socket, library) {
+    const replay = buffer(socket);
+    socket.addEventListener("close", lose);
+    const { default: RFB } = await library;
+    if (over || !RFB || socket.readyState > WebSocket.OPEN) {
+      socket.close();
       return;
     }
-    rfb = new RFB(place, socket(`/desks/${to(desk)}/screen?viewer=${viewer}`), { shared: true });
+    rfb = new RFB(place, socket, { shared: true });
+    replay();
     rfb.viewOnly = true;
     rfb.scaleViewport = true;
     rfb.background = "transparent";
-    rfb.qualityLevel = 8;
+    rfb.qualityLevel = source.quality;
     rfb.addEventListener("connect", () => {
       live = true;
       show();
       look();
     });
-    rfb.addEventListener("disconnect", async () => {
-      const lost = live && mine;
-      live = false;
-      rfb = null;
-      show({ ...last, mine: false });
-      if (lost && !over) {
-        say("The screen was disconnected. The desk was handed back.", true);
-      }
-      screenless = screenless || (!over && await isScreenless());
-      show();
-      setTimeout(connect, AGAIN);
-    });
   }
 
+  async function lose() {
+    const driving = mine;
+    live = false;
+    rfb = null;
+    show({ ...last, mine: false });
+    if (driving && !over) {
+      say("The screen was disconnected. The desk was handed back.", true);
+    }
+    await look();
+    screenless = screenless || (!over && !gone && !(await source.hasScreen()));
+    show();
+    setTimeout(connect, AGAIN);
+  }
+
+  show();
   connect();
   look();
-  const timer = setInterval(look, LOOK);
+  const timer = setInterval(() => look().then(connect), LOOK);
   const end = () => {
     if (mine) {
-      ask("give").catch(() => {});
+      source.turn("give").catch(() => {});
     }
     over = true;
     clearInterval(timer);
