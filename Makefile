@@ -6,6 +6,9 @@ PYTHON := .venv/bin/python
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E env PYTHONDONTWRITEBYTECODE=1)
 APT := $(if $(filter 0,$(shell id -u)),,sudo) env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300
 
+# Pytest compiles every test module in each of its workers unless it may keep what it compiled.
+PYTEST := $(or $(SUDO),env PYTHONDONTWRITEBYTECODE=) $(PYTHON) -m pytest
+
 .PHONY: help
 help:  ## Print this.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,18 +36,18 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 
 .PHONY: test
 test: e2b-images test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
-	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
+	$(PYTEST) -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
 test-quick: setup  ## The unit tests, one file of conformance tests, and one desk.
-	$(SUDO) $(PYTHON) -m pytest -m "not long" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk_programs.py
+	$(PYTEST) -m "not long" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk_programs.py
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
 .PHONY: test-long
 test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
-	$(SUDO) $(PYTHON) -m pytest -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
+	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
 
 .PHONY: test-tools
 test-tools:
