@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
+from hotdesk.job.event_text import Tone
 from hotdesk.job.record.summary import JobSummary, State
 from hotdesk.job.report.pictures import ReportPicture
-
-Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 
 
 @dataclass(slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, money, plural
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.report.facts import JobReport, Tone
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
