@@ -119,8 +119,8 @@ def seconds(report: JobReport) -> float:
 def figures(report: JobReport) -> Markup:
     """Give the numbers people ask for first."""
     tale = report.tale
-    refused = sum(each.verdict in REFUSED for each in report.exchanges)
-    passed = len(report.exchanges) - refused
+    refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
+    passed = len(report.door.exchanges) - refused
     return facts(
         ("Began", began(tale.begun)),
         ("Worked", lasting(seconds(report))),
