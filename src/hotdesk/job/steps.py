@@ -248,7 +248,8 @@ class Steps:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
         journal = self.people.journal
         here = allowed(journal, [desk.id])
-        for rule, by in allowed(journal, {**self.past.desks, **dict.fromkeys(self.desks.opened)}).items():
+        desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
+        for rule, by in allowed(journal, desks).items():
             if rule not in here:
                 with suppress(BriefError):  # the door says why, whenever it is tried
                     await self.machine.allow(desk.id, [rule], by)
@@ -411,7 +412,7 @@ class Steps:
             if len(reply.calls) != len(turn.acts):
                 return  # a budget ended before they were used
             yield reply
-            seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
+            seen = (observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts)
             yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
@@ -429,7 +430,7 @@ def written(journal: Path, past: ResumeState) -> list[str]:
     if not past.lost:
         return []
     since = past.kept_at if past.goes_on else 0
-    events = (row.event() for desk in past.desks for row in read(journal, desk) if row.at >= since)
+    events = (row.event() for desk in past.summary.course.desks for row in read(journal, desk) if row.at >= since)
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events
