@@ -124,7 +124,7 @@ class Steps:
         last = 0
         if self.past.current == step.name:
             self.past.current, last = "", self.past.attempt - goes_on
-        first = max(last, self.past.taken.get(step.name, 0), *(number for number, _ in failed), 0) + 1
+        first = max(last, self.past.attempts_sent_back.get(step.name, 0), *(number for number, _ in failed), 0) + 1
         return range(first, first + ATTEMPTS - len(failed))
 
     def failures(self, step: Step) -> list[tuple[int, str]]:
@@ -407,7 +407,7 @@ class Steps:
     def conversation(self) -> Iterator[Item]:
         """Give what was said and seen in the current attempt, as far as the workspace has it."""
         text = self.log.papers.text
-        for turn in self.past.held:
+        for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
             if len(reply.calls) != len(turn.acts):
                 return  # a budget ended before they were used

@@ -85,7 +85,7 @@ class ResumeState:
     """The hashes of what was sent back, by path."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The latest attempt at each step."""
-    taken: dict[str, int] = field(default_factory=dict)
+    attempts_sent_back: dict[str, int] = field(default_factory=dict)
     """The last attempt at each step before it was sent back: the next has another number."""
     checkpoint: Checkpointed | None = None
     saved: Checkpointed | None = None
@@ -121,11 +121,11 @@ class ResumeState:
     @property
     def goes_on(self) -> bool:
         """Say whether the workspace is kept amid the step that was being taken."""
-        kept = self.checkpoint
-        return kept is not None and kept.amid and kept.step == self.current
+        last = self.checkpoint
+        return last is not None and last.amid and last.step == self.current
 
     @property
-    def held(self) -> list[RecordedTurn]:
+    def saved_turns(self) -> list[RecordedTurn]:
         """List the turns whose work is in the workspace that is kept."""
         act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
         return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
@@ -133,12 +133,11 @@ class ResumeState:
     @property
     def lost(self) -> list[Acted]:
         """List the acts of the step that was being taken whose work is not."""
-        held = self.held
-        acts = (act for turn in self.turns if turn not in held for act in turn.acts)
+        saved = self.saved_turns
+        acts = (act for turn in self.turns if turn not in saved for act in turn.acts)
         return [act for act in acts if act.tool not in ASKS]
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
             self.worked_ms += max(0, at - self.last)
         self.last = at
@@ -162,7 +161,6 @@ class ResumeState:
                 self.kept[event.path] = event
 
     def take_turn(self, event: Thought | Acted | Observed) -> None:
-        """Take in what is thought and done."""
         turns = self.turns if event.step == self.current else self.again
         match event:
             case Thought() if event.step:
@@ -175,13 +173,12 @@ class ResumeState:
                         turn.observed[event.act] = event
 
     def take_step(self, event: StepBegun | StepEnded | Summed | RolledBack) -> None:
-        """Take in where a step stands."""
         match event:
             case StepBegun() if event.step in self.finished:
                 self.again = []
             case StepBegun() if event.step not in OURS:
                 goes_on = (event.step, event.attempt) == (self.current, self.attempt)
-                self.turns = self.held if goes_on else []
+                self.turns = self.saved_turns if goes_on else []
                 self.current, self.attempt = event.step, event.attempt
                 self.numbers[event.step] = event.attempt
             case Summed():
@@ -197,7 +194,7 @@ class ResumeState:
     def take_back(self, event: SentBack) -> None:
         """Have a step that was finished not finished: what it made does not hold."""
         self.finished.pop(event.step, None)
-        self.taken[event.step] = self.numbers.get(event.step, 0)
+        self.attempts_sent_back[event.step] = self.numbers.get(event.step, 0)
         self.objections.setdefault(event.step, []).append(event.paper)
         self.refused.setdefault(event.path, []).append(event.sha256)
         self.tries = [each for each in self.tries if each[0] != event.step]

@@ -179,9 +179,9 @@ def test_where_a_job_stands(
 
 def test_only_what_the_kept_workspace_has_is_held() -> None:
     past = fold(ONE, turn(1), AMID, turn(2), thought(3), act(3))
-    assert [each.thought.turn for each in past.held] == [1]
+    assert [each.thought.turn for each in past.saved_turns] == [1]
     past = fold(ONE, turn(1), turn(2))
-    assert past.held == []
+    assert past.saved_turns == []
 
 
 def test_an_act_of_a_step_taken_again_is_surfaced_and_is_not_the_next_steps() -> None:
