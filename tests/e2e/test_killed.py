@@ -184,7 +184,7 @@ def die_and_go_on(nurseries: Nurseries, errand: Errand) -> None:
 
 def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
     """Resume a job until it is over; killed after its end it is over, and says so."""
-    ended = read_past(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand)).ended
+    ended = read_past(settings_at(Path(errand.home)).lib / "keys" / FILE, job_of(errand)).summary.ended
     said, killed = nurseries.live(goes_on(errand))
     assert not killed
     assert ("is over: done" in said) if ended else said.startswith("done"), said

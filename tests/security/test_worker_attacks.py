@@ -27,7 +27,6 @@ from hotdesk.brief.brief import Brief, JobBudget, Models
 from hotdesk.brief.ceiling import admitted
 from hotdesk.brief.load import parse_job
 from hotdesk.cli.board import Board
-from hotdesk.cli.board.lines import target
 from hotdesk.cli.jobs.approve import card as card_of
 from hotdesk.config import Ceiling, Config
 from hotdesk.desk.seam import Spec
@@ -51,6 +50,7 @@ from hotdesk.event import (
     Thought,
 )
 from hotdesk.job.checkpoint import Checkpoints
+from hotdesk.job.event_text import target
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.card_text import card_text
 from hotdesk.job.people.cards import amendment_card, plan_card, question_card, step_card

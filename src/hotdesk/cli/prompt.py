@@ -21,8 +21,8 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
-from hotdesk.cli.board.lines import KINDS
 from hotdesk.event import Pending
+from hotdesk.job.event_text import WAITING
 from hotdesk.job.format import clock
 from hotdesk.job.people.wait import WORDS, Card
 
@@ -196,7 +196,7 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
     lines = [part for line in body(card) for part in wrap(look.clean(line), inside)]
     left = f"{clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
     return [
-        edge(top, f"{KINDS[pending.kind]} waits for you, {pending.id}"),
+        edge(top, f"{WAITING[pending.kind]} waits for you, {pending.id}"),
         *(f"{bar} {line}".rstrip() for line in lines),
         edge(bottom, left),
     ]

@@ -97,7 +97,7 @@ class Plans:
         past = self.past
         if past.amended is not None:
             return past.amended.paper
-        return past.planned.paper if past.planned is not None and past.preflight is not None else ""
+        return past.planned.paper if past.planned is not None and past.summary.preflight is not None else ""
 
     def compile(self) -> None:
         """Work out what the plan permits."""
@@ -122,7 +122,7 @@ class Plans:
 
     async def approve(self) -> None:
         """Have policy or a person admit the plan, once it was tried."""
-        tried = self.past.preflight
+        tried = self.past.summary.preflight
         if tried is None:
             held, failed = await preflight(
                 self.plan,

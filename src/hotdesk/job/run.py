@@ -76,7 +76,7 @@ class JobRun:
 
     def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
         """Say what was destroyed, what is kept on purpose, and what was found that should be gone."""
-        desks = {**self.past.desks, **dict.fromkeys(self.desks.opened, True)}
+        desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
         left = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
         destroyed = [f"desk {desk}" for desk in desks if desk not in left]
         kept = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]

@@ -101,7 +101,7 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)
     brain.recall(notes_of(order.journal, order.id, folder))
     log = order.log = JobLog(order.id, machine, folder, order.heard, job.budget, job.seconds, past.spent)
-    people = People(log, order.journal, job.wait, settings.patience, past.waiting, order.prompt)
+    people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = vision(job.look) if job.look else None
     plans = Plans(machine, job, brain, log, people, past, machine.tools(job.image, eyes, exact=order.exact))
     desks = Desks(machine, job, order.id, log.note, job.seconds)
@@ -114,8 +114,8 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
 
 def refuse_ended(line: JobRun) -> None:
     """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
-    if (ended := line.past.ended) is not None:
-        if line.past.burnt is None:
+    if (ended := line.past.summary.ended) is not None:
+        if line.past.summary.receipt is None:
             line.bury(ended)
         line.checkpoints.destroy()
         raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
@@ -123,6 +123,6 @@ def refuse_ended(line: JobRun) -> None:
 
 def first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
     """Give the event with which a process takes a job up."""
-    if past.begun is not None:
+    if past.summary.begun:
         return Resumed(order.id, order.by, past.current, past.surfaced)
     return JobBegun(order.id, order.job.goal, order.job.digest, brain.name, order.by)

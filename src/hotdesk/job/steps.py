@@ -124,7 +124,7 @@ class Steps:
         last = 0
         if self.past.current == step.name:
             self.past.current, last = "", self.past.attempt - goes_on
-        first = max(last, self.past.taken.get(step.name, 0), *(number for number, _ in failed), 0) + 1
+        first = max(last, self.past.attempts_sent_back.get(step.name, 0), *(number for number, _ in failed), 0) + 1
         return range(first, first + ATTEMPTS - len(failed))
 
     def failures(self, step: Step) -> list[tuple[int, str]]:
@@ -248,7 +248,8 @@ class Steps:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
         journal = self.people.journal
         here = allowed(journal, [desk.id])
-        for rule, by in allowed(journal, {**self.past.desks, **dict.fromkeys(self.desks.opened)}).items():
+        desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
+        for rule, by in allowed(journal, desks).items():
             if rule not in here:
                 with suppress(BriefError):  # the door says why, whenever it is tried
                     await self.machine.allow(desk.id, [rule], by)
@@ -406,12 +407,12 @@ class Steps:
     def conversation(self) -> Iterator[Item]:
         """Give what was said and seen in the current attempt, as far as the workspace has it."""
         text = self.log.papers.text
-        for turn in self.past.held:
+        for turn in self.past.saved_turns:
             reply = reply_from_json(json.loads(text(turn.thought.paper)))
             if len(reply.calls) != len(turn.acts):
                 return  # a budget ended before they were used
             yield reply
-            seen = (observation_from_json(json.loads(text(turn.seen[each.act].paper))) for each in turn.acts)
+            seen = (observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts)
             yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
@@ -429,7 +430,7 @@ def written(journal: Path, past: ResumeState) -> list[str]:
     if not past.lost:
         return []
     since = past.kept_at if past.goes_on else 0
-    events = (row.event() for desk in past.desks for row in read(journal, desk) if row.at >= since)
+    events = (row.event() for desk in past.summary.course.desks for row in read(journal, desk) if row.at >= since)
     return [
         f"{event.method} {event.scheme}://{event.host}{event.path}"
         for event in events

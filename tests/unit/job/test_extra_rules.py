@@ -65,7 +65,8 @@ async def machine(tmp_path: Path) -> AsyncIterator[Doorkeeper]:
 def steps_of(machine: Doorkeeper) -> Steps:
     """Give the steps of a job that had one desk, and has another now."""
     people, desks = SimpleNamespace(journal=machine.path), SimpleNamespace(opened=[NOW])
-    past = ResumeState("i" + "j" * 20, desks={BEFORE: True})
+    past = ResumeState("i" + "j" * 20)
+    past.summary.course.desks[BEFORE] = True
     return Steps(machine, None, None, people, None, desks, None, past)  # type: ignore[arg-type]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from hotdesk.cli.board.cells import Line, Span, TerminalTraits, cells, cut
-from hotdesk.cli.board.lines import KINDS, how_to_answer, target
 from hotdesk.cli.board.state import State
+from hotdesk.job.event_text import WAITING, answer_commands, target
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
 from hotdesk.job.record.progress import Stand, StepProgress
 
@@ -201,7 +201,9 @@ def waits(state: State, now: float) -> list[Line]:
     rows: list[Line] = []
     for each in state.waiting.open:
         left = f", {clock(each.until / 1000 - now)} left"
-        rows.append(entry("WAITS", ("warn", f"{shortest(how_to_answer(each))}  "), ("", f"{KINDS[each.kind]}{left}")))
+        rows.append(
+            entry("WAITS", ("warn", f"{shortest(answer_commands(each))}  "), ("", f"{WAITING[each.kind]}{left}"))
+        )
     for asked in state.asked.values():
         rows.append(entry("ASKS", ("warn", f"hotdesk approve {asked.id}  "), ("", target(asked))))
     if len(rows) <= WAITS:

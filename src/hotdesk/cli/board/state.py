@@ -22,7 +22,6 @@ from hotdesk.event import (
     Observed,
     Planned,
     StepBegun,
-    StepEnded,
     Thought,
     Used,
 )
@@ -52,8 +51,6 @@ class State:
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
     asked: dict[str, Asked] = field(default_factory=dict)
     """What its desks ask, and nobody answered."""
-    desks: dict[str, None] = field(default_factory=dict)
-    """Desks that are open."""
     job: str = ""
     goal: str = ""
     brain: str = ""
@@ -75,6 +72,11 @@ class State:
     checkpoint: int = 0
     """Bytes of the last one."""
 
+    @property
+    def desks(self) -> list[str]:
+        """List the desks that are not known to be gone."""
+        return [desk for desk, gone in self.course.desks.items() if not gone]
+
     def take(self, event: Event, at: float) -> None:
         """Take an event in; `at` is seconds since 1970."""
         tools = dict(self.course.running)
@@ -85,11 +87,7 @@ class State:
                 self.job, self.goal, self.brain = event.job, " ".join(event.goal.split()), event.brain
             case Planned(findings=()) | Amended():
                 self.read_plan(event.paper)
-            case StepBegun(step="desk"):
-                self.desks[event.desk] = None
-            case StepEnded(step="desk", outcome="done"):
-                self.desks.pop(event.desk, None)
-            case StepBegun() if event.model:
+            case StepBegun() if event.model and event.step != "desk":
                 self.model = event.model
             case Thought():
                 self.thought = words_of(self.paper(event.paper)) or self.thought
@@ -136,12 +134,12 @@ class State:
 
     def read_plan(self, paper: str) -> None:
         """Learn what each step of a plan is meant to do."""
-        for name, intent in intents(self.paper(paper)).items():
+        for name, intent in plan_intents(self.paper(paper)).items():
             if name in self.course.steps:
                 self.course.steps[name].what = intent
 
 
-def intents(paper: str) -> dict[str, str]:
+def plan_intents(paper: str) -> dict[str, str]:
     """Give the steps' intents from a plan's paper; none from what is no plan."""
     try:
         return {str(step["name"]): str(step["intent"]) for step in json.loads(paper)["steps"]}

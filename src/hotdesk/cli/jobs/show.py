@@ -8,10 +8,10 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
+from hotdesk.cli.board.state import plan_intents
 from hotdesk.cli.jobs.decision import JOBS, journal_of
 from hotdesk.cli.jobs.jobs import state_of
 from hotdesk.cli.jobs.show_page import as_dict, page
@@ -20,8 +20,9 @@ from hotdesk.config import Config
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import follow, read
 from hotdesk.errors import BriefError, HostError
-from hotdesk.event import Answered, Asked, Event, Exchange, StepBegun, Verified
+from hotdesk.event import Exchange, StepBegun, Verified
 from hotdesk.job.record import papers
+from hotdesk.job.record.door_activity import read_door
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, find_job, tell
 from hotdesk.job.record.transcript import transcript
@@ -83,43 +84,20 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
     """Show all of it on one page."""
     now = int(time.time() * 1000)
     state = state_of(settings, tale, now)
-    exchanges = list(exchanges_of(journal_of(settings), tale))
+    door = read_door(journal_of(settings), tale.desks)
     if as_data:
-        print(json.dumps(as_dict(tale, state, exchanges), indent=1))
+        print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
         tell_why(settings, tale)
-        asked = asked_of(journal_of(settings), tale)
-        print("\n".join(page(tale, state, exchanges, intents(settings, tale), now, asked)))
+        print("\n".join(page(tale, state, door, intents(settings, tale), now)))
     return 0
-
-
-def exchanges_of(path: Path, tale: JobSummary) -> Iterator[Exchange]:
-    """Give what its desks asked of the door while a step was taken."""
-    for event in of_desks(path, tale, Exchange):
-        if isinstance(event, Exchange) and event.step:  # before its first step a desk only tries its own way out
-            yield event
-
-
-def asked_of(path: Path, tale: JobSummary) -> list[tuple[Asked, Answered | None]]:
-    """Give what its desks asked people for at the door, each with what was said."""
-    events = list(of_desks(path, tale, Asked, Answered))
-    said = {event.id: event for event in events if isinstance(event, Answered)}
-    return [(event, said.get(event.id)) for event in events if isinstance(event, Asked)]
-
-
-def of_desks(path: Path, tale: JobSummary, *kinds: type[Event]) -> Iterator[Event]:
-    """Give the events of some kinds of a job's desks; those of a later version are passed over."""
-    for row in read(path, list(tale.desks), names=[kind.__name__ for kind in kinds]):
-        with suppress(ValueError, RecursionError):
-            yield row.event()
 
 
 def intents(settings: Config, tale: JobSummary) -> dict[str, str]:
     """Read from the plan what steps are for that nobody began; nothing when it is gone."""
     try:
-        told = json.loads(papers.find(settings.lib / JOBS, tale.job).text(tale.plan_paper))
-        return {str(step["name"]): str(step["intent"]) for step in told["steps"]}
-    except (BriefError, HostError, ValueError, KeyError, TypeError):
+        return plan_intents(papers.find(settings.lib / JOBS, tale.job).text(tale.plan_paper))
+    except (BriefError, HostError, ValueError):
         return {}
 
 

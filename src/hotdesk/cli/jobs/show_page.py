@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -10,8 +9,9 @@ from hotdesk.cli.board.receipt import certificate_of
 from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.machine.journal import moment
 from hotdesk.errors import printable
-from hotdesk.event import Answered, Asked, Exchange, Kept
+from hotdesk.event import Exchange, Kept
 from hotdesk.job.people.card_text import KINDS, left
+from hotdesk.job.record.door_activity import DoorActivity, count_requests
 from hotdesk.job.record.progress import StepProgress, step_dict
 from hotdesk.job.record.summary import JobSummary
 
@@ -24,17 +24,16 @@ REFUSED = 20
 def page(
     tale: JobSummary,
     state: tuple[str, str],
-    exchanges: Sequence[Exchange],
+    door: DoorActivity,
     intents: Mapping[str, str],
     now: int,
-    asked: Sequence[tuple[Asked, Answered | None]] = (),
 ) -> list[str]:
     """Lay a job out; nothing in it can steer a terminal."""
     parts = [
         head(tale, state),
         checklist(tale, intents),
-        [*decisions(tale, now), *at_the_door(asked)],
-        passed(exchanges),
+        [*decisions(tale, now), *at_the_door(door)],
+        passed(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
         [line for each in tale.kept for line in told_kept(each, tale)],
         receipt(tale),
@@ -134,22 +133,21 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
     return lines
 
 
-def at_the_door(asked: Sequence[tuple[Asked, Answered | None]]) -> list[str]:
+def at_the_door(door: DoorActivity) -> list[str]:
     """Give what desks asked for at the door, and what people said."""
     lines = []
-    for each, told in asked:
-        said = "nobody decided" if told is None else f"{told.answer}{f' by {told.by}' if told.by else ''}"
+    for _, each, answer in door.questions:
+        outcome = "nobody decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
         lines.append(
-            f"  {each.id}  {each.method} {each.host}{cut(each.path, LONGEST)}: {said}, digest {each.digest[:16]}"
+            f"  {each.id}  {each.method} {each.host}{cut(each.path, LONGEST)}: {outcome}, digest {each.digest[:16]}"
         )
     return lines
 
 
 def passed(exchanges: Sequence[Exchange]) -> list[str]:
     """Count what went through the door, and list what did not."""
-    counted = Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges)
     lines = []
-    for (verdict, method, host, grants), count in sorted(counted.items()):
+    for (verdict, method, host, grants), count in count_requests(exchanges):
         lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")
     refused = [each for each in exchanges if each.verdict in ("deny", "broken")]
     for each in refused[:REFUSED]:

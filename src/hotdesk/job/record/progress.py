@@ -145,6 +145,12 @@ class Progress:
     unknown: list[str] = field(default_factory=list)
     """Acts of which nobody knows what came: `17 shell`."""
     acts: int = 0
+    desks: dict[str, bool] = field(default_factory=dict)
+    """Every desk that was opened, and whether it is known to be gone."""
+    checking: float = 0.0
+    """Seconds that checks took."""
+    checking_since: float = 0.0
+    """When the check began that is under way."""
     current: str = ""
     """The step that is being taken."""
     over: bool = False
@@ -183,6 +189,7 @@ class Progress:
     def take_step(self, event: StepBegun | StepEnded | RolledBack, at: float) -> None:
         """Take in how far a worker's step is."""
         if event.step in OURS:
+            self.take_own_step(event, at)
             return
         step = self.steps.setdefault(event.step, StepProgress(event.step))
         match event:
@@ -201,6 +208,18 @@ class Progress:
                 for last in step.tries[-1:]:
                     last.rolled_back = True
                 self.leave(step, at)
+
+    def take_own_step(self, event: StepBegun | StepEnded | RolledBack, at: float) -> None:
+        match event:
+            case StepBegun(step="desk"):
+                self.desks[event.desk] = False
+            case StepEnded(step="desk"):
+                self.desks[event.desk] = event.outcome == "done"
+            case StepBegun(step="verify"):
+                self.checking_since = at
+            case StepEnded(step="verify") if self.checking_since:
+                self.checking += round(at - self.checking_since, 3)
+                self.checking_since = 0.0
 
     def take_turn(self, event: Thought | Acted | Observed, at: float) -> None:
         """Take in what is thought and done."""

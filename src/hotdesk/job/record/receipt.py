@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hotdesk.drive.journal import read
-from hotdesk.event import (
-    Alarm,
-    Certified,
-    Event,
-    Exchange,
-    JobBegun,
-    JobBurnt,
-    JobEnded,
-    JobPaused,
-    Kept,
-    Resumed,
-    StepBegun,
-    StepEnded,
-    Verified,
-)
-from hotdesk.job.record.progress import ModelCost, Progress, StepProgress
+from hotdesk.event import Alarm, Certified, Event, JobBurnt, Kept, StepBegun, Verified
+from hotdesk.job.record.door_activity import DoorActivity, count_requests
+from hotdesk.job.record.progress import ModelCost, StepProgress
+from hotdesk.job.record.summary import JobSummary, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +33,7 @@ class Receipt:
 
     job: str
     goal: str
-    outcome: Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
+    outcome: Outcome
     """`unknown`: nobody wrote down how it ended."""
     why: str
     checks: tuple[Verified, ...]
@@ -87,57 +73,37 @@ def fold(job: str, events: Iterable[Event]) -> Receipt:
 
 def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
     """Make a receipt of events, each with its time in seconds since 1970."""
-    goal, brain, outcome, why = "", "", "unknown", ""
-    opened: dict[str, bool] = {}
-    checks, kept, requests = [], [], Counter[tuple[str, str, str, tuple[str, ...]]]()
-    alarms, ashes, course = [], None, Progress()
-    certified: dict[str, Certified] = {}
+    summary, door = JobSummary(job), DoorActivity()
     for at, event in events:
-        course.take(event, at)
-        match event:
-            case JobBegun():
-                goal, brain = event.goal, event.brain
-            case JobEnded():
-                outcome, why = event.outcome, event.why
-            case JobPaused():
-                outcome, why = "paused", event.why
-            case Resumed():
-                outcome, why = "unknown", ""
-            case StepBegun(step="desk", desk=desk):
-                opened[desk] = False
-            case StepEnded(step="desk", desk=desk):
-                opened[desk] = event.outcome == "done"
-            case Verified():
-                checks.append(event)
-            case Kept():
-                kept.append(event)
-            case Certified():
-                certified[event.path] = event
-            case Exchange() if event.step:  # before its first step a desk only tries its own way out
-                requests[event.verdict, event.method, event.host, event.grants] += 1
-            case Alarm():
-                alarms.append(event)
-            case JobBurnt():
-                ashes = event  # it was looked for desks of which nobody saw the end
-                opened |= {desk: True for desk in opened if f"desk {desk}" in event.destroyed}
-    course.break_off(course.last)
+        summary.take(event, round(at * 1000))
+        door.take(event, round(at * 1000))
+    return make_receipt(summary, door)
+
+
+def make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
+    """Make the receipt of a job at which nobody works: what is under way counts as broken off."""
+    progress, ashes = summary.course, summary.receipt
+    progress.break_off(progress.last)
+    destroyed = ashes.destroyed if ashes is not None else ()  # it was looked for desks of which nobody saw the end
+    gone = {desk: burnt or f"desk {desk}" in destroyed for desk, burnt in progress.desks.items()}
+    outcome, why = summary.outcome
     return Receipt(
-        job=job,
-        goal=goal,
-        outcome=outcome,  # type: ignore[arg-type]
+        job=summary.job,
+        goal=summary.goal,
+        outcome=outcome,
         why=why,
-        checks=tuple(checks),
-        kept=tuple(kept),
-        requests=tuple(Requests(count, *of) for of, count in sorted(requests.items())),
-        burnt=tuple(desk for desk, gone in opened.items() if gone),
-        left=tuple(desk for desk, gone in opened.items() if not gone),
-        brain=brain,
-        seconds=course.elapsed(course.last),
-        costs=tuple(course.shares.values()),
-        steps=tuple(course.steps.values()),
-        acts=course.acts,
-        unknown=tuple(course.unknown),
-        alarms=tuple(alarms),
-        certified=tuple(certified.values()),
+        checks=tuple(summary.checks),
+        kept=tuple(summary.kept),
+        requests=tuple(Requests(count, *kind) for kind, count in count_requests(door.exchanges)),
+        burnt=tuple(desk for desk in gone if gone[desk]),
+        left=tuple(desk for desk in gone if not gone[desk]),
+        brain=summary.brain,
+        seconds=progress.elapsed(progress.last),
+        costs=tuple(progress.shares.values()),
+        steps=tuple(progress.steps.values()),
+        acts=progress.acts,
+        unknown=tuple(progress.unknown),
+        alarms=tuple(door.alarms),
+        certified=tuple({each.path: each for each in summary.certified}.values()),
         ashes=ashes,
     )

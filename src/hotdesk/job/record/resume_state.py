@@ -1,4 +1,4 @@
-"""Where a job stands, folded from its events: what is planned, decided, finished, begun, spent. Pure.
+"""Where a job stands: its summary, and what only going on with it needs, folded from its events. Pure.
 
 A job that was killed goes on from here: what has no event did not happen, but for the one act that was begun.
 """
@@ -6,7 +6,7 @@ A job that was killed goes on from here: what has no event did not happen, but f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hotdesk.drive.chain import Row
@@ -17,14 +17,9 @@ from hotdesk.event import (
     Checkpointed,
     Decided,
     Event,
-    JobBegun,
-    JobBurnt,
-    JobEnded,
-    JobPaused,
     Kept,
     Observed,
     Planned,
-    Preflight,
     Resumed,
     RolledBack,
     SentBack,
@@ -32,10 +27,9 @@ from hotdesk.event import (
     StepEnded,
     Summed,
     Thought,
-    Verified,
 )
-from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.progress import Cost
+from hotdesk.job.record.summary import JobSummary
 from hotdesk.plan import OURS
 
 ASKS = ("ask_person", "amend_plan", "remember", "recall")
@@ -48,12 +42,12 @@ class RecordedTurn:
 
     thought: Thought
     acts: list[Acted] = field(default_factory=list)
-    seen: dict[int, Observed] = field(default_factory=dict)
+    observed: dict[int, Observed] = field(default_factory=dict)
 
     @property
     def unknown(self) -> list[Acted]:
         """List the acts whose outcome nobody knows."""
-        return [each for each in self.acts if each.act not in self.seen]
+        return [each for each in self.acts if each.act not in self.observed]
 
 
 @dataclass(slots=True)
@@ -70,12 +64,10 @@ class ResumeState:
     """One job so far."""
 
     job: str
-    begun: JobBegun | None = None
+    summary: JobSummary = field(init=False)
     planned: Planned | None = None
-    preflight: Preflight | None = None
     amended: Amended | None = None
     """The latest plan, where it is not the first."""
-    waiting: OpenQuestions = field(default_factory=OpenQuestions)
     finished: dict[str, str] = field(default_factory=dict)
     """Steps that were done, in order, each with the paper of its summary."""
     current: str = ""
@@ -93,7 +85,7 @@ class ResumeState:
     """The hashes of what was sent back, by path."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The latest attempt at each step."""
-    taken: dict[str, int] = field(default_factory=dict)
+    attempts_sent_back: dict[str, int] = field(default_factory=dict)
     """The last attempt at each step before it was sent back: the next has another number."""
     checkpoint: Checkpointed | None = None
     saved: Checkpointed | None = None
@@ -102,16 +94,19 @@ class ResumeState:
     """The workspace as the last finished step left it."""
     kept_at: int = 0
     """When the workspace was kept, in milliseconds since 1970."""
-    spent: Spending = field(default_factory=Spending)
-    verified: dict[str, Verified] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
-    desks: dict[str, bool] = field(default_factory=dict)
-    """Every desk, and whether it is known to be gone."""
-    ended: JobEnded | None = None
-    paused: JobPaused | None = None
-    burnt: JobBurnt | None = None
+    worked_ms: int = 0
+    """Milliseconds of work, without what was waited for."""
     last: int = 0
     """When the latest event was, in milliseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        self.summary = JobSummary(self.job)
+
+    @property
+    def spent(self) -> Spending:
+        """A new count of what the job has used: its log counts on from it."""
+        return Spending(**asdict(self.summary.cost), acts=self.summary.course.acts, ms=self.worked_ms)
 
     @property
     def unknown(self) -> list[Acted]:
@@ -126,11 +121,11 @@ class ResumeState:
     @property
     def goes_on(self) -> bool:
         """Say whether the workspace is kept amid the step that was being taken."""
-        kept = self.checkpoint
-        return kept is not None and kept.amid and kept.step == self.current
+        last = self.checkpoint
+        return last is not None and last.amid and last.step == self.current
 
     @property
-    def held(self) -> list[RecordedTurn]:
+    def saved_turns(self) -> list[RecordedTurn]:
         """List the turns whose work is in the workspace that is kept."""
         act = self.checkpoint.act if self.checkpoint is not None and self.goes_on else 0
         return [turn for turn in self.turns if not turn.unknown and all(each.act <= act for each in turn.acts)]
@@ -138,23 +133,18 @@ class ResumeState:
     @property
     def lost(self) -> list[Acted]:
         """List the acts of the step that was being taken whose work is not."""
-        held = self.held
-        acts = (act for turn in self.turns if turn not in held for act in turn.acts)
+        saved = self.saved_turns
+        acts = (act for turn in self.turns if turn not in saved for act in turn.acts)
         return [act for act in acts if act.tool not in ASKS]
 
     def take(self, event: Event, at: int) -> None:
-        """Take an event in."""
         if self.last and not isinstance(event, Resumed | Decided):  # what was waited for is no work
-            self.spent.ms += max(0, at - self.last)
+            self.worked_ms += max(0, at - self.last)
         self.last = at
-        self.waiting.take(event, at)
+        self.summary.take(event, at)
         match event:
-            case JobBegun():
-                self.begun = event
             case Planned():
                 self.planned = event
-            case Preflight():
-                self.preflight = event
             case Amended():
                 self.amended = event
             case StepBegun() | StepEnded() | Summed() | RolledBack():
@@ -165,37 +155,30 @@ class ResumeState:
                 self.kept_at, self.saved = at, event
                 if event.amid:
                     self.checkpoint = event
-            case _:
-                self.take_end(event)
+            case SentBack():
+                self.take_back(event)
+            case Kept():
+                self.kept[event.path] = event
 
     def take_turn(self, event: Thought | Acted | Observed) -> None:
-        """Take in what is thought and done."""
         turns = self.turns if event.step == self.current else self.again
         match event:
-            case Thought():
-                self.spent.add(event)
-                if event.step:
-                    turns.append(RecordedTurn(event))
+            case Thought() if event.step:
+                turns.append(RecordedTurn(event))
             case Acted():
-                self.spent.acts = max(self.spent.acts, event.act)
                 turns[-1].acts.append(event)
             case Observed():
                 for turn in turns:
                     if any(act.act == event.act for act in turn.acts):
-                        turn.seen[event.act] = event
+                        turn.observed[event.act] = event
 
     def take_step(self, event: StepBegun | StepEnded | Summed | RolledBack) -> None:
-        """Take in where a step stands."""
         match event:
-            case StepBegun(step="desk"):
-                self.desks[event.desk] = False
-            case StepEnded(step="desk"):
-                self.desks[event.desk] = event.outcome == "done"
             case StepBegun() if event.step in self.finished:
                 self.again = []
             case StepBegun() if event.step not in OURS:
                 goes_on = (event.step, event.attempt) == (self.current, self.attempt)
-                self.turns = self.held if goes_on else []
+                self.turns = self.saved_turns if goes_on else []
                 self.current, self.attempt = event.step, event.attempt
                 self.numbers[event.step] = event.attempt
             case Summed():
@@ -211,28 +194,10 @@ class ResumeState:
     def take_back(self, event: SentBack) -> None:
         """Have a step that was finished not finished: what it made does not hold."""
         self.finished.pop(event.step, None)
-        self.taken[event.step] = self.numbers.get(event.step, 0)
+        self.attempts_sent_back[event.step] = self.numbers.get(event.step, 0)
         self.objections.setdefault(event.step, []).append(event.paper)
         self.refused.setdefault(event.path, []).append(event.sha256)
         self.tries = [each for each in self.tries if each[0] != event.step]
-
-    def take_end(self, event: Event) -> None:
-        """Take in how the job goes on or ends."""
-        match event:
-            case Verified():
-                self.verified[event.path] = event
-            case SentBack():
-                self.take_back(event)
-            case Kept():
-                self.kept[event.path] = event
-            case JobEnded():
-                self.ended = event
-            case JobPaused():
-                self.paused = event
-            case Resumed():
-                self.paused = None
-            case JobBurnt():
-                self.burnt = event
 
 
 def fold(job: str, rows: Iterable[Row]) -> ResumeState:

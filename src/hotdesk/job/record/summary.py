@@ -37,6 +37,7 @@ from hotdesk.plan import OURS
 
 State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "failed", "broken", "interrupted"]
 """`killed`: it was begun, is not over, and nobody works at it."""
+Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
     JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, JobPaused, Resumed, JobEnded,
     Forgotten,
@@ -46,6 +47,17 @@ CHECKING = "clean, for the deliverable alone"
 """What a desk is opened for in which results are checked."""
 LEAST = 4
 """Characters of an id that is not written whole."""
+
+
+@dataclass(slots=True)
+class DeliverableRecord:
+    """What is known of one deliverable."""
+
+    path: str
+    checks: list[Verified] = field(default_factory=list)
+    """Every verdict, in order."""
+    kept: Kept | None = None
+    certified: Certified | None = None
 
 
 @dataclass(slots=True)
@@ -141,6 +153,25 @@ class JobSummary:
         steps = self.course.steps
         beside = [step for name, step in steps.items() if name not in self.planned and step.tries]
         return [steps.get(name) or StepProgress(name) for name in self.planned] + beside
+
+    def deliverables(self) -> dict[str, DeliverableRecord]:
+        """Group what is known of each deliverable by its path, those that were checked first."""
+        found: dict[str, DeliverableRecord] = {}
+        for check in self.checks:
+            found.setdefault(check.path, DeliverableRecord(check.path)).checks.append(check)
+        for kept in self.kept:
+            found.setdefault(kept.path, DeliverableRecord(kept.path)).kept = kept
+        for certified in self.certified:
+            if certified.path in found:
+                found[certified.path].certified = certified
+        return found
+
+    @property
+    def outcome(self) -> tuple[Outcome, str]:
+        """How it ended or stopped last, and why; `unknown` while nothing says so."""
+        if self.ended is not None:
+            return self.ended.outcome, self.ended.why
+        return ("unknown", "") if self.paused is None else ("paused", self.paused)
 
     @property
     def place(self) -> tuple[int, int]:

@@ -54,9 +54,9 @@ def bars(report: JobReport) -> list[Bar]:
     for (part, _), share in report.tale.course.shares.items():
         if part == "plan":
             planning = add(planning, share)
-    rest = seconds(report) - sum(each.seconds for each in steps) - report.checking
+    rest = seconds(report) - sum(each.seconds for each in steps) - report.tale.course.checking
     others = Bar("planning, approvals, opening desks", max(rest, 0.0), planning)
-    return [*steps, Bar("checks in a clean desk", report.checking, Cost()), others]
+    return [*steps, Bar("checks in a clean desk", report.tale.course.checking, Cost()), others]
 
 
 def add(one: Cost, other: Cost) -> Cost:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
-from hotdesk.event import Alarm, Answered, Asked, Certified, Exchange, Kept, Verified
+from hotdesk.event import Certified, Kept, Verified
+from hotdesk.job.event_text import Tone
+from hotdesk.job.record.door_activity import DoorActivity
 from hotdesk.job.record.summary import JobSummary, State
 from hotdesk.job.report.pictures import ReportPicture
-
-Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 
 
 @dataclass(slots=True)
@@ -134,11 +134,7 @@ class JobReport:
     decisions: list[ReportedDecision] = field(default_factory=list)
     timeline: list[Attempted | Moment] = field(default_factory=list)
     delivered: dict[str, Delivered] = field(default_factory=dict)
-    exchanges: list[Exchange] = field(default_factory=list)
-    alarms: list[Alarm] = field(default_factory=list)
-    asked: list[tuple[int, Asked, Answered | None]] = field(default_factory=list)
-    checking: float = 0.0
-    """Seconds that checks took."""
+    door: DoorActivity = field(default_factory=DoorActivity)
     missing: int = 0
     """Papers that are gone."""
     left_out: int = 0

@@ -38,15 +38,12 @@ class HostTraffic:
 
 def door(report: JobReport) -> Markup:
     """Tell what left the desks, and what did not."""
-    refused = [each for each in report.exchanges if each.verdict in REFUSED]
-    if not report.exchanges:
-        return section(
-            "door",
-            "Through the door",
-            tag("p", "Nothing was asked of the door: no byte left the desks."),
-            alarms(report.alarms),
-        )
-    return section("door", "Through the door", passed(report.exchanges), stopped(refused), alarms(report.alarms))
+    exchanges, alarmed = report.door.exchanges, alarms(report.door.alarms)
+    if not exchanges:
+        nothing = tag("p", "Nothing was asked of the door: no byte left the desks.")
+        return section("door", "Through the door", nothing, alarmed)
+    refused = [each for each in exchanges if each.verdict in REFUSED]
+    return section("door", "Through the door", passed(exchanges), stopped(refused), alarmed)
 
 
 def passed(exchanges: list[Exchange]) -> Markup:

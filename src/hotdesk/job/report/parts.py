@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 
+from hotdesk.job.event_text import Tone
 from hotdesk.job.people.wait import clock
-from hotdesk.job.report.facts import Tone
 from hotdesk.job.report.markup import Child, Markup, joined, tag
 from hotdesk.job.report.pictures import ReportPicture
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hotdesk.job.event_text import ANSWERS, Tone
 from hotdesk.job.people.wait import clock
-from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision, Tone
+from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
-from hotdesk.job.report.timeline_entries import ANSWERS
 
 STANDS: dict[str, tuple[str, Tone]] = {
     "": ("not taken", "plain"), "begun": ("broken off", "wait"), "done": ("done", "good"), "failed": ("failed", "bad"),

@@ -25,10 +25,10 @@ from hotdesk.event import (
     Thought,
     Verified,
 )
+from hotdesk.job.event_text import describe
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
 from hotdesk.job.report.paper_text import PaperReader, failure_of, one_line, output_of, use_of
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
-from hotdesk.job.report.timeline_entries import moment_of
 from hotdesk.plan import OURS
 
 
@@ -56,10 +56,10 @@ class Timeline:
                 self.take_turn(event, at, number)
             case Verified():
                 self.looks.setdefault(event.path, {})[event.check] = event
-        moment = self.sent_back(event, at) if isinstance(event, SentBack) else moment_of(event, at)
-        if moment is not None:
-            moment.number = moment.changed = number
-            self.timeline.append(moment)
+        if isinstance(event, SentBack):
+            self.timeline.append(self.sent_back(event, at, number))
+        elif (entry := describe(event).entry) is not None:
+            self.timeline.append(Moment(at, *entry, number=number, changed=number))
 
     def take_step(self, event: StepBegun | StepEnded | RolledBack | Summed, at: int, number: int) -> None:
         """Take in how an attempt begins and ends."""
@@ -110,7 +110,7 @@ class Timeline:
             act.has_picture = act.tool.startswith(DRAWN_HERE)
             self.unread += not act.has_picture
 
-    def sent_back(self, event: SentBack, at: int) -> Moment:
+    def sent_back(self, event: SentBack, at: int, number: int) -> Moment:
         """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
         for look in self.looks.get(event.path, {}).values():
@@ -118,7 +118,7 @@ class Timeline:
             faults += seen.faults if seen is not None else ()
         words = "" if faults else self.reading.text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"
-        return Moment(at, title, words, "bad", tuple(faults))
+        return Moment(at, title, words, "bad", tuple(faults), number, number)
 
 
 @dataclass(slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, money, plural
 from hotdesk.job.record.progress import Cost
-from hotdesk.job.report.facts import JobReport, Tone
+from hotdesk.job.report.facts import JobReport
 from hotdesk.job.report.markup import Markup, joined, said, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
@@ -118,8 +119,8 @@ def seconds(report: JobReport) -> float:
 def figures(report: JobReport) -> Markup:
     """Give the numbers people ask for first."""
     tale = report.tale
-    refused = sum(each.verdict in REFUSED for each in report.exchanges)
-    passed = len(report.exchanges) - refused
+    refused = sum(each.verdict in REFUSED for each in report.door.exchanges)
+    passed = len(report.door.exchanges) - refused
     return facts(
         ("Began", began(tale.begun)),
         ("Worked", lasting(seconds(report))),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.report.deliverables import faults
-from hotdesk.job.report.facts import Attempted, JobReport, Moment, Tone, ToolUse
+from hotdesk.job.report.facts import Attempted, JobReport, Moment, ToolUse
 from hotdesk.job.report.markup import Markup, block, joined, said, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
 from hotdesk.job.report.plan import STANDS

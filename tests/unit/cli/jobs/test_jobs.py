@@ -15,6 +15,7 @@ from hotdesk.cli.jobs import jobs, show
 from hotdesk.cli.jobs.show_page import page
 from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
+from hotdesk.job.record.door_activity import DoorActivity
 from hotdesk.job.record.lock import held
 from hotdesk.job.record.summary import JobSummary, tell
 
@@ -205,9 +206,9 @@ def test_an_attempt_that_was_broken_off_counts_with_its_time() -> None:
     events = (JobBegun(JOB, "g", "b"), Planned(JOB, "ab", ("read",), "p"), StepBegun(JOB, "read", "r"))
     for event in (*events, JobPaused(JOB, "stopped")):
         tale.take(event, tale.last + 1000)
-    assert "        1 attempt, 0 acts, 1.0 s" in page(tale, ("paused", ""), [], {}, 0)
+    assert "        1 attempt, 0 acts, 1.0 s" in page(tale, ("paused", ""), DoorActivity(), {}, 0)
 
 
 def test_a_page_of_a_job_of_which_little_is_known_is_a_page(ledger: Ledger) -> None:
     ledger.note(JobBegun(JOB, "", ""))
-    assert page(tell(ledger.path, JOB), ("killed", ""), [], {}, 0)[0] == f"job {JOB}  killed"
+    assert page(tell(ledger.path, JOB), ("killed", ""), DoorActivity(), {}, 0)[0] == f"job {JOB}  killed"

@@ -101,7 +101,7 @@ async def test_the_first_answer_counts_and_the_same_is_not_asked_again(office: O
         decided = await people.decide("question", CARD, "one")
     assert (decided.answer, decided.by) == ("answered", "first")
     assert await people.decide("question", CARD, "one") == decided
-    later = office.people(waiting=read_past(office.journal, JOB).waiting)
+    later = office.people(waiting=read_past(office.journal, JOB).summary.waiting)
     assert await later.decide("question", CARD, "one") == decided
     assert len(office.events(Pending)) == 1
 

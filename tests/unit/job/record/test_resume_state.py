@@ -122,13 +122,15 @@ def test_every_event_of_a_job_has_its_place() -> None:
         "VaultChanged",
         "KeyChanged",
     }
-    assert (past.begun, past.planned, past.preflight, past.amended) == (BEGUN, EVERY[1], EVERY[2], EVERY[13])
-    assert past.waiting.decided["1"].answer == "approved"
+    job = past.summary
+    assert JobBegun(JOB, job.goal, job.brief, job.brain, job.by) == BEGUN
+    assert (past.planned, job.preflight, past.amended) == (EVERY[1], EVERY[2], EVERY[13])
+    assert job.waiting.decided["1"].answer == "approved"
     assert past.tries == [("one", 1, "it gave up")]
     assert past.finished == {"two": "s"}
-    assert past.desks == {"desk-1": True}
-    assert (list(past.verified), list(past.kept)) == (["r.txt"], ["r.txt"])
-    assert (past.ended, past.burnt, past.paused) == (EVERY[-3], EVERY[-2], None)
+    assert job.course.desks == {"desk-1": True}
+    assert ([each.path for each in job.checks], list(past.kept)) == (["r.txt"], ["r.txt"])
+    assert (job.ended, job.receipt, job.paused) == (EVERY[-3], EVERY[-2], None)
     assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (16, 0.5, 1, 1)
 
 
@@ -177,9 +179,9 @@ def test_where_a_job_stands(
 
 def test_only_what_the_kept_workspace_has_is_held() -> None:
     past = fold(ONE, turn(1), AMID, turn(2), thought(3), act(3))
-    assert [each.thought.turn for each in past.held] == [1]
+    assert [each.thought.turn for each in past.saved_turns] == [1]
     past = fold(ONE, turn(1), turn(2))
-    assert past.held == []
+    assert past.saved_turns == []
 
 
 def test_an_act_of_a_step_taken_again_is_surfaced_and_is_not_the_next_steps() -> None:

@@ -11,7 +11,7 @@ from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.jobs.requests import RequestedJob, last_words
 from hotdesk.api.native.schema import Model, clean
 from hotdesk.errors import HotdeskError
-from hotdesk.event import JobBurnt, Kept
+from hotdesk.event import JobBurnt
 from hotdesk.job.people.draft import as_draft
 from hotdesk.job.record import papers
 from hotdesk.job.record.decisions import JOBS, journal_of
@@ -203,21 +203,19 @@ def step_of(step: StepProgress) -> StepShown:
 
 def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     """Tell of the files a job made: the last that was found out of each."""
-    kept: dict[str, Kept] = {each.path: each for each in tale.kept}
-    proofs = {each.path: each.certificate for each in tale.certified}
-    found: dict[str, DeliverableShown] = {}
-    for path in dict.fromkeys([*(each.path for each in tale.checks), *kept]):
-        looks = [each for each in tale.checks if each.path == path]
-        last = [each for each in looks if each.sha256 == looks[-1].sha256] if looks else []
-        verdict = ("passed" if all(each.outcome == "passed" for each in last) else "failed") if last else ""
-        file = kept.get(path)
-        found[path] = DeliverableShown(
-            path=clean(path), name=f"{tale.job}/{path}" if file is not None else None,
+    found = []
+    for each in tale.deliverables().values():
+        last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]
+        verdict = ("passed" if all(check.outcome == "passed" for check in last) else "failed") if last else ""
+        file = each.kept
+        found.append(DeliverableShown(
+            path=clean(each.path), name=f"{tale.job}/{each.path}" if file is not None else None,
             size=file.size if file is not None else None,
             sha256=file.sha256 if file is not None else last[-1].sha256, verdict=verdict,
-            findings=[clean(one) for each in last for one in each.findings], certificate=proofs.get(path, ""),
-        )  # fmt: skip
-    return list(found.values())
+            findings=[clean(one) for check in last for one in check.findings],
+            certificate=each.certified.certificate if each.certified is not None else "",
+        ))  # fmt: skip
+    return found
 
 
 def receipt_of(told: JobBurnt | None) -> ReceiptShown | None:

@@ -1,0 +1,199 @@
+"""Events as sentences for people: a line of the board, an entry of a report's timeline, or both. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hotdesk.brief.names import domain_first
+from hotdesk.event import (
+    Alarm,
+    Amended,
+    Answered,
+    Asked,
+    Certified,
+    Decided,
+    Event,
+    Exchange,
+    Forgotten,
+    HandedBack,
+    JobBegun,
+    JobEnded,
+    JobPaused,
+    Kept,
+    Pending,
+    Planned,
+    Preflight,
+    Proven,
+    Resumed,
+    Revoked,
+    SentBack,
+    StepBegun,
+    StepEnded,
+    TookOver,
+    Verified,
+)
+from hotdesk.job.format import lasting, plural, size
+from hotdesk.job.people.card_text import KINDS
+
+Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
+BoardLine: TypeAlias = tuple[str, str, str]
+"""A style of the board, the first word, the rest."""
+TimelineEntry: TypeAlias = tuple[str, str, Tone]
+"""A title, a text, a tone."""
+MAX_TARGET_CHARACTERS = 200
+ANSWERS: dict[str, Tone] = {"approved": "good", "answered": "good", "refused": "bad", "expired": "bad"}
+ENDS: dict[str, Tone] = {"done": "good", "interrupted": "wait"}
+WAITING = {
+    "plan": "the plan",
+    "step": "a step",
+    "amendment": "another plan",
+    "repeat": "an act whose outcome nobody knows",
+    "question": "a question",
+}
+"""What a person has to decide now, by the kind of `Pending`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventText:
+    """One event in words; None where a view does not mention it."""
+
+    line: BoardLine | None = None
+    entry: TimelineEntry | None = None
+
+
+UNMENTIONED = EventText()
+
+
+def describe(event: Event) -> EventText:
+    """Describe an event that needs nothing beside itself to be understood."""
+    match event:
+        case Pending() | Decided() | Asked() | Answered() | TookOver() | HandedBack():
+            return _describe_people(event)
+        case Verified() | SentBack() | Certified() | Kept():
+            return _describe_result(event)
+        case Exchange() | Alarm() | Revoked() | Proven():
+            return EventText(_describe_desk(event))
+    return _describe_job(event)
+
+
+def _describe_job(event: Event) -> EventText:
+    match event:
+        case JobBegun():
+            line = ("strong", "", f"job {event.job}: {' '.join(event.goal.split())}")
+            return EventText(line, ("The job began", f"started by {event.by}" if event.by else "", "plain"))
+        case Planned(findings=()):
+            steps = plural(len(event.steps), "step")
+            line = ("", "plan", f"{steps}: {', '.join(event.steps)}")
+            return EventText(line, (f"A plan of {steps}", f"digest {event.digest[:16]}", "plain"))
+        case Planned():
+            findings = "; ".join(event.findings)
+            line = ("warn", "plan", f"round {event.round} goes back: {findings}")
+            return EventText(line, ("A plan went back", findings, "bad"))
+        case Amended():
+            line = ("warn", "plan", f"is another now: {', '.join(event.steps)}")
+            return EventText(line, ("The plan was changed, as was approved", f"digest {event.digest[:16]}", "plain"))
+        case Preflight(failed=()):
+            count = len(event.held)
+            line = ("", "tried", f"{count} of what the plan needs is there")
+            return EventText(line, ("What the plan needs was tried", f"{count} of {count} there", "good"))
+        case Preflight():
+            failed = "; ".join(event.failed)
+            line = ("bad", "tried", f"{len(event.held)} of what the plan needs is there; failed: {failed}")
+            return EventText(line, ("Something the plan needs is missing", failed, "bad"))
+        case StepBegun(step="desk"):
+            return EventText(("dim", "desk", f"{event.desk}, {event.what}"), ("A desk was opened", event.what, "plain"))
+        case StepEnded(step="desk", outcome="done"):
+            return EventText(("dim", "burnt", event.desk))
+        case JobPaused():
+            line = ("warn", "paused", f"{event.why}: hotdesk resume {event.job}")
+            return EventText(line, ("The job stopped, and can go on", event.why, "wait"))
+        case Resumed():
+            acts = ", ".join(event.unknown)
+            end, text = f"; what came of {acts} nobody knows", f"; nobody knows what came of {acts}"
+            line = ("", "resumed", f"by {event.by}{_of_step(event.step)}{end if event.unknown else ''}")
+            return EventText(line, ("The job went on", f"by {event.by}{text if event.unknown else ''}", "plain"))
+        case JobEnded():
+            entry: TimelineEntry = (f"The job ended: {event.outcome}", event.why, ENDS.get(event.outcome, "bad"))
+            return EventText(("warn", "", "interrupted") if event.outcome == "interrupted" else None, entry)
+        case Forgotten():
+            why = f": {event.why}" if event.why else ""
+            return EventText(entry=("Its papers were destroyed", f"by {event.by}{why}", "plain"))
+    return UNMENTIONED
+
+
+def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | HandedBack) -> EventText:
+    match event:
+        case Pending():
+            what = f"step {event.step}" if event.kind == "step" else f"{WAITING[event.kind]}{_of_step(event.step)}"
+            title = f"An answer was asked for: {KINDS[event.kind]}"
+            line = ("warn", "waits", f"{what}: {answer_commands(event)}")
+            return EventText(line, (title, f"digest {event.digest[:16]}", "wait"))
+        case Decided():
+            by = f"by {event.by}" if event.by else "nobody did, and its time was up"
+            text = f"{by}; digest {event.digest[:16]}"
+            return EventText(_answer_line(event), (f"It was {event.answer}", text, ANSWERS[event.answer]))
+        case Asked():
+            line = ("warn", "asks", f"{target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
+            return EventText(line, ("A desk asked at the door", f"{event.method} {event.host}{event.path}", "wait"))
+        case Answered():
+            by = f"by {event.by}" if event.by else "nobody answered in time"
+            return EventText(_answer_line(event), (f"At the door it was {event.answer}", by, ANSWERS[event.answer]))
+        case TookOver():
+            line = ("warn", "wheel", f"{event.by} took over {event.desk}")
+            return EventText(line, ("A person took the wheel", event.by, "wait"))
+        case HandedBack():
+            line = ("", "wheel", f"handed back after {lasting(event.seconds)} {event.note}".rstrip())
+            note = f"; {event.note}" if event.note else ""
+            text = f"{event.seconds:.0f} s, {event.clicks} clicks, {event.keys} keys{note}"
+            return EventText(line, ("The wheel was handed back", text, "plain"))
+
+
+def _describe_result(event: Verified | SentBack | Certified | Kept) -> EventText:
+    match event:
+        case Verified():
+            tone: Tone = "good" if event.outcome == "passed" else "bad"
+            findings, title = "; ".join(event.findings), f"{event.path} was checked and {event.outcome}"
+            line: BoardLine = (tone, event.outcome, f"{event.path}: {findings}")
+            return EventText(line, (title, f"by {event.check}, in a clean desk: {findings}", tone))
+        case SentBack():
+            return EventText(("warn", "back", f"to step {event.step}, which is told what {event.path} lacks"))
+        case Certified():
+            line = ("good", "signed", f"the certificate of {event.path}, sha256 {event.certificate}")
+            return EventText(line, (f"{event.path} was certified", f"certificate {event.certificate[:16]}", "good"))
+        case Kept():
+            line = ("good", "kept", f"{event.path}, sha256 {event.sha256}")
+            return EventText(line, (f"{event.path} was kept", f"version {event.version}, {size(event.size)}", "good"))
+
+
+def _describe_desk(event: Exchange | Alarm | Revoked | Proven) -> BoardLine | None:
+    match event:
+        case Exchange(verdict="deny" | "broken") if event.step:
+            return "warn", "refused", f"{target(event)}: {event.rule}"
+        case Alarm():
+            return "bad", "ALARM", f"{event.what} of {event.secret} at {event.host} {event.note}"
+        case Revoked():
+            return "warn", "revoked", f"{event.grant}: {event.why}"
+        case Proven() if event.failed:
+            return "bad", "door", f"does not hold: {'; '.join(event.failed)}"
+    return None
+
+
+def _answer_line(event: Decided | Answered) -> BoardLine:
+    return "", event.answer, f"{event.id}{f' by {event.by}' if event.by else ''}"
+
+
+def answer_commands(pending: Pending) -> str:
+    """List the commands by which a person answers."""
+    if pending.kind == "question":
+        return f"hotdesk answer {pending.id} TEXT"
+    return f"hotdesk approve {pending.id} | hotdesk refuse {pending.id}"
+
+
+def target(event: Exchange | Asked) -> str:
+    """Name where a desk wants to go, its registrable domain first."""
+    return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:MAX_TARGET_CHARACTERS]
+
+
+def _of_step(step: str) -> str:
+    return f" of step {step}" if step else ""

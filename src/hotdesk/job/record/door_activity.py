@@ -1,0 +1,63 @@
+"""What a job's desks asked of the door and of people, folded from the desks' events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from hotdesk.drive.journal import read
+from hotdesk.event import Alarm, Answered, Asked, Event, Exchange
+
+EVENTS = (Exchange, Alarm, Asked, Answered)
+RequestKind: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+"""Verdict, method, host, grants."""
+
+
+@dataclass(slots=True)
+class DoorActivity:
+    """The traffic of a job's desks, without what a desk tries before its first step: it tests its own way out."""
+
+    exchanges: list[Exchange] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
+    asked: dict[str, tuple[int, Asked]] = field(default_factory=dict)
+    """By id, with the time in milliseconds since 1970."""
+    answered: dict[str, tuple[int, Answered]] = field(default_factory=dict)
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        match event:
+            case Exchange() if event.step:
+                self.exchanges.append(event)
+            case Alarm():
+                self.alarms.append(event)
+            case Asked():
+                self.asked[event.id] = (at, event)
+            case Answered():
+                self.answered[event.id] = (at, event)
+
+    @property
+    def questions(self) -> list[tuple[int, Asked, Answered | None]]:
+        """List what people were asked, with the answer and its time; where there is none, the time of the question."""
+        found: list[tuple[int, Asked, Answered | None]] = []
+        for at, asked in self.asked.values():
+            when, answer = self.answered.get(asked.id, (at, None))
+            found.append((when, asked, answer))
+        return found
+
+
+def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
+    """Read what some desks did at the door; events of a later version are passed over."""
+    door = DoorActivity()
+    for row in read(journal, list(desks), names=[kind.__name__ for kind in EVENTS]) if desks else ():
+        with suppress(ValueError, RecursionError):
+            door.take(row.event(), row.at)
+    return door
+
+
+def count_requests(exchanges: Iterable[Exchange]) -> list[tuple[RequestKind, int]]:
+    """Count requests of each kind, in the order of their kinds."""
+    return sorted(Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges).items())
