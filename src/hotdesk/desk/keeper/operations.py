@@ -63,6 +63,8 @@ def resume(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
 def hush(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Have all but the desk's screen, window manager and browser stand still, or let it go on."""
     if request.hushed and not tracked.hushed:
+        if not tracked.wall.traits.can_stop_programs:
+            raise BriefError(f"the wall {tracked.wall.name} of desk {tracked.room.desk} cannot stop single programs")
         if tracked.paused or tracked.down or tracked.spare:
             raise DeskError(f"desk {tracked.room.desk} is {tracked.down or 'paused'}; resume it first")
         try:
