@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 from hotdesk.api.http import stalls
 from hotdesk.api.keys import ApiKeys
-from hotdesk.config import Config
+from hotdesk.config import Config, load
 from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.chromium import chromium
@@ -46,11 +46,12 @@ class Served:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Served]:
-    """Give a server that the files share which need no other.
+    """Give a server that the files share which need no other; noVNC is installed.
 
     Its state directory is apart from the session's: it opens and burns desks while tests look for what they left.
     """
     with state_directory() as folder, served(folder / "serve") as found:
+        (found.settings.lib / "viewer").symlink_to(load().lib / "viewer")
         yield found
 
 

@@ -24,6 +24,7 @@ RULES = ["GET https://example.com/*", "https://files.example.com"]
 
 @pytest.fixture(scope="module")
 def server(own_server: Served) -> Served:
+    """Give a server whose machine has no noVNC."""
     return own_server
 
 
@@ -181,3 +182,14 @@ def test_words_become_a_brief(seen: Seen, server: Served, tmp_path: Path) -> Non
     assert [each["name"] for each in told["files"]] == ["offers.csv"]
     assert (told["approve"], told["limits"]) == ("plan", {"dollars": 2.5, "seconds": 180})
     seen.require_peace()
+
+
+def test_a_screen_without_novnc_says_what_helps(seen: Seen, server: Served, api: httpx.Client) -> None:
+    desk = api.post("/desks", json={"image": "desktop"}).raise_for_status().json()["id"]
+    try:
+        page = at(seen, server, f"desks/{desk}/screen")
+        expect(page.get_by_role("alert")).to_contain_text("hotdesk setup", timeout=60_000)
+        expect(page.locator(".panel .chip")).not_to_have_text("connecting")
+        seen.require_peace()
+    finally:
+        api.delete(f"/desks/{desk}").raise_for_status()

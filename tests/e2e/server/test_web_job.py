@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hotdesk import config
 from tests.e2e.server import web_template
 from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served
@@ -25,7 +24,6 @@ LONG = 60_000
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
     """Give a page with somebody signed in, and a template that is installed."""
     web_template.install(server.settings.lib / "templates")
-    (server.settings.lib / "viewer").symlink_to(config.load().lib / "viewer")
     with opened(browser) as made:
         made.sign_in(server)
         yield made

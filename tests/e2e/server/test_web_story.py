@@ -35,7 +35,7 @@ def api(server: Served) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def seen(server: Served, browser: Browser) -> Iterator[Seen]:
-    """Give a page with somebody signed in; noVNC is not installed."""
+    """Give a page with somebody signed in."""
     with opened(browser) as made:
         made.sign_in(server)
         yield made
@@ -217,17 +217,6 @@ def test_what_does_not_exist_is_said_not_to(seen: Seen, server: Served, place: s
     page = at(seen, server, place)
     expect(page.get_by_role("alert")).to_contain_text(f"There is no {noun.removesuffix('s')} {name}.")
     expect(page.get_by_role("link", name=f"All {noun}")).to_be_visible()
-
-
-def test_a_screen_without_novnc_says_what_helps(seen: Seen, server: Served, api: httpx.Client) -> None:
-    desk = api.post("/desks", json={"image": "desktop"}).raise_for_status().json()["id"]
-    try:
-        page = at(seen, server, f"desks/{desk}/screen")
-        expect(page.get_by_role("alert")).to_contain_text("hotdesk setup", timeout=LONG)
-        expect(page.locator(".panel .chip")).not_to_have_text("connecting")
-        seen.require_peace()
-    finally:
-        api.delete(f"/desks/{desk}").raise_for_status()
 
 
 @pytest.mark.parametrize("place", ["fleet", "keys", "drive"])
