@@ -91,6 +91,6 @@ def tell(done: Done, path: str, limit: int) -> Observation:
         return Observation(f"The search failed: {why}", ok=False)
     if not lines:
         return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
-    text, left = fitting(lines)
-    cut = left or done.exit_code == CUT_OFF or len(lines) == limit
+    text, omitted = fitting(lines)
+    cut = omitted or done.exit_code == CUT_OFF or len(lines) == limit
     return Observation(text, note="there may be more: search for less, or raise limit" if cut else why)

@@ -87,9 +87,9 @@ class Shell:
         async with self.locks.setdefault(name, anyio.Lock()):
             ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
         text = (await self.outputs.shorten(ended.said)).rstrip("\n")
-        told = tell_ended(ended, timeout)
+        ending = tell_ended(ended, timeout)
         ok = ended.exit_code == 0 and not ended.timed_out
-        return Observation(f"{text}\n{told}" if text else told, ok, note=note)
+        return Observation(f"{text}\n{ending}" if text else ending, ok, note=note)
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[CommandOutcome, str]:
         """Run a line in a session; one that died while nobody looked is started anew, and that is told."""
@@ -104,14 +104,14 @@ class Shell:
 
     async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
         """Run a line in a session; None when the shell was gone with the programs of its desk."""
-        known = name in self.sessions
-        if not known:
+        existed = name in self.sessions
+        if not existed:
             self.sessions[name] = await BashSession.start(self.desk, self.env)
         session = self.sessions[name]
         try:
             return await session.run(command, timeout)
         except DeskError:
-            if not known:
+            if not existed:
                 raise
             return None
         finally:

@@ -91,8 +91,8 @@ class Hearing:
         self.take(max(0, place))
         if not word:
             return
-        if told := ENDING.match(self.rest, len(word)):
-            self.ending = int(told[1]) & 255, told[2].decode("utf-8", "replace")
+        if match := ENDING.match(self.rest, len(word)):
+            self.ending = int(match[1]) & 255, match[2].decode("utf-8", "replace")
             self.lives = self.ends[word]
         elif len(self.rest) > ENDING_LIMIT:
             self.ending = 255, "?"

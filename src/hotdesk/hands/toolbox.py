@@ -141,9 +141,9 @@ class Toolbox:
         try:
             use = await self.attempt(name, arguments)
         finally:
-            known = name if name in self.places else UNKNOWN
+            tool = name if name in self.places else UNKNOWN
             spent = int((time.monotonic() - began) * 1000)
-            used = Used(self.desk_id, known, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
+            used = Used(self.desk_id, tool, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
             if self.note_in_thread:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self.note, used)
@@ -217,14 +217,14 @@ class Toolbox:
 async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     """Have a hand do it; what it could not do is told."""
     try:
-        seen = await hand.use(name, arguments)
+        observation = await hand.use(name, arguments)
     except Wrong as e:
         return ToolOutcome(Observation(str(e), ok=False), "wrong")
     except DeskGone:
         raise
     except (BriefError, DeskError) as e:
         return ToolOutcome(Observation(f"{name} failed: {printable(str(e))}", ok=False), "failed", e.code)
-    return ToolOutcome(seen, "done" if seen.ok else "failed")
+    return ToolOutcome(observation, "done" if observation.ok else "failed")
 
 
 def interruption(name: str) -> str:
@@ -235,12 +235,12 @@ def interruption(name: str) -> str:
     )
 
 
-def welcomed(welcome: Observation, seen: Observation) -> Observation:
+def welcomed(welcome: Observation, observation: Observation) -> Observation:
     """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
 
     The tool's own picture is the newer one.
     """
-    note = "\n".join(filter(None, (welcome.text, welcome.note, seen.note)))
-    if seen.image:
-        return replace(seen, note=note)
-    return replace(seen, note=note, image=welcome.image, media=welcome.media)
+    note = "\n".join(filter(None, (welcome.text, welcome.note, observation.note)))
+    if observation.image:
+        return replace(observation, note=note)
+    return replace(observation, note=note, image=welcome.image, media=welcome.media)

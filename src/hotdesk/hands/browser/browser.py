@@ -42,9 +42,9 @@ class Browser:
 
     async def ask(self, verb: str, **arguments: object) -> BrowserResult:
         """Ask the reader; what it says is checked, as a page may have turned it."""
-        told = await self.seat.ask(f"browser.{verb}", **arguments)
+        reply = await self.seat.ask(f"browser.{verb}", **arguments)
         try:
-            return read_seen(told)
+            return read_seen(reply)
         except Strange as e:
             raise misbehaves(self.seat.desk, "browser", str(e)) from e
 
@@ -217,12 +217,12 @@ class Browser:
                 return did(f"{tab} is in front", await self.select_tab(tab))
             case "close":
                 return did(f"{tab} was closed", await self.close_tab(tab))
-        seen = await self.list_tabs()
-        return listed(seen)
+        result = await self.list_tabs()
+        return listed(result)
 
     async def use_screenshot(self, arguments: Arguments) -> Observation:
         """Take a picture."""
         form = text_of(arguments, "format")
         full, ref = flag_of(arguments, "full"), text_of(arguments, "ref")
-        seen = await self.ask("screenshot", full=full, ref=ref, form=form)
-        return Observation(summary("The picture was taken", seen), image=seen.image, media=f"image/{form}")
+        result = await self.ask("screenshot", full=full, ref=ref, form=form)
+        return Observation(summary("The picture was taken", result), image=result.image, media=f"image/{form}")

@@ -59,8 +59,8 @@ class PageLogin:
     def find(self, place: str, key: str) -> PageSession | None:
         """Give the session whose place and cookie these are."""
         session = self.sessions.get(place)
-        known = session.key if session is not None else ""
-        return session if known and secrets.compare_digest(known.encode(), key.encode()) else None
+        expected = session.key if session is not None else ""
+        return session if expected and secrets.compare_digest(expected.encode(), key.encode()) else None
 
     def issue(self, session: PageSession) -> str:
         """Make a handle with which this session begins one stream; the oldest of too many is void."""

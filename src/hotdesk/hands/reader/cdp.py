@@ -45,16 +45,16 @@ class Cdp:
     ) -> UntrustedObject:
         """Ask, and wait for the answer; what happens meanwhile is heard. `CdpError`: the browser says no."""
         self.last += 1
-        asked = self.last
-        message: dict[str, object] = {"id": asked, "method": method, "params": parameters}
+        number = self.last
+        message: dict[str, object] = {"id": number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         with anyio.move_on_after(seconds):
             await self.web.send(json.dumps(message).encode())
             while True:
-                told = await self.next()
-                if told.told.get("id") == asked and told.text("sessionId") == session:
-                    return answer(told)
+                reply = await self.next()
+                if reply.told.get("id") == number and reply.text("sessionId") == session:
+                    return answer(reply)
         raise DeskError(f"the browser did not answer {method} within {seconds:g} seconds")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
@@ -66,10 +66,10 @@ class Cdp:
 
     async def next(self) -> UntrustedObject:
         """Read one message; an event is heard."""
-        told = UntrustedObject(parse(await self.web.receive()))
-        if "id" not in told:
-            self.hear(told.text("sessionId"), told.text("method"), told.facts("params"))
-        return told
+        message = UntrustedObject(parse(await self.web.receive()))
+        if "id" not in message:
+            self.hear(message.text("sessionId"), message.text("method"), message.facts("params"))
+        return message
 
     def close(self) -> None:
         """Let go of the browser, which goes on."""
@@ -106,8 +106,8 @@ def parse(message: bytes) -> object:
         raise Strange("a message that is no JSON") from e
 
 
-def answer(told: UntrustedObject) -> UntrustedObject:
+def answer(message: UntrustedObject) -> UntrustedObject:
     """Give what an answer says."""
-    if "error" in told:
-        raise CdpError(printable(told.facts("error").text("message", 300)))
-    return told.facts("result")
+    if "error" in message:
+        raise CdpError(printable(message.facts("error").text("message", 300)))
+    return message.facts("result")

@@ -95,8 +95,8 @@ class Connection:
 
     async def look_around(self, cdp: Cdp) -> None:
         """Hear all that has happened, and follow the tabs that are new."""
-        told = await cdp.call("Target.getTargets")
-        targets = told.each("targetInfos")
+        reply = await cdp.call("Target.getTargets")
+        targets = reply.each("targetInfos")
         for target in targets:
             self.known.meet(target)
         alive = {target.text("targetId", 100) for target in targets}
@@ -111,10 +111,10 @@ class Connection:
     async def follow(self, cdp: Cdp, tab: TabState) -> None:
         """Have a tab tell what happens in it."""
         try:
-            told = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
+            reply = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
         except CdpError:  # it was closed meanwhile
             return
-        if not (session := told.text("sessionId", 100)) or session in self.known.by_session:
+        if not (session := reply.text("sessionId", 100)) or session in self.known.by_session:
             raise Strange("a session that is none, or another's")
         tab.session = session
         self.known.by_session[session] = tab
@@ -210,9 +210,9 @@ class Chrome(Connection):
         """Open a tab, and go to a page in it."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            told = await page.cdp.call("Target.createTarget", url="about:blank")
+            reply = await page.cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(page.cdp)
-            self.known.current = told.text("targetId", 100)
+            self.known.current = reply.text("targetId", 100)
             new = BrowserPage(page.cdp, await self.current(page.cdp))
             return await navigation.go(new, url, "load", timeout) if url != "about:blank" else {}
 

@@ -109,11 +109,11 @@ class Display:
         async with self.connected(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
-            first, seen = bytearray(line.frame), bytearray(line.frame)
+            first, previous = bytearray(line.frame), bytearray(line.frame)
             while (now := anyio.current_time()) < last + quiet and now < begin + timeout:
                 await anyio.sleep(min(BETWEEN_LOOKS, last + quiet - now))
-                if await self.look(line) and pixels.compare(seen, line.frame, self.size, box)[0]:
-                    seen[:] = line.frame
+                if await self.look(line) and pixels.compare(previous, line.frame, self.size, box)[0]:
+                    previous[:] = line.frame
                     last = anyio.current_time()
             share, _ = pixels.compare(first, line.frame, self.size, box)
         return VerbResult({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})

@@ -39,11 +39,11 @@ class Tidy:
             return None
         if isinstance(node, str):
             return node
-        held = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
+        copies = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
         tag = word(node, "t")
         alone = (node.get("b") is True or tag in ALONE) and tag not in NEVER_ALONE
-        outer = any(isinstance(child, dict) and child["b"] for child in held)
-        return {**node, "t": tag, "c": held, "b": alone or outer}
+        outer = any(isinstance(child, dict) and child["b"] for child in copies)
+        return {**node, "t": tag, "c": copies, "b": alone or outer}
 
 
 def blocks(node: object, depth: int) -> list[str]:

@@ -25,9 +25,9 @@ MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as markdown, a part of it."""
-    told = await page.look(scripts.OUTLINE, MOST // 2)
-    text = to_markdown(told.told.get("tree")).encode("utf-8", "replace").decode()
-    return {**cut(text, start, most), "whole": not told.flag("cut")}
+    outline = await page.look(scripts.OUTLINE, MOST // 2)
+    text = to_markdown(outline.told.get("tree")).encode("utf-8", "replace").decode()
+    return {**cut(text, start, most), "whole": not outline.flag("cut")}
 
 
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
@@ -71,12 +71,12 @@ def frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
 
 async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
     """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
-    asked: dict[str, object] = {"format": form}
+    parameters: dict[str, object] = {"format": form}
     if form == "jpeg":
-        asked["quality"] = quality
+        parameters["quality"] = quality
     if ref or full:
-        asked |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
-    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **asked)).told.get("data")
+        parameters |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
+    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).told.get("data")
     if not isinstance(data, str) or len(data) > LARGEST_PICTURE * 4 // 3 + 4:
         raise Strange(f"a picture of more than {LARGEST_PICTURE} bytes, or none")
     try:
@@ -90,10 +90,10 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
 
 async def box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     """Say where on the page an element is."""
-    told = await page.apply(ref, scripts.BOX)
-    if told.flag("framed"):
+    area = await page.apply(ref, scripts.BOX)
+    if area.flag("framed"):
         raise DeskError(f"{ref} lies in a frame: take a picture of the page instead")
-    return clipped(told)
+    return clipped(area)
 
 
 async def whole_page(page: BrowserPage) -> dict[str, float]:
@@ -101,25 +101,25 @@ async def whole_page(page: BrowserPage) -> dict[str, float]:
     return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
 
-def clipped(told: UntrustedObject) -> dict[str, float]:
+def clipped(area: UntrustedObject) -> dict[str, float]:
     """Give a part of a page that is not larger than a picture may be."""
-    width, height = told.number("width"), told.number("height")
+    width, height = area.number("width"), area.number("height")
     if width < 1 or height < 1:
         raise DeskError("there is nothing to take a picture of: it has no size")
-    box = {"x": max(told.number("x"), 0), "y": max(told.number("y"), 0)}
+    box = {"x": max(area.number("x"), 0), "y": max(area.number("y"), 0)}
     return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
 
 
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
     """Give what an expression is in the page, as JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
-    told = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
-    if "exceptionDetails" not in told:
-        return outcome(told.facts("result").facts("value"), most)
-    told = await evaluate_raw(page, expression, seconds, replMode=True)
-    if "exceptionDetails" in told:
-        raise DeskError(f"the expression could not be evaluated: {thrown(told)}")
-    result = told.facts("result")
+    reply = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
+    if "exceptionDetails" not in reply:
+        return outcome(reply.facts("result").facts("value"), most)
+    reply = await evaluate_raw(page, expression, seconds, replMode=True)
+    if "exceptionDetails" in reply:
+        raise DeskError(f"the expression could not be evaluated: {thrown(reply)}")
+    result = reply.facts("result")
     if not (handle := result.text("objectId", 200)):
         value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
@@ -148,11 +148,11 @@ async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how
         raise
 
 
-def outcome(told: UntrustedObject, most: int) -> dict[str, object]:
+def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Give what came of an expression."""
-    if "thrown" in told:
-        raise DeskError(f"the expression threw: {printable(told.text('thrown', 2000))}")
-    return {"text": told.text("text", most), "length": told.whole("length")}
+    if "thrown" in value:
+        raise DeskError(f"the expression threw: {printable(value.text('thrown', 2000))}")
+    return {"text": value.text("text", most), "length": value.whole("length")}
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:

@@ -37,11 +37,11 @@ class BrowserPage:
         """Find the element of a reference; give the handle by which scripts know it."""
         number = self.tab.references.find(reference)
         try:
-            told = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=HELD)
+            reply = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=HELD)
         except CdpError as e:
             raise stale(reference) from e
         self.holds = True
-        return told.facts("object").text("objectId", 200)
+        return reply.facts("object").text("objectId", 200)
 
     async def apply(self, reference: str, script: str, *arguments: object) -> UntrustedObject:
         """Run a script on the element of a reference."""
@@ -52,16 +52,16 @@ class BrowserPage:
 
     async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> UntrustedObject:
         """Run a script that gives an object."""
-        told = await self.ask(
+        reply = await self.ask(
             "Runtime.callFunctionOn",
             functionDeclaration=script,
             arguments=[{"value": argument} for argument in arguments],
             returnByValue=True,
             **where,
         )
-        if "exceptionDetails" in told:
-            raise DeskError(f"the page does not let it be done: {thrown(told)}")
-        return told.facts("result").facts("value")
+        if "exceptionDetails" in reply:
+            raise DeskError(f"the page does not let it be done: {thrown(reply)}")
+        return reply.facts("result").facts("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:
         """Run a script in a world of our own in the page, which its scripts cannot touch."""
@@ -77,8 +77,8 @@ class BrowserPage:
     async def world(self) -> int:
         """Give our own world in the page."""
         if not self.tab.world:
-            told = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=HELD)
-            self.tab.world = told.whole("executionContextId")
+            reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=HELD)
+            self.tab.world = reply.whole("executionContextId")
         return self.tab.world
 
     async def settle(self) -> None:
@@ -97,11 +97,11 @@ class BrowserPage:
             await self.ask("Runtime.releaseObjectGroup", objectGroup=HELD)
 
 
-def thrown(told: UntrustedObject) -> str:
+def thrown(reply: UntrustedObject) -> str:
     """Say what a script threw."""
-    details = told.facts("exceptionDetails")
-    said = details.facts("exception").told.get("description")
-    return printable(said[:500] if isinstance(said, str) else details.text("text", 500))
+    details = reply.facts("exceptionDetails")
+    description = details.facts("exception").told.get("description")
+    return printable(description[:500] if isinstance(description, str) else details.text("text", 500))
 
 
 class Countdown:

@@ -86,17 +86,17 @@ class ReaderProcess:
         if not data:
             self.over.set()
             return
-        told = json.loads(data)
+        message = json.loads(data)
         sock = socket.socket(fileno=fds[0]) if fds else None
         if sock is not None:
             sock.setblocking(False)
-        if "view" in told and sock is not None:
-            self.start(self.join(sock, int(told["view"])))
-        elif (waiting := self.dialled.get(told.get("dial", 0))) is None or waiting.done():
+        if "view" in message and sock is not None:
+            self.start(self.join(sock, int(message["view"])))
+        elif (waiting := self.dialled.get(message.get("dial", 0))) is None or waiting.done():
             if sock is not None:
                 sock.close()
         elif sock is None:
-            waiting.set_exception(DeskError(str(told.get("text"))))
+            waiting.set_exception(DeskError(str(message.get("text"))))
         else:
             waiting.set_result(sock)
 
@@ -131,8 +131,8 @@ class ReaderProcess:
     async def answer(self, number: int, message: dict[str, object]) -> None:
         """Carry out one ask, and tell what came of it."""
         try:
-            told = await self.do(str(message["verb"]), message["arguments"])
-            answer = write({"n": number, "ok": told.value}, told.blob)
+            result = await self.do(str(message["verb"]), message["arguments"])
+            answer = write({"n": number, "ok": result.value}, result.blob)
         except Strange as e:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:
@@ -152,8 +152,8 @@ class ReaderProcess:
         part = self.parts[name]
         if method not in part.VERBS:
             raise DeskError(f"there is no {verb}")
-        told: VerbResult = await getattr(part, method)(**arguments)
-        return told
+        result: VerbResult = await getattr(part, method)(**arguments)
+        return result
 
 
 class Ear(asyncio.Protocol):

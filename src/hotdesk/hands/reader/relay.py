@@ -234,14 +234,14 @@ class DeskSide(Side):
             raise Strange(f"a rectangle packed as {kind}")
         size = wide * high * COLOUR
         if kind & FILTERED:
-            told = yield 1
-            if told[0] == PALETTE:
-                told += yield 1
-                told += yield (told[1] + 1) * COLOUR
-                size = (wide + 7) // 8 * high if told[1] < 2 else wide * high
-            elif told[0] > GRADIENT:
-                raise Strange(f"a rectangle filtered as {told[0]}")
-            self.out += told
+            header = yield 1
+            if header[0] == PALETTE:
+                header += yield 1
+                header += yield (header[1] + 1) * COLOUR
+                size = (wide + 7) // 8 * high if header[1] < 2 else wide * high
+            elif header[0] > GRADIENT:
+                raise Strange(f"a rectangle filtered as {header[0]}")
+            self.out += header
         if size >= UNPACKED:
             yield from self.read_packed(size)
         else:
@@ -304,14 +304,14 @@ class ViewerSide(Side):
         self.back += pack(">HH", WIDTH, HEIGHT) + PIXELS + pack(">I", len(NAME)) + NAME
         self.ready = True
 
-    def set_pixels(self, told: bytes) -> None:
+    def set_pixels(self, data: bytes) -> None:
         """Pass on a wish for pixels of 32 bits, in whatever order."""
-        bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(told)
+        bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(data)
         if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
             raise Strange("a viewer that wants other pixels than 32 bits")
         if len(set(shifts)) != 3 or not set(shifts) <= SHIFTS:
             raise Strange("a viewer whose colours overlap")
-        self.out += pack(">B3x", Person.PIXELS) + told[:13] + bytes(3)
+        self.out += pack(">B3x", Person.PIXELS) + data[:13] + bytes(3)
 
     def set_encodings(self) -> Steps:
         """Ask the desk for what both know and we can read, and for nothing else."""
@@ -319,20 +319,20 @@ class ViewerSide(Side):
         if count > MOST_ENCODINGS:
             raise Strange(f"a viewer with {count} encodings")
         listed = yield count * 4
-        known = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
-        wanted = [each for each in PASSED if each in known]
-        self.desk.encodings.update(wanted)
-        self.out += pack(f">BxH{len(wanted) + 1}i", Person.ENCODINGS, len(wanted) + 1, *wanted, LIGHT)
+        offered = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
+        accepted = [each for each in PASSED if each in offered]
+        self.desk.encodings.update(accepted)
+        self.out += pack(f">BxH{len(accepted) + 1}i", Person.ENCODINGS, len(accepted) + 1, *accepted, LIGHT)
 
-    def ask(self, told: bytes) -> None:
+    def ask(self, data: bytes) -> None:
         """Ask for the part of the screen there is."""
-        x, y, wide, high = (int.from_bytes(told[at : at + 2], "big") for at in (1, 3, 5, 7))
+        x, y, wide, high = (int.from_bytes(data[at : at + 2], "big") for at in (1, 3, 5, 7))
         x, y = min(x, WIDTH - 1), min(y, HEIGHT - 1)
-        self.out += pack(">BBHHHH", Person.ASK, bool(told[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
+        self.out += pack(">BBHHHH", Person.ASK, bool(data[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
 
-    def key(self, told: bytes) -> None:
+    def key(self, data: bytes) -> None:
         """Pass a key on, from whoever holds the wheel."""
-        down, key = bool(told[0]), int.from_bytes(told[3:], "big")
+        down, key = bool(data[0]), int.from_bytes(data[3:], "big")
         if not self.driving:
             return
         if down and (key in self.pressed or len(self.pressed) < MOST_HELD):
@@ -344,13 +344,13 @@ class ViewerSide(Side):
             return
         self.out += pack(">BBxxI", Person.KEY, down, key)
 
-    def point(self, told: bytes) -> None:
+    def point(self, data: bytes) -> None:
         """Pass the pointer on, from whoever holds the wheel."""
         if not self.driving:
             return
-        buttons = told[0]
-        x = min(int.from_bytes(told[1:3], "big"), WIDTH - 1)
-        y = min(int.from_bytes(told[3:], "big"), HEIGHT - 1)
+        buttons = data[0]
+        x = min(int.from_bytes(data[1:3], "big"), WIDTH - 1)
+        y = min(int.from_bytes(data[3:], "big"), HEIGHT - 1)
         for number in range(8):
             if buttons & ~self.buttons & 1 << number:
                 self.acts.press(x, y, number + 1)

@@ -128,23 +128,23 @@ class Conversation:
         if count > MOST_RECTANGLES:
             raise Strange(f"the screen sends an update of {count} rectangles")
         painted: list[Rectangle] = []
-        left = MOST_FRAMES * self.width * self.height
+        remaining = MOST_FRAMES * self.width * self.height
         for _ in range(count):
             *where, encoding = struct.unpack(">HHHHi", (yield from take(12)))
             rectangle = Rectangle(*where)
-            left -= rectangle.area
-            self.check(rectangle, encoding, left)
+            remaining -= rectangle.area
+            self.check(rectangle, encoding, remaining)
             yield from self.paint(rectangle)
             painted.append(rectangle)
         self.updates.append(tuple(painted))
 
-    def check(self, rectangle: Rectangle, encoding: int, left: int) -> None:
+    def check(self, rectangle: Rectangle, encoding: int, remaining: int) -> None:
         """Refuse a rectangle that is not raw, lies outside, or is more than one update may bring."""
         if encoding != 0:
             raise Strange(f"the screen sends encoding {encoding}, which was not asked for")
         if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
             raise Strange(f"the screen paints outside itself: {rectangle}")
-        if left < 0:
+        if remaining < 0:
             raise Strange("the screen paints itself over again and again in one update")
 
     def paint(self, rectangle: Rectangle) -> Filling:

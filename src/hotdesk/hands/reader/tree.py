@@ -57,25 +57,25 @@ class Node:
     """The tree of the page inside, of a frame."""
 
 
-def read_nodes(told: UntrustedObject) -> list[Node]:
+def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
-    items = told.items("nodes")
+    items = reply.items("nodes")
     if len(items) > MOST_NODES:
         raise Strange(f"a tree of more than {MOST_NODES} nodes")
     return [read_node(UntrustedObject(item)) for item in items]
 
 
-def read_node(told: UntrustedObject) -> Node:
+def read_node(data: UntrustedObject) -> Node:
     """Read one node."""
     return Node(
-        id=told.text("nodeId", 40),
-        role=said(told.facts("role")),
-        name=said(told.facts("name")),
-        backend=told.whole("backendDOMNodeId"),
-        ignored=told.flag("ignored"),
-        value=said(told.facts("value")),
-        states=read_states(told.each("properties")),
-        children=[clip(child, 40) for child in told.items("childIds")],
+        id=data.text("nodeId", 40),
+        role=said(data.facts("role")),
+        name=said(data.facts("name")),
+        backend=data.whole("backendDOMNodeId"),
+        ignored=data.flag("ignored"),
+        value=said(data.facts("value")),
+        states=read_states(data.each("properties")),
+        children=[clip(child, 40) for child in data.items("childIds")],
     )
 
 
@@ -125,8 +125,8 @@ class TreeWriter:
         self.nodes.pop(node.id, None)
         if depth > DEEPEST:
             return
-        told = is_told(node, outer if mute else "")
-        if told:
+        has_line = is_told(node, outer if mute else "")
+        if has_line:
             self.lines.append(self.line(node, level))
             writable = node.role in WRITABLE and bool(node.value)
             level, outer = level + 1, node.value if writable else node.name

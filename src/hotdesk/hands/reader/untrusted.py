@@ -11,10 +11,10 @@ from hotdesk.hands.reader import Strange
 class UntrustedObject:
     """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
 
-    def __init__(self, told: object) -> None:
-        if not isinstance(told, dict):
+    def __init__(self, data: object) -> None:
+        if not isinstance(data, dict):
             raise Strange("something else where an object belongs")
-        self.told: dict[str, Any] = told
+        self.told: dict[str, Any] = data
 
     def text(self, name: str, longest: int = 4000) -> str:
         """Give a text, cut to a length; absent is empty."""

@@ -109,8 +109,8 @@ async def find_path(sock: socket.socket) -> str:
     await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
     body = await read_answer(sock)
     try:
-        told = json.loads(body)
-        address = told["webSocketDebuggerUrl"]
+        version = json.loads(body)
+        address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
         raise Strange("it does not say where it is spoken to") from e

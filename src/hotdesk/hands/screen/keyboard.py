@@ -99,19 +99,19 @@ class Keyboard:
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)
-        wanted = [keysyms.of_character(each) for each in strange][:MOST_KEYSYMS]
-        found = await self.bind(wanted, again)
+        symbols = [keysyms.of_character(each) for each in strange][:MOST_KEYSYMS]
+        found = await self.bind(symbols, again)
         lacking = (at for at, each in enumerate(text) if not (each.isascii() or keysyms.of_character(each) in found))
         return next(lacking, len(text))
 
-    async def bind(self, wanted: list[int], again: bool) -> set[int]:
+    async def bind(self, symbols: list[int], again: bool) -> set[int]:
         """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
-        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([wanted, again]).encode())
+        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([symbols, again]).encode())
         try:
-            told = json.loads(done.stdout) if done.ok else None
+            reply = json.loads(done.stdout) if done.ok else None
         except ValueError:
-            told = None
-        match told:
+            reply = None
+        match reply:
             case [int(changes), [*found]]:
                 await anyio.sleep(REBINDING * min(changes, 10))
                 return {each for each in found if type(each) is int}

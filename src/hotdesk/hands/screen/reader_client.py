@@ -74,10 +74,10 @@ class LocalSeat:
         part = self.parts[name]
         assert method in part.VERBS, verb
         try:
-            told: VerbResult = await getattr(part, method)(**arguments)
+            result: VerbResult = await getattr(part, method)(**arguments)
         except Strange as e:
             raise misbehaves(self.desk, name, str(e)) from e
-        return told
+        return result
 
     def close(self) -> None:
         """Let go of what was connected."""

@@ -92,11 +92,11 @@ class Screen:
         quality: int = 80,
     ) -> Screenshot:
         """Take a picture of the screen, or of a region of it; one side alone scales it in proportion."""
-        asked = {"region": region and list(region), "width": width, "height": height}
-        told = await self.seat.ask("screen.shot", **asked, format=format, quality=quality)
-        match told.value:
+        options = {"region": region and list(region), "width": width, "height": height}
+        reply = await self.seat.ask("screen.shot", **options, format=format, quality=quality)
+        match reply.value:
             case {"width": int(wide), "height": int(high), "media": str(media)}:
-                return Screenshot(told.blob, media, wide, high)
+                return Screenshot(reply.blob, media, wide, high)
         raise LinkError("the reader gives no picture")
 
     async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
@@ -108,8 +108,8 @@ class Screen:
 
     async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Stability:
         """Wait until the picture has not changed for a while."""
-        told = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
-        match told.value:
+        reply = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
+        match reply.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
                 return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
         raise LinkError("the reader does not say whether the picture settled")
@@ -137,10 +137,10 @@ class Screen:
 
     async def click_forward(self, place: list[object], count: int, keys: str) -> None:
         """Click the button RFB does not have, by a program in the desk."""
-        held = keysyms.of_chord(keys) if keys else []
-        await self.input([["key", key, True] for key in held] + [place])
+        modifiers = keysyms.of_chord(keys) if keys else []
+        await self.input([["key", key, True] for key in modifiers] + [place])
         await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), FORWARD])
-        await self.input([["key", key, False] for key in reversed(held)])
+        await self.input([["key", key, False] for key in reversed(modifiers)])
 
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
         """Press at the first point, move along the others, release at the last."""
@@ -226,67 +226,72 @@ class Screen:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        given, keys = arguments, text_of(arguments, "keys")
+        keys = text_of(arguments, "keys")
         match tool.removeprefix("screen_"):
             case "screenshot":
-                kind = cast(Format, text_of(given, "format"))
+                kind = cast(Format, text_of(arguments, "format"))
                 return seen(
                     await self.screenshot(
-                        region_of(given, self.size), whole_of(given, "width"), whole_of(given, "height"), kind
+                        region_of(arguments, self.size),
+                        whole_of(arguments, "width"),
+                        whole_of(arguments, "height"),
+                        kind,
                     )
                 )
             case "zoom":
-                fill = whole_of(given, "width") or self.size[0], whole_of(given, "height") or self.size[1]
-                return seen(await self.zoom(region_of(given, self.size) or (0, 0, *self.size), fill))
+                fill = whole_of(arguments, "width") or self.size[0], whole_of(arguments, "height") or self.size[1]
+                return seen(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
-                await self.move(integer_of(given, "x"), integer_of(given, "y"), keys)
+                await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
-                x, y = point_of(given)
-                await self.click(x, y, button_of(given), integer_of(given, "count", 1), keys)
+                x, y = point_of(arguments)
+                await self.click(x, y, button_of(arguments), integer_of(arguments, "count", 1), keys)
             case "drag":
-                await self.drag(path_of(given), button_of(given), keys)
+                await self.drag(path_of(arguments), button_of(arguments), keys)
             case "press":
-                await self.press(button_of(given))
+                await self.press(button_of(arguments))
             case "release":
-                await self.release(button_of(given))
+                await self.release(button_of(arguments))
             case "scroll":
-                x, y = point_of(given)
-                await self.scroll(cast(Direction, text_of(given, "direction")), integer_of(given, "amount"), x, y, keys)
+                x, y = point_of(arguments)
+                await self.scroll(
+                    cast(Direction, text_of(arguments, "direction")), integer_of(arguments, "amount"), x, y, keys
+                )
             case "key":
-                await self.key(keys, integer_of(given, "repeat", 1))
+                await self.key(keys, integer_of(arguments, "repeat", 1))
             case "hold_key":
-                await self.hold_key(keys, number_of(given, "seconds"))
+                await self.hold_key(keys, number_of(arguments, "seconds"))
             case "wait":
-                await self.wait(number_of(given, "seconds"))
+                await self.wait(number_of(arguments, "seconds"))
             case "clipboard_set":
-                await self.clipboard_set(text_of(given, "text"))
+                await self.clipboard_set(text_of(arguments, "text"))
             case _:
-                return await self.tell(tool.removeprefix("screen_"), given)
+                return await self.tell(tool.removeprefix("screen_"), arguments)
         return Observation("done")
 
-    async def tell(self, tool: str, given: Arguments) -> Observation:
+    async def tell(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools that answer in words."""
         match tool:
             case "type":
-                way = await self.type(text_of(given, "text"))
+                way = await self.type(text_of(arguments, "text"))
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
                 settled = await self.settle(
-                    number_of(given, "quiet"), number_of(given, "timeout"), region_of(given, self.size)
+                    number_of(arguments, "quiet"), number_of(arguments, "timeout"), region_of(arguments, self.size)
                 )
                 return Observation(described(settled))
             case "cursor_position":
                 x, y = await self.cursor_position()
-                wide, high = integer_of(given, "width", self.size[0]), integer_of(given, "height", self.size[1])
+                wide, high = integer_of(arguments, "width", self.size[0]), integer_of(arguments, "height", self.size[1])
                 return Observation(f"X={x * wide // self.size[0]},Y={y * high // self.size[1]}")
             case "windows":
                 lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
                          f"{each.title}" for each in await self.windows()]  # fmt: skip
                 return Observation("\n".join(lines) or "there is no window")
             case "focus":
-                return Observation(f"in front: {(await self.focus(text_of(given, 'window'))).title}")
+                return Observation(f"in front: {(await self.focus(text_of(arguments, 'window'))).title}")
             case "launch":
-                return Observation(f"started, pid {await self.launch(texts_of(given, 'argv'))}")
+                return Observation(f"started, pid {await self.launch(texts_of(arguments, 'argv'))}")
             case "clipboard_get":
                 return Observation(await self.clipboard_get())
         raise BriefError(f"the screen has no tool {tool}")
@@ -295,8 +300,8 @@ class Screen:
 
     async def act(self, events: Events, keys: str = "") -> None:
         """Do something with keys held down around it."""
-        held = keysyms.of_chord(keys) if keys else []
-        await self.input(pressed(held, True) + events + pressed(held, False))
+        modifiers = keysyms.of_chord(keys) if keys else []
+        await self.input(pressed(modifiers, True) + events + pressed(modifiers, False))
 
     async def input(self, events: Events) -> None:
         """Have the screen take some input."""

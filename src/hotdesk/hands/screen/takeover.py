@@ -320,11 +320,11 @@ class Wheel:
     async def guard(self, holder: Holder) -> None:
         """Take the wheel back from a viewer that is not heard of any more."""
         while self.holder is holder:
-            left = holder.kept + self.lease - time.monotonic()
-            if left <= 0:
+            remaining = holder.kept + self.lease - time.monotonic()
+            if remaining <= 0:
                 await self.hand_back(holder.viewer, "", "its viewer was not heard of")
                 return
-            await anyio.sleep(left)
+            await anyio.sleep(remaining)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -343,14 +343,14 @@ class Wheel:
         """List the titles of windows."""
         done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOKING, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
-        told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
-        return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
+        rows = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
+        return frozenset(shown(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
     async def pages(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""
         (await self.seat.desk.dial(BROWSER_PORT)).close()
-        told = await self.ask("browser.tabs")
-        tabs = told.get("tabs") if isinstance(told, dict) else None
+        reply = await self.ask("browser.tabs")
+        tabs = reply.get("tabs") if isinstance(reply, dict) else None
         listed = (
             [tab.get("url") for tab in tabs[:MOST_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
         )
@@ -366,9 +366,9 @@ def shown(text: str) -> str:
     return printable(text)[:LONGEST_NAME]
 
 
-def share(told: object) -> float:
+def share(value: object) -> float:
     """Read what share of a screen changed."""
-    match told:
+    match value:
         case {"changed": (int() | float()) as changed}:
             return float(min(1, max(0, changed)))
     return 0.0

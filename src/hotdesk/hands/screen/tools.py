@@ -140,33 +140,33 @@ TOOLS = (
 )  # fmt: skip
 
 
-def whole_of(given: Arguments, name: str) -> int | None:
+def whole_of(arguments: Arguments, name: str) -> int | None:
     """Give a whole number, if one was given."""
-    return integer_of(given, name) if name in given else None
+    return integer_of(arguments, name) if name in arguments else None
 
 
-def point_of(given: Arguments) -> tuple[int | None, int | None]:
+def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
     """Give a point, or none."""
-    if ("x" in given) != ("y" in given):
+    if ("x" in arguments) != ("y" in arguments):
         raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
-    return whole_of(given, "x"), whole_of(given, "y")
+    return whole_of(arguments, "x"), whole_of(arguments, "y")
 
 
-def button_of(given: Arguments) -> Button:
+def button_of(arguments: Arguments) -> Button:
     """Give the button."""
-    return cast(Button, text_of(given, "button"))
+    return cast(Button, text_of(arguments, "button"))
 
 
-def numbers(given: Arguments, name: str) -> list[int]:
+def numbers(arguments: Arguments, name: str) -> list[int]:
     """Give a list of whole numbers."""
-    value = given.get(name, [])
+    value = arguments.get(name, [])
     assert isinstance(value, list)
     return [int(each) for each in value]
 
 
-def region_of(given: Arguments, size: Point) -> Region | None:
+def region_of(arguments: Arguments, size: Point) -> Region | None:
     """Give the region, if one was given."""
-    if not (sides := numbers(given, "region")):
+    if not (sides := numbers(arguments, "region")):
         return None
     if len(sides) != 4:
         raise BriefError("a region is four numbers: left, top, right, bottom")
@@ -176,9 +176,9 @@ def region_of(given: Arguments, size: Point) -> Region | None:
     return left, top, right, bottom
 
 
-def path_of(given: Arguments) -> list[Point]:
+def path_of(arguments: Arguments) -> list[Point]:
     """Give the points of a path."""
-    flat = numbers(given, "path")
+    flat = numbers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("a path is x, y, x, y and so on: two points or more")
     return list(zip(flat[::2], flat[1::2], strict=True))

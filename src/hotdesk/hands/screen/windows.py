@@ -73,17 +73,17 @@ def shown(text: str) -> str:
     return printable(text)[:LONGEST_TITLE]
 
 
-async def focus(seat: Seat, wanted: str) -> Window:
+async def focus(seat: Seat, query: str) -> Window:
     """Bring a window to the front, by its id or by words of its title."""
     there = await listed(seat)
     for each in there:
-        if wanted == each.id or (wanted and wanted.casefold() in each.title.casefold()):
+        if query == each.id or (query and query.casefold() in each.title.casefold()):
             done = await run(seat, ["wmctrl", "-i", "-a", each.id])
             if done.ok:
                 return each
             raise DeskError(f"window {each.id} cannot be brought to the front: {said(done)}")
     titles = "; ".join(f"{each.id} {each.title[:60]}" for each in there[:20]) or "none"
-    raise DeskError(f"no window is {wanted[:60]!r}; there are: {titles}")
+    raise DeskError(f"no window is {query[:60]!r}; there are: {titles}")
 
 
 async def launch(seat: Seat, argv: Sequence[str]) -> int:
