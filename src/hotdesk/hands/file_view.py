@@ -93,7 +93,7 @@ async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
             if page.full:
                 break
         page.finish()
-    return Observation(page.told(path), ok=page.reached(), note=page.note)
+    return Observation(page.render(path), ok=page.reached(), note=page.note)
 
 
 async def describe_other(desk: Desk, path: str, data: bytes) -> str:
@@ -159,7 +159,7 @@ class FilePage:
         """Say whether the file has the lines that were asked for."""
         return bool(self.lines) or self.line == 1 == self.start
 
-    def told(self, path: str) -> str:
+    def render(self, path: str) -> str:
         """Give the lines, or why there are none."""
         if self.lines:
             return "\n".join(self.lines)

@@ -9,7 +9,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 
-KEPT = 16 * MIB
+MAX_OUTPUT_BYTES = 16 * MIB
 """Bytes of an output that are kept; what comes after is heard, counted and dropped."""
 SHOWN = 8000
 """Characters of its beginning, and of its end, that are shown."""
@@ -29,7 +29,7 @@ def readable(text: str) -> str:
 class BoundedOutput:
     """What a program has said so far, in bounded memory: its beginning, and the very end."""
 
-    limit: int = KEPT
+    limit: int = MAX_OUTPUT_BYTES
     data: bytearray = field(default_factory=bytearray)
     end: bytearray = field(default_factory=bytearray)
     """The latest of what came after the limit."""

@@ -90,7 +90,7 @@ class Free:
 class ToolOutcome:
     """What came of a use, and what is written down of it."""
 
-    seen: Observation
+    observation: Observation
     outcome: Literal["done", "failed", "refused", "wrong"]
     note: str = ""
     """Never the desk's or the worker's words: they may hold secrets."""
@@ -143,13 +143,13 @@ class Toolbox:
         finally:
             tool = name if name in self.places else UNKNOWN
             spent = int((time.monotonic() - began) * 1000)
-            used = Used(self.desk_id, tool, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
+            used = Used(self.desk_id, tool, use.outcome, spent, use.observation.fallback[:WORDS], use.note[:WORDS])
             if self.note_in_thread:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self.note, used)
             else:
                 self.note(used)
-        return use.seen
+        return use.observation
 
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:
         """Use a tool, if there is one and it may be used."""
@@ -176,7 +176,7 @@ class Toolbox:
             await self.wheel.returned()
             if name not in REPEATABLE:
                 welcome = await self.wheel.welcome()
-                return use if welcome is None else replace(use, seen=welcomed(welcome, use.seen))
+                return use if welcome is None else replace(use, observation=welcomed(welcome, use.observation))
             use = await self.drive(hand, name, arguments)
         return use
 
@@ -190,7 +190,7 @@ class Toolbox:
             done = await carry_out(hand, name, arguments)
             after = await self.wheel.welcome()
             for welcome in filter(None, (after, before)):
-                done = replace(done, seen=welcomed(welcome, done.seen))
+                done = replace(done, observation=welcomed(welcome, done.observation))
             use = done
 
         await self.wheel.drive(work, stands_still=not name.startswith(SIGHTED), repeatable=name in REPEATABLE)

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from hotdesk.errors import printable
-from hotdesk.hands.reader import Strange, VerbResult
+from hotdesk.hands.reader import ProtocolError, VerbResult
 from hotdesk.hands.reader.untrusted import clip
 from hotdesk.strict import By, Range, StrictError, reader
 from hotdesk.tool import Observation
 
-LONGEST = 200_000
+MAX_TEXT_CHARS = 200_000
 """Characters of a page or value."""
-LARGEST = 10**15 - 1
+MAX_NUMBER = 10**15 - 1
 
 
 def line(text: str, longest: int = 4000) -> str:
@@ -28,11 +28,11 @@ def line(text: str, longest: int = 4000) -> str:
 
 def shown(text: str) -> str:
     """Give a text of several lines as it may be shown."""
-    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, LONGEST).split("\n"))
+    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n"))
 
 
 Line: TypeAlias = Annotated[str, line]
-Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-LARGEST, LARGEST), math.floor]))]
+Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-MAX_NUMBER, MAX_NUMBER), math.floor]))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +199,12 @@ def beside(result: BrowserResult) -> list[str]:
 # -- what the reader says -------------------------------------------------------------------------------------
 
 
-def read_seen(reply: VerbResult) -> BrowserResult:
+def read_result(reply: VerbResult) -> BrowserResult:
     """Read an answer of the reader."""
     value: Any = reply.value
     try:
         tab: Tab = reader(Tab, ignore_unknown=True)(value)
         result: BrowserResult = reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
     except StrictError as e:
-        raise Strange(str(e)) from None
+        raise ProtocolError(str(e)) from None
     return replace(result, tab=tab, image=reply.blob)

@@ -150,12 +150,10 @@ def is_changing(module: Module, what: str) -> bool:
 
 def follow(text: str, name: str, source: str, module: str) -> str:
     """Have a module read a thing where it comes from, each time, as its value changes."""
-    pattern = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
-    if re.search(
-        rf"(?:let|const|var|function|class)\s+{pattern}|{pattern}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII
-    ):
+    word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
+    if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
         raise strange(module, f"`{name}`, which it imports, is something else there too")
-    return re.sub(pattern, lambda _: source, text, flags=re.ASCII)
+    return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 
 def strange(name: str, why: str) -> HostError:

@@ -12,7 +12,7 @@ BUTTONS = {"left": 1, "right": 2, "middle": 4}
 TRUE = ("true", "on", "yes", "1", "checked")
 FALSE = ("false", "off", "no", "0", "")
 CHOOSER_SECONDS = 5.0
-LONGEST_VALUE = 200_000
+MAX_VALUE_CHARS = 200_000
 
 
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
@@ -120,7 +120,7 @@ async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObje
 
 def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
-    holds = field.text("value", LONGEST_VALUE)
+    holds = field.text("value", MAX_VALUE_CHARS)
     editable = field.flag("editable")
     same = plain_text(holds, editable) == plain_text(meant, editable)
     return {"as_meant": same, "holds": "" if same else printable(holds[:500])}

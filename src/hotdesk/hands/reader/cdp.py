@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import anyio
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
+from hotdesk.hands.reader import BROWSER_PORT, Dial, ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
 from hotdesk.strict import StrictError, loads
@@ -24,7 +24,7 @@ Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
 
 CONNECT_SECONDS = 10.0
 CALL_SECONDS = 15.0
-MOST_PIECES = 2_000_000
+MAX_PIECES = 2_000_000
 """Lists, objects and members in one message: what it costs in memory once it is read."""
 
 
@@ -53,7 +53,7 @@ class Cdp:
             await self.web.send(json.dumps(message).encode())
             while True:
                 reply = await self.next()
-                if reply.told.get("id") == number and reply.text("sessionId") == session:
+                if reply.data.get("id") == number and reply.text("sessionId") == session:
                     return answer(reply)
         raise DeskError(f"the browser did not answer {method} within {seconds:g} seconds")
 
@@ -93,17 +93,17 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
         return await work
-    raise Strange(f"it does not answer within {seconds:g} seconds")
+    raise ProtocolError(f"it does not answer within {seconds:g} seconds")
 
 
 def parse(message: bytes) -> object:
     """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
-    if message.count(b",") + message.count(b"[") + message.count(b"{") > MOST_PIECES:
-        raise Strange(f"a message of more than {MOST_PIECES} pieces")
+    if message.count(b",") + message.count(b"[") + message.count(b"{") > MAX_PIECES:
+        raise ProtocolError(f"a message of more than {MAX_PIECES} pieces")
     try:
         return loads(message, duplicates=True, overflow=True)
     except StrictError as e:
-        raise Strange("a message that is no JSON") from e
+        raise ProtocolError("a message that is no JSON") from e
 
 
 def answer(message: UntrustedObject) -> UntrustedObject:

@@ -7,35 +7,35 @@ import binascii
 import fnmatch
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import Strange, VerbResult, scripts
+from hotdesk.hands.reader import ProtocolError, VerbResult, scripts
 from hotdesk.hands.reader.cdp import CdpError
-from hotdesk.hands.reader.markdown import MOST, to_markdown
-from hotdesk.hands.reader.page import HELD, BrowserPage, Countdown, thrown
+from hotdesk.hands.reader.markdown import MAX_OUTLINE_CHARS, to_markdown
+from hotdesk.hands.reader.page import OBJECT_GROUP, BrowserPage, Countdown, thrown
 from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-LARGEST_PICTURE = 16 << 20
+MAX_PICTURE_BYTES = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
 PICTURE_SECONDS = 30.0
-MOST_ELEMENTS = 10_000
+MAX_ELEMENTS = 10_000
 """What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
-MOST_FRAMES = 20
+MAX_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 
 async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as markdown, a part of it."""
-    outline = await page.look(scripts.OUTLINE, MOST // 2)
-    text = to_markdown(outline.told.get("tree")).encode("utf-8", "replace").decode()
+    outline = await page.look(scripts.OUTLINE, MAX_OUTLINE_CHARS // 2)
+    text = to_markdown(outline.data.get("tree")).encode("utf-8", "replace").decode()
     return {**cut(text, start, most), "whole": not outline.flag("cut")}
 
 
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).whole("elements")
-    if elements > MOST_ELEMENTS:
+    if elements > MAX_ELEMENTS:
         raise DeskError(
-            f"the page has {elements} elements, more than the {MOST_ELEMENTS} a snapshot can tell: "
+            f"the page has {elements} elements, more than the {MAX_ELEMENTS} a snapshot can tell: "
             "use browser_read, browser_evaluate or browser_screenshot"
         )
     nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
@@ -49,7 +49,7 @@ async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
-    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MOST_FRAMES]:
+    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
@@ -64,7 +64,7 @@ async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
 def frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
     """List the frames below a page's own, outer ones first."""
     found: list[str] = []
-    for child in tree.each("childFrames")[:MOST_FRAMES] if depth < 10 else []:
+    for child in tree.each("childFrames")[:MAX_FRAMES] if depth < 10 else []:
         found += [child.facts("frame").text("id", 100), *frames_in(child, depth + 1)]
     return found
 
@@ -76,15 +76,15 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
         parameters["quality"] = quality
     if ref or full:
         parameters |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
-    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).told.get("data")
-    if not isinstance(data, str) or len(data) > LARGEST_PICTURE * 4 // 3 + 4:
-        raise Strange(f"a picture of more than {LARGEST_PICTURE} bytes, or none")
+    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
+    if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
+        raise ProtocolError(f"a picture of more than {MAX_PICTURE_BYTES} bytes, or none")
     try:
         picture = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as e:
-        raise Strange("a picture that is none") from e
+        raise ProtocolError("a picture that is none") from e
     if not picture.startswith(MAGIC[form]):
-        raise Strange(f"a picture that is no {form}")
+        raise ProtocolError(f"a picture that is no {form}")
     return VerbResult({}, picture)
 
 
@@ -121,7 +121,7 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
         raise DeskError(f"the expression could not be evaluated: {thrown(reply)}")
     result = reply.facts("result")
     if not (handle := result.text("objectId", 200)):
-        value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
+        value = result.data.get("value", result.data.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
         return outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
     page.holds = True
@@ -139,7 +139,7 @@ async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how
             awaitPromise=True,
             userGesture=True,
             timeout=int(seconds * 1000),
-            objectGroup=HELD,
+            objectGroup=OBJECT_GROUP,
             **how,
         )
     except (CdpError, DeskError):
@@ -163,7 +163,7 @@ async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> 
             return {"met": True}
         if clock.over:
             return {"met": False}
-        await page.pause(min(0.1, clock.left))
+        await page.pause(min(0.1, clock.remaining))
 
 
 async def is_so(page: BrowserPage, what: str, value: str) -> bool:

@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, Strange, VerbResult, reader_frames
+from hotdesk.hands.reader import PARTS, ProtocolError, VerbResult, reader_frames
 from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
@@ -39,7 +39,7 @@ class ReaderProcess:
         self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
         self.frames = reader_frames()
         self.transport: asyncio.WriteTransport | None = None
-        self.asked: dict[int, asyncio.Task[None]] = {}
+        self.requests: dict[int, asyncio.Task[None]] = {}
         self.dialled: dict[int, asyncio.Future[socket.socket]] = {}
         self.number = 0
         self.stuck = stuck
@@ -104,7 +104,7 @@ class ReaderProcess:
         """Show a viewer the screen for as long as it stays."""
         try:
             await self.parts["view"].join(viewer, number)
-        except (Strange, DeskError, OSError):
+        except (ProtocolError, DeskError, OSError):
             pass  # a viewer or desk that broke off: the owner sees the connection end
         finally:
             viewer.close()
@@ -122,18 +122,18 @@ class ReaderProcess:
         """Take what the owner says."""
         for message, _ in self.frames.feed(data):
             if "cancel" in message:
-                if (task := self.asked.get(int(str(message["cancel"])))) is not None:
+                if (task := self.requests.get(int(str(message["cancel"])))) is not None:
                     task.cancel()
                 continue
             number = int(str(message["n"]))
-            self.asked[number] = self.start(self.answer(number, message))
+            self.requests[number] = self.start(self.answer(number, message))
 
     async def answer(self, number: int, message: dict[str, object]) -> None:
         """Carry out one ask, and tell what came of it."""
         try:
             result = await self.do(str(message["verb"]), message["arguments"])
             answer = write({"n": number, "ok": result.value}, result.blob)
-        except Strange as e:
+        except ProtocolError as e:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
@@ -142,7 +142,7 @@ class ReaderProcess:
         except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
             answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})
         finally:
-            self.asked.pop(number, None)
+            self.requests.pop(number, None)
         if self.transport is not None:
             self.transport.write(answer)
 

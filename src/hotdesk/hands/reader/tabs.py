@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-MOST_TABS = 64
-MOST_DOWNLOADS = 200
-MOST_NEWS = 20
-MOST_REFERENCES = 50_000
-LONGEST_URL = 2000
-LONGEST_TITLE = 200
+MAX_TABS = 64
+MAX_DOWNLOADS = 200
+MAX_NEWS = 20
+MAX_REFERENCES = 50_000
+MAX_URL_CHARS = 2000
+MAX_TITLE_CHARS = 200
 DOWNLOADS = "/home/user/Downloads"
 STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
 
@@ -58,7 +58,7 @@ class References:
     def refer(self, element: int) -> str:
         """Give an element's reference."""
         if element not in self.by_element:
-            if len(self.by_element) >= MOST_REFERENCES:
+            if len(self.by_element) >= MAX_REFERENCES:
                 self.forget()
             self.last += 1
             self.by_element[element] = name = f"e{self.last}"
@@ -126,7 +126,7 @@ class Tabs:
         self.downloads: dict[str, PageDownload] = {}
         self.current = ""
         """The target all is asked of."""
-        self.made = 0
+        self.opened_count = 0
         self.news: list[str] = []
         self.untold = 0
         self.quiet = True
@@ -138,7 +138,7 @@ class Tabs:
         """Keep something to be told with the next result."""
         if self.quiet:
             return
-        if len(self.news) < MOST_NEWS:
+        if len(self.news) < MAX_NEWS:
             self.news.append(text)
         else:
             self.untold += 1
@@ -188,14 +188,14 @@ class Tabs:
         if info.text("type") != "page" or info.text("url", 10).startswith("devtools:"):
             return
         if tab is None:
-            if len(self.by_target) >= MOST_TABS:
-                self.note(f"a tab beyond the {MOST_TABS} that are followed was opened: close some")
+            if len(self.by_target) >= MAX_TABS:
+                self.note(f"a tab beyond the {MAX_TABS} that are followed was opened: close some")
                 return
-            self.made += 1
-            tab = self.by_target[target] = TabState(f"t{self.made}", target)
+            self.opened_count += 1
+            tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
             self.note(" ".join(["tab", tab.id, "was opened", printable(info.text("url", 200))]).rstrip())
-        tab.url = printable(info.text("url", LONGEST_URL))
-        tab.title = printable(info.text("title", LONGEST_TITLE))
+        tab.url = printable(info.text("url", MAX_URL_CHARS))
+        tab.title = printable(info.text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
         """Take note that a page crashed; whoever waits for it would wait in vain."""
@@ -222,7 +222,7 @@ class Tabs:
 
     def begin_download(self, event: UntrustedObject) -> None:
         """Take note of a download."""
-        while len(self.downloads) >= MOST_DOWNLOADS:
+        while len(self.downloads) >= MAX_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
         guid = event.text("guid", 100)
         name = file_name(event.text("suggestedFilename", 1000))

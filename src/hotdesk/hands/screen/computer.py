@@ -27,9 +27,9 @@ OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "
 DIRECTIONS = ("up", "down", "left", "right")
 PIXELS = 100
 """That OpenAI scrolls by, to one click of the wheel."""
-WAIT = 2.0
+DEFAULT_WAIT_S = 2.0
 """Seconds of a wait that says no time."""
-MOST_ACTIONS = 100
+MAX_ACTIONS = 100
 SPELT = {" ": "space", "+": "plus"}
 """Keys that would be lost in a chord."""
 
@@ -51,7 +51,7 @@ class Scale:
     real: tuple[int, int] = (WIDTH, HEIGHT)
 
     @property
-    def told(self) -> dict[str, object]:
+    def picture_size(self) -> dict[str, object]:
         """Ask for a picture of the size the model knows; nothing where it is the screen's own."""
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
@@ -87,7 +87,7 @@ def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
 def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
     if name in CLICKS:
-        return [ScreenAction("screen_click", {**coordinate(action, scale), **CLICKS[name], **held(action)})]
+        return [ScreenAction("screen_click", {**coordinate(action, scale), **CLICKS[name], **held_keys(action)})]
     match name:
         case "key":
             repeat = action.get("repeat")
@@ -99,7 +99,7 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "type":
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "cursor_position":
-            return [ScreenAction("screen_cursor_position", scale.told)]
+            return [ScreenAction("screen_cursor_position", scale.picture_size)]
         case "mouse_move":
             return [ScreenAction("screen_move", coordinate(action, scale, required=True))]
         case "left_mouse_down":
@@ -107,23 +107,23 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "left_mouse_up":
             return [ScreenAction("screen_release", {"button": "left"})]
         case "left_click_drag":
-            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, held(action))
+            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, held_keys(action))
         case "scroll":
             turned = {"direction": action.get("scroll_direction"), "amount": action.get("scroll_amount")}
-            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **held(action)})]
+            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **held_keys(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": action.get("duration")})]
         case "screenshot":
-            return [ScreenAction("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "zoom":
-            return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.told})]
+            return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.picture_size})]
     raise Wrong(f"there is no action {name[:40]!r}")
 
 
 def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
-    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MOST_ACTIONS:
-        raise Wrong(f"actions are a list of {MOST_ACTIONS} at most")
+    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MAX_ACTIONS:
+        raise Wrong(f"actions are a list of {MAX_ACTIONS} at most")
     return [use for action in actions for use in one(action, scale)]
 
 
@@ -150,13 +150,13 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
         case "move":
             return [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
         case "screenshot":
-            return [ScreenAction("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "scroll":
             return scroll(action, scale, meanwhile)
         case "type":
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
-            return [ScreenAction("screen_wait", {"seconds": WAIT})]
+            return [ScreenAction("screen_wait", {"seconds": DEFAULT_WAIT_S})]
     raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
 
 
@@ -203,7 +203,7 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
     return {"x": x, "y": y}
 
 
-def held(action: Action) -> dict[str, object]:
+def held_keys(action: Action) -> dict[str, object]:
     """Give the keys held down meanwhile, which Anthropic calls text."""
     return {"keys": text(action)} if action.get("text") else {}
 

@@ -39,13 +39,13 @@ BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
 FORWARD = "9"
 """The button that RFB has no bit for."""
 WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
-LONGEST_HOLD = 100.0
+MAX_HOLD_S = 100.0
 STRIDE = 20
 """Pixels the pointer moves at a time while it drags: programs want to see it come."""
-HAND = 0.01
+STEP_S = 0.01
 """Seconds between two such moves."""
 
-FOCUS = 0.1
+FOCUS_DELAY_S = 0.1
 """Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
 
 
@@ -79,7 +79,7 @@ class Screen:
         self.seat = seat
         self.size = size
         self.keyboard = Keyboard(seat)
-        self.clicked = -FOCUS
+        self.clicked = -FOCUS_DELAY_S
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -147,12 +147,15 @@ class Screen:
         if len(path) < 2:
             raise DeskError("a drag goes from one point to another")
         number = self.button(button)
-        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * HAND]]
+        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
             steps = max(2, (abs(to_x - x) + abs(to_y - y)) // STRIDE)
             for step in range(1, steps + 1):
-                events += [self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps), ["pause", HAND]]
-        await self.act([*events, ["pause", 5 * HAND], ["button", number, False]], keys)
+                events += [
+                    self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps),
+                    ["pause", STEP_S],
+                ]
+        await self.act([*events, ["pause", 5 * STEP_S], ["button", number, False]], keys)
 
     async def press(self, button: Button = "left") -> None:
         """Press a button where the pointer is, and hold it."""
@@ -187,8 +190,8 @@ class Screen:
     async def hold_key(self, chord: str, seconds: float) -> None:
         """Hold a chord down for some time."""
         keys = keysyms.of_chord(chord)
-        if not 0 <= seconds <= LONGEST_HOLD:
-            raise DeskError(f"a key cannot be held {seconds:g} s: {LONGEST_HOLD:g} at most")
+        if not 0 <= seconds <= MAX_HOLD_S:
+            raise DeskError(f"a key cannot be held {seconds:g} s: {MAX_HOLD_S:g} at most")
         try:
             await self.input(pressed(keys, True))
             await anyio.sleep(seconds)
@@ -198,7 +201,7 @@ class Screen:
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
-        await anyio.sleep(min(seconds, LONGEST_HOLD))
+        await anyio.sleep(min(seconds, MAX_HOLD_S))
 
     # -- windows ----------------------------------------------------------------------------------------------
 
@@ -230,7 +233,7 @@ class Screen:
         match tool.removeprefix("screen_"):
             case "screenshot":
                 kind = cast(Format, text_of(arguments, "format"))
-                return seen(
+                return show_picture(
                     await self.screenshot(
                         region_of(arguments, self.size),
                         whole_of(arguments, "width"),
@@ -240,7 +243,7 @@ class Screen:
                 )
             case "zoom":
                 fill = whole_of(arguments, "width") or self.size[0], whole_of(arguments, "height") or self.size[1]
-                return seen(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
+                return show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
                 await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
@@ -312,7 +315,7 @@ class Screen:
 
     async def rest(self) -> None:
         """Give the window manager the time to move the focus to where the last click was."""
-        await anyio.sleep(max(0.0, self.clicked + FOCUS - anyio.current_time()))
+        await anyio.sleep(max(0.0, self.clicked + FOCUS_DELAY_S - anyio.current_time()))
 
     async def place(self, x: int | None, y: int | None) -> list[object]:
         """Move to a point, or stay where the pointer is: others may have moved it."""
@@ -339,7 +342,7 @@ def pressed(keys: Sequence[int], down: bool) -> Events:
     return [["key", key, down] for key in (keys if down else reversed(keys))]
 
 
-def seen(picture: Screenshot) -> Observation:
+def show_picture(picture: Screenshot) -> Observation:
     """Show a picture."""
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 

@@ -21,7 +21,7 @@ DIRECTIONS = ("up", "down", "left", "right")
 X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
-HELD = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
+HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
 BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
 HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
 REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
@@ -30,7 +30,7 @@ SCALED = (
     Parameter("width", "integer", "pixels it is scaled to; its own unless told", least=1, most=4096),
     Parameter("height", "integer", "pixels it is scaled to; in proportion unless told", least=1, most=4096),
 )
-SECONDS = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
+DURATION = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
 
 TOOLS = (
     Tool(
@@ -45,11 +45,11 @@ TOOLS = (
         (replace(REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
-    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD), {"x": 640, "y": 400}),
+    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
         "Click at a point, once, twice or three times.",
-        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD),
+        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
@@ -58,7 +58,7 @@ TOOLS = (
         (
             Parameter("path", "integers", "x, y, x, y and so on: two points or more", required=True, longest=200),
             HELD_BUTTON,
-            HELD,
+            HELD_KEYS,
         ),
         {"path": [100, 100, 400, 300]},
     ),
@@ -72,7 +72,7 @@ TOOLS = (
             Parameter("amount", "integer", "clicks of the wheel", default=3, least=0, most=100),
             X,
             Y,
-            HELD,
+            HELD_KEYS,
         ),
         {"direction": "down", "amount": 5, "x": 640, "y": 400},
     ),
@@ -94,11 +94,11 @@ TOOLS = (
     Tool(
         "screen_hold_key",
         "Hold a chord down for some time.",
-        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), SECONDS),
+        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), DURATION),
         {"keys": "Down", "seconds": 1.5},
     ),
-    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.", (SECONDS,),
-         {"seconds": 2}),
+    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.",
+         (DURATION,), {"seconds": 2}),
     Tool(
         "screen_settle",
         "Wait until the picture has stopped changing.",
