@@ -202,14 +202,14 @@ async def looking(seat: DeskSeat) -> AsyncIterator[tuple[int, socket.socket]]:
 )
 @falls_without(
     "short names of screens",
-    Removal("reader/rfb.py", "LONGEST_NAME = 1 << 10\n", "LONGEST_NAME = 1 << 30\n"),
+    Removal("reader/rfb.py", "MAX_NAME_BYTES = 1 << 10\n", "MAX_NAME_BYTES = 1 << 30\n"),
     cases="has a name of megabytes",
 )
 @falls_without(
     "messages of screens that are known",
     Removal(
         "reader/rfb.py",
-        '                    raise Strange(f"the screen sends a message of type {kind}")\n',
+        '                    raise ProtocolError(f"the screen sends a message of type {kind}")\n',
         "                    kind\n",
     ),
     cases="sends a message nobody knows",
@@ -250,7 +250,8 @@ async def test_a_browser_cannot_have_others_called(host: Host, liar: LinkedDesk)
 
 
 @falls_without(
-    "messages of browsers that are short", Removal("reader/websocket.py", "max_size=LONGEST_MESSAGE)", "max_size=None)")
+    "messages of browsers that are short",
+    Removal("reader/websocket.py", "max_size=MAX_MESSAGE_BYTES)", "max_size=None)"),
 )
 async def test_a_browser_cannot_send_without_measure(host: Host, liar: LinkedDesk) -> None:
     await liar.write("/tmp/lie", b"")
@@ -327,8 +328,8 @@ async def test_no_clipboard_comes_into_a_desk(host: Host, liar: LinkedDesk) -> N
     "input only from who drives",
     Removal(
         "reader/relay.py",
-        "        if not self.driving:\n            return\n        buttons = told[0]\n",
-        "        buttons = told[0]\n",
+        "        if not self.driving:\n            return\n        buttons = data[0]\n",
+        "        buttons = data[0]\n",
     ),
 )
 async def test_who_only_looks_moves_and_presses_nothing(host: Host, desktop: LinkedDesk) -> None:
@@ -380,7 +381,7 @@ async def test_programs_stand_still_and_tools_are_refused_while_a_person_drives(
 
 
 @falls_without(
-    "titles that are none", Removal("screen/takeover.py", "for words in told if len(words) == 4)", "for words in told)")
+    "titles that are none", Removal("screen/takeover.py", "for words in rows if len(words) == 4)", "for words in rows)")
 )
 async def test_a_window_without_a_title_keeps_nobody_from_driving(host: Host, desktop: LinkedDesk) -> None:
     other = await desktop.start(["xterm"], env=X11, stdin=False)

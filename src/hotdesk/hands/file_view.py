@@ -55,8 +55,8 @@ async def show_folder(desk: Desk, path: str, depth: int) -> Observation:
     """List a folder."""
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
-    text, left = fitting(lines)
-    note = f"\n… {left:,} more; list a folder further down, or use find_files" if left else ""
+    text, omitted = fitting(lines)
+    note = f"\n… {omitted:,} more; list a folder further down, or use find_files" if omitted else ""
     return Observation(f"{printable(path)} has {len(entries):,} entries:\n{text}{note}")
 
 
@@ -93,7 +93,7 @@ async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
             if page.full:
                 break
         page.finish()
-    return Observation(page.told(path), ok=page.reached(), note=page.note)
+    return Observation(page.render(path), ok=page.reached(), note=page.note)
 
 
 async def describe_other(desk: Desk, path: str, data: bytes) -> str:
@@ -159,7 +159,7 @@ class FilePage:
         """Say whether the file has the lines that were asked for."""
         return bool(self.lines) or self.line == 1 == self.start
 
-    def told(self, path: str) -> str:
+    def render(self, path: str) -> str:
         """Give the lines, or why there are none."""
         if self.lines:
             return "\n".join(self.lines)
@@ -189,5 +189,5 @@ def around(data: bytes, line: int, count: int) -> str:
     lines = data.split(b"\n")
     first = max(0, line - 1 - AROUND)
     shown = [numbered(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + AROUND])]
-    text, left = fitting(shown)
-    return f"{text}\n… {left:,} more lines" if left else text
+    text, omitted = fitting(shown)
+    return f"{text}\n… {omitted:,} more lines" if omitted else text

@@ -20,7 +20,7 @@ WRITTEN = 1_000_000
 UNDONE = 64
 """Edits that can be undone, of all files."""
 UNDONE_BYTES = 64 * MIB
-MOST_LINES = 1_000_000_000
+MAX_LINES = 1_000_000_000
 PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
 
 VIEW = Tool(
@@ -29,8 +29,8 @@ VIEW = Tool(
     "end. Other files are described.",
     (
         Parameter("path", "text", "the file or folder", required=True, longest=4096),
-        Parameter("start", "integer", "first line", default=1, least=1, most=MOST_LINES),
-        Parameter("end", "integer", "last line; as many as fit unless told", least=1, most=MOST_LINES),
+        Parameter("start", "integer", "first line", default=1, least=1, most=MAX_LINES),
+        Parameter("end", "integer", "last line; as many as fit unless told", least=1, most=MAX_LINES),
         Parameter("depth", "integer", "of a folder: how many levels to list", default=1, least=1, most=5),
     ),
     {"path": "report/notes.md", "start": 1, "end": 80},
@@ -61,7 +61,7 @@ INSERT = Tool(
     "Insert whole lines into a file after a line; 0 is its beginning.",
     (
         PATH,
-        Parameter("line", "integer", "the line after which to insert", required=True, least=0, most=MOST_LINES),
+        Parameter("line", "integer", "the line after which to insert", required=True, least=0, most=MAX_LINES),
         Parameter("text", "text", "the lines", required=True, longest=WRITTEN),
     ),
     {"path": "notes.md", "line": 1, "text": "A new second line.\n"},

@@ -9,7 +9,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 
-KEPT = 16 * MIB
+MAX_OUTPUT_BYTES = 16 * MIB
 """Bytes of an output that are kept; what comes after is heard, counted and dropped."""
 SHOWN = 8000
 """Characters of its beginning, and of its end, that are shown."""
@@ -29,7 +29,7 @@ def readable(text: str) -> str:
 class BoundedOutput:
     """What a program has said so far, in bounded memory: its beginning, and the very end."""
 
-    limit: int = KEPT
+    limit: int = MAX_OUTPUT_BYTES
     data: bytearray = field(default_factory=bytearray)
     end: bytearray = field(default_factory=bytearray)
     """The latest of what came after the limit."""
@@ -57,24 +57,26 @@ class Outputs:
         self.desk = desk
         self.count = 0
 
-    async def shorten(self, said: BoundedOutput) -> str:
+    async def shorten(self, output: BoundedOutput) -> str:
         """Give an output as text; of a long one the beginning and the end, and where the whole is."""
-        text = (said.data + said.end).decode("utf-8", "replace")
-        if len(text) <= 2 * SHOWN and not said.dropped:
+        text = (output.data + output.end).decode("utf-8", "replace")
+        if len(text) <= 2 * SHOWN and not output.dropped:
             shown = readable(text)
             if len(shown) <= 4 * SHOWN:
                 return shown
         first, last = text[:SHOWN], text[max(SHOWN, len(text) - SHOWN) :]
-        left_out = f"… {len(text) - len(first) - len(last):,} characters left out; {await self.keep(said)} …"
+        left_out = f"… {len(text) - len(first) - len(last):,} characters left out; {await self.keep(output)} …"
         return f"{readable(first)[:SHOWN]}\n{left_out}\n{readable(last)[-SHOWN:]}"
 
-    async def keep(self, said: BoundedOutput) -> str:
+    async def keep(self, output: BoundedOutput) -> str:
         """Write an output to a file in the desk; say where, or why not."""
         self.count += 1
         path = f"{FOLDER}/{self.count}.txt"
-        whole = f"its first {said.limit // MIB} MiB of {said.size:,} bytes are" if said.dropped else "the whole is"
+        whole = (
+            f"its first {output.limit // MIB} MiB of {output.size:,} bytes are" if output.dropped else "the whole is"
+        )
         try:
-            await self.desk.write(path, bytes(said.data))
+            await self.desk.write(path, bytes(output.data))
         except FileError as e:
             return f"it could not be kept: {printable(str(e))}"
         return f"{whole} in ~/{path}, read it with file_view or search"

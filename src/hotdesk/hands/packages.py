@@ -11,7 +11,7 @@ from hotdesk.hands.file_view import fitting
 from hotdesk.hands.output import readable
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of, texts_of
 
-SECONDS = 600.0
+TIMEOUT_S = 600.0
 OUTPUT = 4 << 20
 SHAPES = {
     "pip": re.compile(
@@ -52,7 +52,7 @@ INSTALLED = re.compile(
 )
 READ = 100_000
 """Characters of an output that are looked at."""
-TOLD = 15
+SHOWN_LINES = 15
 """Lines of an output that are told when it failed."""
 
 PACKAGES = Tool(
@@ -89,7 +89,7 @@ class Packages:
         if done.exit_code == 127:
             return Observation(f"This desk has no {manager}.", ok=False)
         if done.timed_out:
-            return Observation(f"{manager} took more than {SECONDS:.0f} seconds and was killed.", ok=False)
+            return Observation(f"{manager} took more than {TIMEOUT_S:.0f} seconds and was killed.", ok=False)
         if not done.ok:
             return Observation(why_not(manager, done), ok=False)
         return Observation(listed(done.text) if action == "list" else summary(done.text))
@@ -98,11 +98,11 @@ class Packages:
         """Run the manager; apt as root, after it has learnt what there is."""
         user = "root" if (manager, action) == ("apt", "install") else None
         if user:
-            told = await self.desk.run([*APT, "update", "--error-on=any"], user=user, env=QUIET, timeout=SECONDS)
-            if not told.ok:
-                return told
+            update = await self.desk.run([*APT, "update", "--error-on=any"], user=user, env=QUIET, timeout=TIMEOUT_S)
+            if not update.ok:
+                return update
         argv = [*COMMANDS[manager, action], *names]
-        return await self.desk.run(argv, user=user, env=QUIET, timeout=SECONDS, output_limit=OUTPUT)
+        return await self.desk.run(argv, user=user, env=QUIET, timeout=TIMEOUT_S, output_limit=OUTPUT)
 
 
 def check(manager: str, action: str, names: Sequence[str]) -> None:
@@ -121,24 +121,24 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
 
 def listed(text: str) -> str:
     """Give what is installed, as much as fits."""
-    shown, left = fitting(readable(text[:READ]).splitlines())
-    return f"{shown}\n… {left:,} more" if left else shown or "Nothing is installed."
+    shown, omitted = fitting(readable(text[:READ]).splitlines())
+    return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."
 
 
 def summary(text: str) -> str:
     """Say what was installed or removed."""
-    said = readable(text[-READ:])
-    found = [next(filter(None, match)) for match in INSTALLED.findall(said)]
-    lines = found or [line for line in said.splitlines() if line.strip()][-TOLD:]
+    output = readable(text[-READ:])
+    found = [next(filter(None, match)) for match in INSTALLED.findall(output)]
+    lines = found or [line for line in output.splitlines() if line.strip()][-SHOWN_LINES:]
     return fitting(list(dict.fromkeys(lines)))[0] or "Done."
 
 
 def why_not(manager: str, done: Done) -> str:
     """Say why it failed: what the door refused and how that is allowed, or the last of what was said."""
-    said = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
-    lines = [line for line in said.splitlines() if line.strip() and "Retrying" not in line][-TOLD:]
+    output = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
+    lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-SHOWN_LINES:]
     preset = PRESETS[manager]
-    hosts = list(dict.fromkeys([*REFUSED.findall(said), *FORBIDDEN.findall(said)]))[:5]
+    hosts = list(dict.fromkeys([*REFUSED.findall(output), *FORBIDDEN.findall(output)]))[:5]
     remedy = ""
     if hosts:
         remedy = (
@@ -146,6 +146,6 @@ def why_not(manager: str, done: Done) -> str:
             f"{manager} asks: `--allow {preset}`; any other needs a rule: `--allow 'read HOST'`. What may be asked for "
             "from inside is told at http://door.local/.\n"
         )
-    elif CLOSED.search(said):
+    elif CLOSED.search(output):
         remedy = f"The desk reaches no package source: it was opened without `--allow {preset}`.\n"
     return f"{remedy}{manager} ended with exit code {done.exit_code}:\n" + fitting(lines)[0]

@@ -39,19 +39,19 @@ class Lending:
             case "GET", ["tools"]:
                 await respond(sock, 200, self.lent[desk.id].describe())
             case "POST", ["tools", name]:
-                seen = await self.use(sock, self.lent[desk.id], name, json.loads(body or b"{}"))
-                await respond(sock, 200, as_json(seen))
+                observation = await self.use(sock, self.lent[desk.id], name, json.loads(body or b"{}"))
+                await respond(sock, 200, as_json(observation))
             case _:
                 raise BriefError(NOTHING)
 
     async def use(self, sock: socket.socket, toolbox: Toolbox, name: str, arguments: object) -> Observation:
         """Use a tool for as long as somebody waits for what comes of it."""
-        seen = Observation(ok=False)
+        observation = Observation(ok=False)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(hang_up, sock, tasks.cancel_scope)
-            seen = await toolbox.use(name, arguments)
+            observation = await toolbox.use(name, arguments)
             tasks.cancel_scope.cancel()
-        return seen
+        return observation
 
     def leave(self, desk: DeskId) -> None:
         """Forget a desk that ended."""
@@ -64,8 +64,13 @@ async def hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-def as_json(seen: Observation) -> dict[str, object]:
+def as_json(observation: Observation) -> dict[str, object]:
     """Write what came of a use."""
-    image = base64.b64encode(seen.image).decode()
-    told = {"text": seen.text, "ok": seen.ok, "note": seen.note, "fallback": seen.fallback}
-    return {**told, "media": seen.media, "image": image}
+    image = base64.b64encode(observation.image).decode()
+    fields = {
+        "text": observation.text,
+        "ok": observation.ok,
+        "note": observation.note,
+        "fallback": observation.fallback,
+    }
+    return {**fields, "media": observation.media, "image": image}

@@ -10,11 +10,11 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
 
-SAID = 4 * MIB
+MAX_OUTPUT_BYTES = 4 * MIB
 """Bytes of a program's output, and of its errors, that are given."""
-LARGEST = 16 * MIB
+MAX_FILE_BYTES = 16 * MIB
 """Bytes of a file."""
-SECONDS = 3600.0
+MAX_TIMEOUT_S = 3600.0
 PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
 
 RUN = Tool(
@@ -22,7 +22,7 @@ RUN = Tool(
     "Run a program to its end; gives JSON: exit_code, stdout and stderr in base64, timed_out, truncated, reason.",
     (
         Parameter("argv", "texts", "the program and its arguments", required=True),
-        Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=SECONDS),
+        Parameter("timeout", "number", "seconds it may take", default=MAX_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S),
     ),
     {"argv": ["ls", "-l"]},
 )
@@ -30,7 +30,7 @@ READ = Tool("exact_read", "Give a file as JSON: data, in base64.", (PATH,), {"pa
 WRITE = Tool(
     "exact_write",
     "Write a whole file, making its folders; one that exists is replaced. Gives JSON: size.",
-    (PATH, Parameter("data", "text", "its bytes in base64", required=True, longest=LARGEST * 4 // 3 + 4)),
+    (PATH, Parameter("data", "text", "its bytes in base64", required=True, longest=MAX_FILE_BYTES * 4 // 3 + 4)),
     {"path": "notes.md", "data": "SGVsbG8="},
 )
 
@@ -57,13 +57,13 @@ class Exact:
         argv = texts_of(arguments, "argv")
         if not argv:
             raise RUN.refuse("argv is empty")
-        timeout = number_of(arguments, "timeout", SECONDS)
-        done = await self.desk.run(argv, timeout=timeout, output_limit=SAID)
+        timeout = number_of(arguments, "timeout", MAX_TIMEOUT_S)
+        done = await self.desk.run(argv, timeout=timeout, output_limit=MAX_OUTPUT_BYTES)
         return Observation(json.dumps(as_data(done)), done.ok)
 
     async def read(self, arguments: Arguments) -> Observation:
         """Give a file."""
-        data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=LARGEST)
+        data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=MAX_FILE_BYTES)
         return Observation(json.dumps({"data": encoded(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:

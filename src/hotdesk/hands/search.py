@@ -9,7 +9,7 @@ from hotdesk.hands.output import readable
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
-SECONDS = 60.0
+TIMEOUT_S = 60.0
 WIDTH = 300
 """Characters of a line that are shown."""
 OUTPUT = 1 << 18
@@ -68,7 +68,7 @@ class Search:
             options.append(f"--regexp={text_of(arguments, 'pattern')}")
         path, limit = place(self.desk, text_of(arguments, "path") or "."), integer_of(arguments, "limit", 100)
         argv = ["bash", "-c", HEAD, "bash", str(limit), "--no-config", "--color=never", *options, "--", path]
-        done = await self.desk.run(argv, timeout=SECONDS, output_limit=OUTPUT)
+        done = await self.desk.run(argv, timeout=TIMEOUT_S, output_limit=OUTPUT)
         return tell(done, path, limit)
 
 
@@ -82,7 +82,7 @@ def lines_options(arguments: Arguments) -> list[str]:
 def tell(done: Done, path: str, limit: int) -> Observation:
     """Say what was found."""
     if done.timed_out:
-        return Observation(f"The search took more than {SECONDS:.0f} seconds; look in less than {path}.", ok=False)
+        return Observation(f"The search took more than {TIMEOUT_S:.0f} seconds; look in less than {path}.", ok=False)
     if done.exit_code == 127:
         return Observation("This desk has no ripgrep; use the shell with grep or find.", ok=False)
     why = printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
@@ -91,6 +91,6 @@ def tell(done: Done, path: str, limit: int) -> Observation:
         return Observation(f"The search failed: {why}", ok=False)
     if not lines:
         return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
-    text, left = fitting(lines)
-    cut = left or done.exit_code == CUT_OFF or len(lines) == limit
+    text, omitted = fitting(lines)
+    cut = omitted or done.exit_code == CUT_OFF or len(lines) == limit
     return Observation(text, note="there may be more: search for less, or raise limit" if cut else why)

@@ -9,7 +9,7 @@ import anyio
 
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.output import KEPT, BoundedOutput, Outputs
+from hotdesk.hands.output import MAX_OUTPUT_BYTES, BoundedOutput, Outputs
 from hotdesk.hands.paths import place
 from hotdesk.hands.shell_session import BashSession, CommandOutcome
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, text_of, texts_of
@@ -17,10 +17,12 @@ from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, tex
 MAIN = "main"
 SESSIONS = 16
 SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
-SECONDS = 120.0
+DEFAULT_TIMEOUT_S = 120.0
 BROKEN_OFF = "the command before was broken off and interrupted; what it said is lost"
-LONGEST_SECONDS = 3600.0
-TIMEOUT = Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=LONGEST_SECONDS)
+MAX_TIMEOUT_S = 3600.0
+TIMEOUT = Parameter(
+    "timeout", "number", "seconds it may take", default=DEFAULT_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S
+)
 SESSION = Parameter("session", "text", "which session; a new name starts a new one", default=MAIN, longest=32)
 
 SHELL = Tool(
@@ -83,13 +85,13 @@ class Shell:
     async def shell(self, arguments: Arguments) -> Observation:
         """Run a line in a session."""
         name = self.named(SHELL, arguments)
-        timeout = number_of(arguments, "timeout", SECONDS)
+        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
         async with self.locks.setdefault(name, anyio.Lock()):
             ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
-        text = (await self.outputs.shorten(ended.said)).rstrip("\n")
-        told = tell_ended(ended, timeout)
+        text = (await self.outputs.shorten(ended.output)).rstrip("\n")
+        ending = tell_ended(ended, timeout)
         ok = ended.exit_code == 0 and not ended.timed_out
-        return Observation(f"{text}\n{told}" if text else told, ok, note=note)
+        return Observation(f"{text}\n{ending}" if text else ending, ok, note=note)
 
     async def run_in(self, name: str, command: str, timeout: float) -> tuple[CommandOutcome, str]:
         """Run a line in a session; one that died while nobody looked is started anew, and that is told."""
@@ -104,14 +106,14 @@ class Shell:
 
     async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
         """Run a line in a session; None when the shell was gone with the programs of its desk."""
-        known = name in self.sessions
-        if not known:
+        existed = name in self.sessions
+        if not existed:
             self.sessions[name] = await BashSession.start(self.desk, self.env)
         session = self.sessions[name]
         try:
             return await session.run(command, timeout)
         except DeskError:
-            if not known:
+            if not existed:
                 raise
             return None
         finally:
@@ -143,7 +145,7 @@ class Shell:
         argv, command = texts_of(arguments, "argv"), text_of(arguments, "command")
         if bool(argv) == bool(command):
             raise RUN.refuse("it takes either argv or command")
-        timeout = number_of(arguments, "timeout", SECONDS)
+        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
         cwd = text_of(arguments, "cwd")
         done = await self.desk.run(
             argv or ["bash", "-c", command],
@@ -151,7 +153,7 @@ class Shell:
             env=self.env,
             cwd=place(self.desk, cwd) if cwd else None,
             timeout=timeout,
-            output_limit=KEPT,
+            output_limit=MAX_OUTPUT_BYTES,
         )
         parts = [await self.outputs.shorten(BoundedOutput(data=bytearray(done.stdout)))]
         if done.stderr:
@@ -186,5 +188,5 @@ def tell_done(done: Done, timeout: float) -> str:
     if done.out_of_memory:
         how += "; the desk ran out of memory"
     if done.truncated:
-        how += f"; it said more than {KEPT >> 20} MiB, and the rest was dropped"
+        how += f"; it said more than {MAX_OUTPUT_BYTES >> 20} MiB, and the rest was dropped"
     return f"[{how}]"

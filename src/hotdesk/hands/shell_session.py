@@ -46,7 +46,7 @@ KILL_SECONDS = 10.0
 class CommandOutcome:
     """How a command ended, by the desk's word."""
 
-    said: BoundedOutput
+    output: BoundedOutput
     exit_code: int | None = None
     """None: it did not end."""
     cwd: str = ""
@@ -66,7 +66,7 @@ class Hearing:
         """What says that the command, or the shell, ended; and whether the shell lives on then."""
         self.keeps = keeps
         """Whether what jobs said since the last command is shown, too."""
-        self.said = BoundedOutput()
+        self.output = BoundedOutput()
         self.rest = bytearray()
         self.began = False
         self.ending: tuple[int, str] | None = None
@@ -80,7 +80,7 @@ class Hearing:
             self.began = bool(found)
             before, self.rest = (before, after) if found else split_end(self.rest, len(self.begin))
             if self.keeps:
-                self.said.add(before)
+                self.output.add(before)
         if self.began and self.ending is None:
             self.look()
 
@@ -91,15 +91,15 @@ class Hearing:
         self.take(max(0, place))
         if not word:
             return
-        if told := ENDING.match(self.rest, len(word)):
-            self.ending = int(told[1]) & 255, told[2].decode("utf-8", "replace")
+        if match := ENDING.match(self.rest, len(word)):
+            self.ending = int(match[1]) & 255, match[2].decode("utf-8", "replace")
             self.lives = self.ends[word]
         elif len(self.rest) > ENDING_LIMIT:
             self.ending = 255, "?"
 
     def take(self, size: int) -> None:
         """Count bytes as said."""
-        self.said.add(self.rest[:size])
+        self.output.add(self.rest[:size])
         del self.rest[:size]
 
     def finish(self) -> None:
@@ -173,7 +173,7 @@ class BashSession:
         if not hearing.lives:
             await self.kill()
         code, cwd = hearing.ending or (None, "")
-        return CommandOutcome(hearing.said, code, cwd, late, hearing.lives, began)
+        return CommandOutcome(hearing.output, code, cwd, late, hearing.lives, began)
 
     async def send(self, text: str) -> None:
         """Give the shell lines to run, once it runs nothing else."""

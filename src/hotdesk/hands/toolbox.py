@@ -90,7 +90,7 @@ class Free:
 class ToolOutcome:
     """What came of a use, and what is written down of it."""
 
-    seen: Observation
+    observation: Observation
     outcome: Literal["done", "failed", "refused", "wrong"]
     note: str = ""
     """Never the desk's or the worker's words: they may hold secrets."""
@@ -141,15 +141,15 @@ class Toolbox:
         try:
             use = await self.attempt(name, arguments)
         finally:
-            known = name if name in self.places else UNKNOWN
+            tool = name if name in self.places else UNKNOWN
             spent = int((time.monotonic() - began) * 1000)
-            used = Used(self.desk_id, known, use.outcome, spent, use.seen.fallback[:WORDS], use.note[:WORDS])
+            used = Used(self.desk_id, tool, use.outcome, spent, use.observation.fallback[:WORDS], use.note[:WORDS])
             if self.note_in_thread:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(self.note, used)
             else:
                 self.note(used)
-        return use.seen
+        return use.observation
 
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:
         """Use a tool, if there is one and it may be used."""
@@ -176,7 +176,7 @@ class Toolbox:
             await self.wheel.returned()
             if name not in REPEATABLE:
                 welcome = await self.wheel.welcome()
-                return use if welcome is None else replace(use, seen=welcomed(welcome, use.seen))
+                return use if welcome is None else replace(use, observation=welcomed(welcome, use.observation))
             use = await self.drive(hand, name, arguments)
         return use
 
@@ -190,7 +190,7 @@ class Toolbox:
             done = await carry_out(hand, name, arguments)
             after = await self.wheel.welcome()
             for welcome in filter(None, (after, before)):
-                done = replace(done, seen=welcomed(welcome, done.seen))
+                done = replace(done, observation=welcomed(welcome, done.observation))
             use = done
 
         await self.wheel.drive(work, stands_still=not name.startswith(SIGHTED), repeatable=name in REPEATABLE)
@@ -217,14 +217,14 @@ class Toolbox:
 async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     """Have a hand do it; what it could not do is told."""
     try:
-        seen = await hand.use(name, arguments)
+        observation = await hand.use(name, arguments)
     except Wrong as e:
         return ToolOutcome(Observation(str(e), ok=False), "wrong")
     except DeskGone:
         raise
     except (BriefError, DeskError) as e:
         return ToolOutcome(Observation(f"{name} failed: {printable(str(e))}", ok=False), "failed", e.code)
-    return ToolOutcome(seen, "done" if seen.ok else "failed")
+    return ToolOutcome(observation, "done" if observation.ok else "failed")
 
 
 def interruption(name: str) -> str:
@@ -235,12 +235,12 @@ def interruption(name: str) -> str:
     )
 
 
-def welcomed(welcome: Observation, seen: Observation) -> Observation:
+def welcomed(welcome: Observation, observation: Observation) -> Observation:
     """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
 
     The tool's own picture is the newer one.
     """
-    note = "\n".join(filter(None, (welcome.text, welcome.note, seen.note)))
-    if seen.image:
-        return replace(seen, note=note)
-    return replace(seen, note=note, image=welcome.image, media=welcome.media)
+    note = "\n".join(filter(None, (welcome.text, welcome.note, observation.note)))
+    if observation.image:
+        return replace(observation, note=note)
+    return replace(observation, note=note, image=welcome.image, media=welcome.media)

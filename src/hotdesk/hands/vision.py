@@ -10,7 +10,7 @@ from hotdesk.hands.output import readable
 from hotdesk.hands.paths import place
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, Vision, text_of
 
-LARGEST = 5 * MIB
+MAX_PICTURE_BYTES = 5 * MIB
 ANSWER = 10_000
 """Characters of an answer."""
 
@@ -43,7 +43,7 @@ class VisionTool:
         """Have a picture looked at."""
         assert self.vision is not None
         path = place(self.desk, text_of(arguments, "path"))
-        image = await self.desk.read(path, limit=LARGEST)
+        image = await self.desk.read(path, limit=MAX_PICTURE_BYTES)
         media = kind_of(image)
         if not media.startswith("image/"):
             return Observation(f"{printable(path)} is no PNG, JPEG, WebP or GIF; convert it first.", ok=False)

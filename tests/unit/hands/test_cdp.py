@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Dial, Strange
+from hotdesk.hands.reader import Dial, ProtocolError
 from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, parse
 from hotdesk.hands.reader.chrome import Chrome
 from hotdesk.hands.reader.untrusted import UntrustedObject
@@ -161,13 +161,13 @@ async def ask(dial: Dial) -> UntrustedObject:
 )
 async def test_an_answer_that_does_not_say_where_the_browser_is_is_strange(first: bytes) -> None:
     async with browser(silent, first) as dial:
-        with anyio.fail_after(3), pytest.raises(Strange):
+        with anyio.fail_after(3), pytest.raises(ProtocolError):
             await ask(dial)
 
 
 async def test_a_head_without_end_is_not_read_to_its_end() -> None:
     async with browser(silent, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 10_000_000) as dial:
-        with anyio.fail_after(3), pytest.raises(Strange, match="head of more than 16384 bytes"):
+        with anyio.fail_after(3), pytest.raises(ProtocolError, match="head of more than 16384 bytes"):
             await ask(dial)
 
 
@@ -190,7 +190,7 @@ async def test_a_wrong_upgrade_is_strange(data: bytes) -> None:
         await writer.drain()
 
     async with browser(play) as dial:
-        with anyio.fail_after(3), pytest.raises(Strange):
+        with anyio.fail_after(3), pytest.raises(ProtocolError):
             await ask(dial)
 
 
@@ -224,7 +224,7 @@ MESSAGES = {
 @pytest.mark.parametrize("data", MESSAGES.values(), ids=MESSAGES.keys())
 async def test_a_strange_message_is_found_strange(data: bytes) -> None:
     async with browser(saying(data)) as dial:
-        with anyio.fail_after(5), pytest.raises(Strange):
+        with anyio.fail_after(5), pytest.raises(ProtocolError):
             await ask(dial)
 
 
@@ -247,7 +247,7 @@ async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: b
 
 async def test_a_browser_that_accepts_and_says_nothing_is_strange() -> None:
     async with browser(silent) as dial:
-        with anyio.fail_after(SOON + 3), pytest.raises(Strange, match="does not answer within"):
+        with anyio.fail_after(SOON + 3), pytest.raises(ProtocolError, match="does not answer within"):
             await ask(dial)
 
 
@@ -261,7 +261,7 @@ FLOODS = {
 async def test_endless_talk_neither_delays_the_deadline_nor_piles_up(data: bytes) -> None:
     async with browser(endless(data)) as dial:
         cdp = await open_cdp(dial, nothing, SOON)
-        with anyio.fail_after(SOON + 3), pytest.raises((DeskError, Strange)):
+        with anyio.fail_after(SOON + 3), pytest.raises((DeskError, ProtocolError)):
             await cdp.call("Target.getTargets", "", SOON)
         assert len(cdp.web.waiting) < 2000
         assert len(cdp.web.part) < 1 << 20
@@ -290,7 +290,7 @@ async def test_who_closes_in_the_middle_of_a_call_is_strange() -> None:
         await asked(reader)
 
     async with browser(play) as dial:
-        with anyio.fail_after(3), pytest.raises(Strange, match="closed"):
+        with anyio.fail_after(3), pytest.raises(ProtocolError, match="closed"):
             await ask(dial)
 
 
@@ -348,7 +348,7 @@ async def test_answers_of_wrong_types_are_strange_and_the_next_ask_dials_anew(wr
     async with browser(play) as dial:
         chrome = Chrome(dial)
         for _ in range(2):
-            with anyio.fail_after(3), pytest.raises(Strange):
+            with anyio.fail_after(3), pytest.raises(ProtocolError):
                 await chrome.tabs()
             assert chrome.cdp is None
     assert len(dialled) == 2
@@ -412,7 +412,7 @@ async def test_a_wrong_answer_to_any_verb_is_strange(
 ) -> None:
     async with browser(answering({method: wrong})) as dial:
         chrome = Chrome(dial)
-        with anyio.fail_after(5), pytest.raises(Strange):
+        with anyio.fail_after(5), pytest.raises(ProtocolError):
             await getattr(chrome, verb)(**arguments)
         chrome.drop()
 
@@ -430,11 +430,11 @@ def test_facts_of_wrong_kinds_are_strange() -> None:
         {"text": 5, "number": "5", "truth": 1, "list": {}, "object": [], "yes": True, "huge": 10**30}
     )
     for read in (told.text, told.number, told.whole):
-        with pytest.raises(Strange):
+        with pytest.raises(ProtocolError):
             read("list")
     for name, kind in (("text", told.text), ("number", told.number), ("truth", told.flag), ("list", told.items),
                        ("object", told.facts), ("yes", told.number), ("huge", told.whole)):  # fmt: skip
-        with pytest.raises(Strange):
+        with pytest.raises(ProtocolError):
             kind(name)
 
 

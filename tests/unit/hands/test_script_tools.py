@@ -45,8 +45,8 @@ async def test_a_program_that_cannot_start_or_takes_too_long_is_a_result(desk: D
 
 
 async def test_output_is_bounded_and_says_so(desk: Desk) -> None:
-    done = await made(desk, HANDS.run(["head", "-c", str(script_tools.SAID + 1), "/dev/zero"]))
-    assert (len(done.stdout), done.truncated) == (script_tools.SAID, True)
+    done = await made(desk, HANDS.run(["head", "-c", str(script_tools.MAX_OUTPUT_BYTES + 1), "/dev/zero"]))
+    assert (len(done.stdout), done.truncated) == (script_tools.MAX_OUTPUT_BYTES, True)
 
 
 async def test_what_cannot_be_read_fails_in_the_script(desk: Desk) -> None:

@@ -267,7 +267,7 @@ def test_words_are_found_however_they_are_cut(size: int, keeps: bool) -> None:
             hearing.feed(stream[start : start + size])
     hearing.finish()
     assert (hearing.ending, hearing.lives) == ((3, "/a b\n"), True)
-    assert bytes(hearing.said.data) == (b"noise" if keeps else b"") + b"out \x1e" + b"e" * 31 + b" put"
+    assert bytes(hearing.output.data) == (b"noise" if keeps else b"") + b"out \x1e" + b"e" * 31 + b" put"
 
 
 def test_a_shell_that_says_no_sane_ending_has_ended() -> None:

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.relay import PIXELS
-from hotdesk.hands.reader.view import MOST_VIEWERS, ScreenRelay
+from hotdesk.hands.reader.view import MAX_VIEWERS, ScreenRelay
 from hotdesk.linux.sockets import receive, send
 
 VERSION = b"RFB 003.008\n"
@@ -139,14 +139,14 @@ async def test_a_screen_that_breaks_the_rules_ends_its_view(stage: Stage) -> Non
         async def join(*arguments: object) -> None:
             try:
                 await stage.view.join(*arguments[1:])  # type: ignore[arg-type]
-            except Strange as e:
+            except ProtocolError as e:
                 outcome.append(type(e))
 
         with await stage.look(1, lambda *each: tasks.start_soon(join, *each)) as one:
             stage.screens[0].send(b"\x01")
             with anyio.fail_after(5):
                 assert await receive(one) == b""
-    assert outcome == [Strange]
+    assert outcome == [ProtocolError]
     assert not stage.view.looking
 
 
@@ -167,7 +167,7 @@ async def test_a_slow_viewer_has_its_desk_wait(stage: Stage) -> None:
 
 async def test_no_more_people_look_than_there_is_room_for(stage: Stage) -> None:
     async with crowd() as tasks:
-        people = [await stage.look(number, tasks.start_soon) for number in range(1, MOST_VIEWERS + 1)]
+        people = [await stage.look(number, tasks.start_soon) for number in range(1, MAX_VIEWERS + 1)]
         near, far = socket.socketpair()
         with far, pytest.raises(DeskError):
             await stage.view.join(near, 99)

@@ -6,7 +6,7 @@ import pytest
 
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, HostError
-from hotdesk.hands.vision import LARGEST, LOOK, VisionTool
+from hotdesk.hands.vision import LOOK, MAX_PICTURE_BYTES, VisionTool
 
 PICTURES = {
     "image/png": b"\x89PNG\r\n\x1a\n?",
@@ -41,7 +41,7 @@ async def test_what_is_no_picture_is_not_passed_on(desk: Desk) -> None:
     await desk.write("text", b"just text")
     seen = await look.use("look", LOOK.check({"path": "text", "question": "what?"}))
     assert (seen.ok, seen.text) == (False, f"{desk.home}/text is no PNG, JPEG, WebP or GIF; convert it first.")
-    await desk.write("large", PICTURES["image/png"] + b"x" * LARGEST)
+    await desk.write("large", PICTURES["image/png"] + b"x" * MAX_PICTURE_BYTES)
     with pytest.raises(FileError, match="more than"):
         await look.use("look", LOOK.check({"path": "large", "question": "what?"}))
 

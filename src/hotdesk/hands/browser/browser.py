@@ -12,15 +12,15 @@ from hotdesk.hands.browser.results import (
     downloaded,
     listed,
     paged,
-    read_seen,
+    read_result,
     summary,
     valued,
     waited,
     went,
 )
-from hotdesk.hands.browser.tools import ALL, SECONDS, TABS
+from hotdesk.hands.browser.tools import ALL, DEFAULT_TIMEOUT_S, TABS
 from hotdesk.hands.paths import place
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.screen.reader_client import Seat, misbehaves
 from hotdesk.tool import Arguments, Observation, Tool, flag_of, integer_of, number_of, text_of, texts_of
 
@@ -42,27 +42,27 @@ class Browser:
 
     async def ask(self, verb: str, **arguments: object) -> BrowserResult:
         """Ask the reader; what it says is checked, as a page may have turned it."""
-        told = await self.seat.ask(f"browser.{verb}", **arguments)
+        reply = await self.seat.ask(f"browser.{verb}", **arguments)
         try:
-            return read_seen(told)
-        except Strange as e:
+            return read_result(reply)
+        except ProtocolError as e:
             raise misbehaves(self.seat.desk, "browser", str(e)) from e
 
     # -- for programs -----------------------------------------------------------------------------------------
 
-    async def goto(self, url: str, wait: Wait = "load", timeout: float = SECONDS) -> BrowserResult:
+    async def goto(self, url: str, wait: Wait = "load", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Go to an address, and wait until the page has loaded so far."""
         return await self.ask("goto", url=url, wait=wait, timeout=timeout)
 
-    async def back(self, timeout: float = SECONDS) -> BrowserResult:
+    async def back(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Go back in the tab's history."""
         return await self.ask("back", timeout=timeout)
 
-    async def forward(self, timeout: float = SECONDS) -> BrowserResult:
+    async def forward(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Go forward in the tab's history."""
         return await self.ask("forward", timeout=timeout)
 
-    async def reload(self, timeout: float = SECONDS) -> BrowserResult:
+    async def reload(self, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Load the page again."""
         return await self.ask("reload", timeout=timeout)
 
@@ -70,7 +70,7 @@ class Browser:
         """List the tabs."""
         return await self.ask("tabs")
 
-    async def open_tab(self, url: str = "about:blank", timeout: float = SECONDS) -> BrowserResult:
+    async def open_tab(self, url: str = "about:blank", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Open a tab, and go to an address in it."""
         return await self.ask("open_tab", url=url, timeout=timeout)
 
@@ -132,11 +132,11 @@ class Browser:
         """Take a picture; nobody on this side of the wall has read it."""
         return await self.ask("screenshot", full=full, ref=ref, form=form)
 
-    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = SECONDS) -> BrowserResult:
+    async def evaluate(self, expression: str, most: int = SHOW, timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Evaluate JavaScript in the page; `text` is its value as JSON."""
         return await self.ask("evaluate", expression=expression, most=most, timeout=timeout)
 
-    async def wait_for(self, what: What, value: str = "", timeout: float = SECONDS) -> BrowserResult:
+    async def wait_for(self, what: What, value: str = "", timeout: float = DEFAULT_TIMEOUT_S) -> BrowserResult:
         """Wait until something is so; `met` says whether it came about."""
         return await self.ask("wait_for", what=what, value=value, timeout=timeout)
 
@@ -156,7 +156,7 @@ class Browser:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        timeout = number_of(arguments, "timeout", SECONDS)
+        timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
         match tool:
             case "browser_goto":
                 url, wait = text_of(arguments, "url"), text_of(arguments, "wait")
@@ -217,12 +217,12 @@ class Browser:
                 return did(f"{tab} is in front", await self.select_tab(tab))
             case "close":
                 return did(f"{tab} was closed", await self.close_tab(tab))
-        seen = await self.list_tabs()
-        return listed(seen)
+        result = await self.list_tabs()
+        return listed(result)
 
     async def use_screenshot(self, arguments: Arguments) -> Observation:
         """Take a picture."""
         form = text_of(arguments, "format")
         full, ref = flag_of(arguments, "full"), text_of(arguments, "ref")
-        seen = await self.ask("screenshot", full=full, ref=ref, form=form)
-        return Observation(summary("The picture was taken", seen), image=seen.image, media=f"image/{form}")
+        result = await self.ask("screenshot", full=full, ref=ref, form=form)
+        return Observation(summary("The picture was taken", result), image=result.image, media=f"image/{form}")

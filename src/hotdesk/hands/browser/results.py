@@ -11,14 +11,14 @@ from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from hotdesk.errors import printable
-from hotdesk.hands.reader import Strange, VerbResult
+from hotdesk.hands.reader import ProtocolError, VerbResult
 from hotdesk.hands.reader.untrusted import clip
 from hotdesk.strict import By, Range, StrictError, reader
 from hotdesk.tool import Observation
 
-LONGEST = 200_000
+MAX_TEXT_CHARS = 200_000
 """Characters of a page or value."""
-LARGEST = 10**15 - 1
+MAX_NUMBER = 10**15 - 1
 
 
 def line(text: str, longest: int = 4000) -> str:
@@ -28,11 +28,11 @@ def line(text: str, longest: int = 4000) -> str:
 
 def shown(text: str) -> str:
     """Give a text of several lines as it may be shown."""
-    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, LONGEST).split("\n"))
+    return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n"))
 
 
 Line: TypeAlias = Annotated[str, line]
-Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-LARGEST, LARGEST), math.floor]))]
+Whole: TypeAlias = Annotated[int, By(reader(Annotated[float, Range(-MAX_NUMBER, MAX_NUMBER), math.floor]))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,99 +112,99 @@ class BrowserResult:
 # -- what is told to a model ----------------------------------------------------------------------------------
 
 
-def did(what: str, seen: BrowserResult) -> Observation:
+def did(what: str, result: BrowserResult) -> Observation:
     """Tell of something done."""
-    if not seen.as_meant:
-        what = f"{what}, but it holds {seen.holds!r}, not what was meant"
-    elif seen.text:
-        what += f": {seen.text}"
-    if seen.fallback:
-        what += f" (by {seen.fallback}: its middle is covered by {seen.covered})"
-    elif seen.covered:
-        what += f", but {seen.covered} covers it"
-    return Observation(summary(what, seen), ok=seen.as_meant, fallback=seen.fallback)
+    if not result.as_meant:
+        what = f"{what}, but it holds {result.holds!r}, not what was meant"
+    elif result.text:
+        what += f": {result.text}"
+    if result.fallback:
+        what += f" (by {result.fallback}: its middle is covered by {result.covered})"
+    elif result.covered:
+        what += f", but {result.covered} covers it"
+    return Observation(summary(what, result), ok=result.as_meant, fallback=result.fallback)
 
 
-def went(seen: BrowserResult) -> Observation:
+def went(result: BrowserResult) -> Observation:
     """Tell of a page gone to."""
-    status = f" with status {seen.status}" if seen.status else ""
-    what = f"The page was loaded{status}" if seen.loaded else "The page is still loading"
-    what = "That is a file, which is being downloaded: see browser_downloads" if seen.download else what
-    return Observation(summary(what, seen))
+    status = f" with status {result.status}" if result.status else ""
+    what = f"The page was loaded{status}" if result.loaded else "The page is still loading"
+    what = "That is a file, which is being downloaded: see browser_downloads" if result.download else what
+    return Observation(summary(what, result))
 
 
-def paged(seen: BrowserResult, tool: str) -> Observation:
+def paged(result: BrowserResult, tool: str) -> Observation:
     """Give a part of a page."""
     note = ""
-    if seen.next < seen.length:
-        note = f"Cut off, {seen.length - seen.next} more characters; go on with {tool} start={seen.next}."
-    if not seen.whole:
+    if result.next < result.length:
+        note = f"Cut off, {result.length - result.next} more characters; go on with {tool} start={result.next}."
+    if not result.whole:
         note += " The page is longer than can be read at all."
-    if seen.hidden:
-        note += f" Frames of other origins: {seen.hidden}, not shown; their addresses can be opened in a tab."
-    lines = [where(seen), *beside(seen), "", seen.text or "(nothing)"]
+    if result.hidden:
+        note += f" Frames of other origins: {result.hidden}, not shown; their addresses can be opened in a tab."
+    lines = [where(result), *beside(result), "", result.text or "(nothing)"]
     note = note.strip()
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
 
-def valued(seen: BrowserResult) -> Observation:
+def valued(result: BrowserResult) -> Observation:
     """Give the value of an expression."""
-    if seen.interrupted:
-        return did("A dialog came in between", seen)
-    more = seen.length - len(seen.text)
+    if result.interrupted:
+        return did("A dialog came in between", result)
+    more = result.length - len(result.text)
     note = f"Cut off, {more} more characters; ask for less." if more > 0 else ""
-    return Observation("\n".join([seen.text, *beside(seen), *([note] if note else [])]), note=note)
+    return Observation("\n".join([result.text, *beside(result), *([note] if note else [])]), note=note)
 
 
-def waited(seen: BrowserResult, timeout: float) -> Observation:
+def waited(result: BrowserResult, timeout: float) -> Observation:
     """Tell whether what was waited for came about."""
-    what = "It came about" if seen.met else f"It did not come about within {timeout:g} seconds"
-    return Observation(summary(what, seen), ok=seen.met)
+    what = "It came about" if result.met else f"It did not come about within {timeout:g} seconds"
+    return Observation(summary(what, result), ok=result.met)
 
 
-def downloaded(seen: BrowserResult) -> Observation:
+def downloaded(result: BrowserResult) -> Observation:
     """List downloads."""
-    lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in seen.downloads]
-    what = "The downloads:" if seen.met else "No more downloads ended in time:"
-    return Observation("\n".join([what, *(lines or ["- none"]), *beside(seen)]), ok=seen.met)
+    lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
+    what = "The downloads:" if result.met else "No more downloads ended in time:"
+    return Observation("\n".join([what, *(lines or ["- none"]), *beside(result)]), ok=result.met)
 
 
-def listed(seen: BrowserResult) -> Observation:
+def listed(result: BrowserResult) -> Observation:
     """List the tabs."""
-    lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in seen.tabs)
-    return Observation("\n".join([f"The tabs; {seen.tab.id} is the one in use:", *lines, *beside(seen)]))
+    lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
+    return Observation("\n".join([f"The tabs; {result.tab.id} is the one in use:", *lines, *beside(result)]))
 
 
-def summary(what: str, seen: BrowserResult) -> str:
+def summary(what: str, result: BrowserResult) -> str:
     """Say what was done, where the browser is, and what is new."""
-    what = "A dialog came in between" if seen.interrupted else what
-    return "\n".join([f"{what}.", where(seen), *beside(seen)])
+    what = "A dialog came in between" if result.interrupted else what
+    return "\n".join([f"{what}.", where(result), *beside(result)])
 
 
-def where(seen: BrowserResult) -> str:
+def where(result: BrowserResult) -> str:
     """Say where the browser is."""
-    return f"Tab {seen.tab.id}: {seen.tab.title or 'untitled'} {seen.tab.url[:500]}"
+    return f"Tab {result.tab.id}: {result.tab.title or 'untitled'} {result.tab.url[:500]}"
 
 
-def beside(seen: BrowserResult) -> list[str]:
+def beside(result: BrowserResult) -> list[str]:
     """Say what is new."""
     asks = [
         f'Tab {one.tab} shows a dialog ({one.kind}): "{one.message}". Answer it with browser_dialog; any other browser '
         "tool dismisses it."
-        for one in seen.dialogs
+        for one in result.dialogs
     ]
-    return [*asks, *(f"New: {each}." for each in seen.news)]
+    return [*asks, *(f"New: {each}." for each in result.news)]
 
 
 # -- what the reader says -------------------------------------------------------------------------------------
 
 
-def read_seen(told: VerbResult) -> BrowserResult:
+def read_result(reply: VerbResult) -> BrowserResult:
     """Read an answer of the reader."""
-    value: Any = told.value
+    value: Any = reply.value
     try:
         tab: Tab = reader(Tab, ignore_unknown=True)(value)
-        seen: BrowserResult = reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
+        result: BrowserResult = reader(BrowserResult, ignore_unknown=True)({**value, "tab": {}, "image": ""})
     except StrictError as e:
-        raise Strange(str(e)) from None
-    return replace(seen, tab=tab, image=told.blob)
+        raise ProtocolError(str(e)) from None
+    return replace(result, tab=tab, image=reply.blob)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from hotdesk.tool import Parameter, Tool
 
-SECONDS = 30.0
-LONGEST_SECONDS = 300.0
-TIMEOUT = Parameter("timeout", "number", "seconds it may take", default=SECONDS, least=0.1, most=LONGEST_SECONDS)
+DEFAULT_TIMEOUT_S = 30.0
+MAX_TIMEOUT_S = 300.0
+TIMEOUT = Parameter(
+    "timeout", "number", "seconds it may take", default=DEFAULT_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S
+)
 REF = Parameter("ref", "text", "a reference of browser_snapshot, as e12", required=True, longest=12)
 START = Parameter("start", "integer", "from which character on; 0 is the beginning", default=0, least=0, most=1e9)
 
@@ -134,7 +136,7 @@ DOWNLOADS = Tool(
     "List what was downloaded, and where it lies in the desk; or first wait until nothing is under way any more.",
     (
         Parameter("wait", "flag", "wait for those under way, or for one to begin", default=False),
-        Parameter("timeout", "number", "seconds to wait", default=60.0, least=0.1, most=LONGEST_SECONDS),
+        Parameter("timeout", "number", "seconds to wait", default=60.0, least=0.1, most=MAX_TIMEOUT_S),
     ),
     {"wait": True},
 )

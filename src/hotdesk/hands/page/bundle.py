@@ -76,18 +76,18 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
 def take_apart(name: str, text: str) -> Module:
     """Read what a module imports and exports; `HostError` when it does either in a way that is not known."""
     first, *rest = STATEMENT.split(text)
-    module, kept = Module(), [first]
+    module, parts = Module(), [first]
     for piece in rest:
         if found := IMPORT.match(piece):
             note_import(module, name, found)
-            kept.append(piece[found.end() :])
+            parts.append(piece[found.end() :])
         elif found := EXPORT.match(piece):
-            kept.append(note_export(module, found) + piece[found.end() :])
+            parts.append(note_export(module, found) + piece[found.end() :])
         else:
             raise strange(name, f"`{piece.splitlines()[0][:80]}` is not understood")
-    module.text = "".join(kept)
-    if left := STRANGE.search(module.text):
-        raise strange(name, f"`{left.group().strip()[:80]}` is not understood")
+    module.text = "".join(parts)
+    if unparsed := STRANGE.search(module.text):
+        raise strange(name, f"`{unparsed.group().strip()[:80]}` is not understood")
     return module
 
 
@@ -136,9 +136,9 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
             text = follow(text, here, f"{source}.{what}", name)
         else:
             lines.append(f"const {here} = {source}{'.' if what else ''}{what};\n")
-    given = ", ".join(f"get {what}() {{ return {inside}; }}" for what, inside in module.exports.items())
+    getters = ", ".join(f"get {what}() {{ return {inside}; }}" for what, inside in module.exports.items())
     begin, end = ("await (async () => {", "})()") if WAITS.search(module.text) else ("(() => {", "})()")
-    body = f"{''.join(lines)}{text}\nreturn {{ {given} }};\n"
+    body = f"{''.join(lines)}{text}\nreturn {{ {getters} }};\n"
     return f"// {name}\nconst $m{numbers[name]} = {begin}\n{body}{end};\n"
 
 
@@ -150,10 +150,10 @@ def is_changing(module: Module, what: str) -> bool:
 
 def follow(text: str, name: str, source: str, module: str) -> str:
     """Have a module read a thing where it comes from, each time, as its value changes."""
-    known = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
-    if re.search(rf"(?:let|const|var|function|class)\s+{known}|{known}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
+    word = rf"(?<![\w$.]){re.escape(name)}(?![\w$])"
+    if re.search(rf"(?:let|const|var|function|class)\s+{word}|{word}\s*(?::|=(?!=)|\([^()]*\)\s*{{)", text, re.ASCII):
         raise strange(module, f"`{name}`, which it imports, is something else there too")
-    return re.sub(known, lambda _: source, text, flags=re.ASCII)
+    return re.sub(word, lambda _: source, text, flags=re.ASCII)
 
 
 def strange(name: str, why: str) -> HostError:

@@ -14,8 +14,8 @@ CODE_SECONDS = 60.0
 """How long a code enters."""
 HANDLE_SECONDS = 10.0
 """How long a stream may be begun with a handle."""
-MOST_HANDLES = 16
-MOST_SESSIONS = 8
+MAX_HANDLES = 16
+MAX_SESSIONS = 8
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class PageLogin:
 
     def enter(self, code: str) -> PageSession | None:
         """Let a browser in with a code, which then enters nobody else; None: it enters nobody."""
-        if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MOST_SESSIONS:
+        if self.codes.pop(code, 0.0) < self.clock() or len(self.sessions) >= MAX_SESSIONS:
             return None
         session = PageSession(secrets.token_hex(16), secrets.token_urlsafe(32))
         self.sessions[session.place] = session
@@ -59,12 +59,12 @@ class PageLogin:
     def find(self, place: str, key: str) -> PageSession | None:
         """Give the session whose place and cookie these are."""
         session = self.sessions.get(place)
-        known = session.key if session is not None else ""
-        return session if known and secrets.compare_digest(known.encode(), key.encode()) else None
+        expected = session.key if session is not None else ""
+        return session if expected and secrets.compare_digest(expected.encode(), key.encode()) else None
 
     def issue(self, session: PageSession) -> str:
         """Make a handle with which this session begins one stream; the oldest of too many is void."""
-        while len(self.handles) >= MOST_HANDLES:
+        while len(self.handles) >= MAX_HANDLES:
             del self.handles[next(iter(self.handles))]
         handle = secrets.token_urlsafe(24)
         self.handles[handle] = (session.place, self.clock() + HANDLE_SECONDS)

@@ -43,5 +43,5 @@ def reader_frames() -> Frames:
     return Frames(MAX_BLOB_BYTES, MAX_ITEMS)
 
 
-class Strange(Exception):  # noqa: N818 - what the desk said cannot be: a finding, not a fault of ours
+class ProtocolError(Exception):
     """The desk's side broke its protocol, or asked for more than it may have. The connection is given up."""

@@ -12,7 +12,7 @@ BUTTONS = {"left": 1, "right": 2, "middle": 4}
 TRUE = ("true", "on", "yes", "1", "checked")
 FALSE = ("false", "off", "no", "0", "")
 CHOOSER_SECONDS = 5.0
-LONGEST_VALUE = 200_000
+MAX_VALUE_CHARS = 200_000
 
 
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
@@ -42,10 +42,10 @@ async def find_point(page: BrowserPage, ref: str) -> UntrustedObject:
 
 async def press_covered(page: BrowserPage, ref: str, covered: str, plain: bool) -> dict[str, object]:
     """Use an element that something covers by the keyboard, as whoever tabs to it would."""
-    told = await page.apply(ref, scripts.FOCUS)
-    if not plain or not told.flag("focused"):
+    focus = await page.apply(ref, scripts.FOCUS)
+    if not plain or not focus.flag("focused"):
         raise DeskError(f"{ref} is covered by {covered}: close or move that first")
-    await press(page, [told.text("key", 10)])
+    await press(page, [focus.text("key", 10)])
     return {"fallback": "keyboard", "covered": covered}
 
 
@@ -56,8 +56,8 @@ async def move(page: BrowserPage, x: float, y: float) -> None:
 
 async def mouse(page: BrowserPage, kind: str, x: float, y: float, button: str, count: int) -> None:
     """Press or let go of a button."""
-    held = BUTTONS[button] if kind == "mousePressed" else 0
-    await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=held, clickCount=count)
+    buttons = BUTTONS[button] if kind == "mousePressed" else 0
+    await page.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=count)
 
 
 async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
@@ -109,8 +109,8 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
 
 async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObject) -> None:
     """Replace what a field holds, as typed."""
-    told = await page.apply(ref, scripts.SELECT_ALL)
-    if not told.flag("focused"):
+    selection = await page.apply(ref, scripts.SELECT_ALL)
+    if not selection.flag("focused"):
         raise DeskError(f"{ref} does not take the focus: click it first, or what lies over it")
     if text:
         await page.ask("Input.insertText", text=text)
@@ -120,7 +120,7 @@ async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObje
 
 def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
-    holds = field.text("value", LONGEST_VALUE)
+    holds = field.text("value", MAX_VALUE_CHARS)
     editable = field.flag("editable")
     same = plain_text(holds, editable) == plain_text(meant, editable)
     return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
@@ -136,24 +136,24 @@ async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[s
     """Have a box checked or not."""
     if text.lower() not in TRUE + FALSE:
         raise DeskError(f"{ref} is a box to check: fill it with true or false")
-    told: dict[str, object] = {}
-    if checked != (wanted := text.lower() in TRUE):
-        told = await click(page, ref)
+    clicked: dict[str, object] = {}
+    if checked != (expected := text.lower() in TRUE):
+        clicked = await click(page, ref)
         checked = (await page.apply(ref, scripts.FIELD)).flag("checked")
-    return {**told, "as_meant": checked == wanted, "holds": "" if checked == wanted else str(checked).lower()}
+    return {**clicked, "as_meant": checked == expected, "holds": "" if checked == expected else str(checked).lower()}
 
 
 async def select(page: BrowserPage, ref: str, values: list[str]) -> dict[str, object]:
     """Choose options of a list by value or label."""
-    told = await page.apply(ref, scripts.CHOOSE, values)
-    if told.flag("other"):
+    result = await page.apply(ref, scripts.CHOOSE, values)
+    if result.flag("other"):
         raise DeskError(f"{ref} is no list of the page's own: click it, take a new snapshot, and click the option")
-    if "known" in told:
-        known = ", ".join(printable(clip(one, 100)) for one in told.items("known")[:50])
-        why = "takes only one" if told.flag("single") and not told.items("missing") else "has no such option"
-        raise DeskError(f"{ref} {why}; it has: {known}")
+    if "known" in result:
+        labels = ", ".join(printable(clip(one, 100)) for one in result.items("known")[:50])
+        why = "takes only one" if result.flag("single") and not result.items("missing") else "has no such option"
+        raise DeskError(f"{ref} {why}; it has: {labels}")
     await page.settle()
-    return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in told.items("chosen")[:50])}
+    return {"text": "chosen: " + ", ".join(printable(clip(one, 100)) for one in result.items("chosen")[:50])}
 
 
 async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, object]:
@@ -190,6 +190,6 @@ async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict
     if ref:
         await find_point(page, ref)
         return {}
-    told = await page.look(scripts.SCROLL, down, right)
-    end = told.whole("y") + told.whole("height")
-    return {"text": f"{end} of {told.whole('all')} pixels are above the lower edge"}
+    position = await page.look(scripts.SCROLL, down, right)
+    end = position.whole("y") + position.whole("height")
+    return {"text": f"{end} of {position.whole('all')} pixels are above the lower edge"}

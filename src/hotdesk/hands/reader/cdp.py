@@ -13,7 +13,7 @@ from typing import TypeAlias, TypeVar
 import anyio
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import BROWSER_PORT, Dial, Strange
+from hotdesk.hands.reader import BROWSER_PORT, Dial, ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject
 from hotdesk.hands.reader.websocket import WebSocket, find_path
 from hotdesk.strict import StrictError, loads
@@ -24,7 +24,7 @@ Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
 
 CONNECT_SECONDS = 10.0
 CALL_SECONDS = 15.0
-MOST_PIECES = 2_000_000
+MAX_PIECES = 2_000_000
 """Lists, objects and members in one message: what it costs in memory once it is read."""
 
 
@@ -45,16 +45,16 @@ class Cdp:
     ) -> UntrustedObject:
         """Ask, and wait for the answer; what happens meanwhile is heard. `CdpError`: the browser says no."""
         self.last += 1
-        asked = self.last
-        message: dict[str, object] = {"id": asked, "method": method, "params": parameters}
+        number = self.last
+        message: dict[str, object] = {"id": number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         with anyio.move_on_after(seconds):
             await self.web.send(json.dumps(message).encode())
             while True:
-                told = await self.next()
-                if told.told.get("id") == asked and told.text("sessionId") == session:
-                    return answer(told)
+                reply = await self.next()
+                if reply.data.get("id") == number and reply.text("sessionId") == session:
+                    return answer(reply)
         raise DeskError(f"the browser did not answer {method} within {seconds:g} seconds")
 
     async def wait(self, until: Callable[[], bool], seconds: float) -> bool:
@@ -66,10 +66,10 @@ class Cdp:
 
     async def next(self) -> UntrustedObject:
         """Read one message; an event is heard."""
-        told = UntrustedObject(parse(await self.web.receive()))
-        if "id" not in told:
-            self.hear(told.text("sessionId"), told.text("method"), told.facts("params"))
-        return told
+        message = UntrustedObject(parse(await self.web.receive()))
+        if "id" not in message:
+            self.hear(message.text("sessionId"), message.text("method"), message.facts("params"))
+        return message
 
     def close(self) -> None:
         """Let go of the browser, which goes on."""
@@ -93,21 +93,21 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
     """Wait for what must not take longer."""
     with anyio.move_on_after(seconds):
         return await work
-    raise Strange(f"it does not answer within {seconds:g} seconds")
+    raise ProtocolError(f"it does not answer within {seconds:g} seconds")
 
 
 def parse(message: bytes) -> object:
     """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
-    if message.count(b",") + message.count(b"[") + message.count(b"{") > MOST_PIECES:
-        raise Strange(f"a message of more than {MOST_PIECES} pieces")
+    if message.count(b",") + message.count(b"[") + message.count(b"{") > MAX_PIECES:
+        raise ProtocolError(f"a message of more than {MAX_PIECES} pieces")
     try:
         return loads(message, duplicates=True, overflow=True)
     except StrictError as e:
-        raise Strange("a message that is no JSON") from e
+        raise ProtocolError("a message that is no JSON") from e
 
 
-def answer(told: UntrustedObject) -> UntrustedObject:
+def answer(message: UntrustedObject) -> UntrustedObject:
     """Give what an answer says."""
-    if "error" in told:
-        raise CdpError(printable(told.facts("error").text("message", 300)))
-    return told.facts("result")
+    if "error" in message:
+        raise CdpError(printable(message.facts("error").text("message", 300)))
+    return message.facts("result")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Dial, Strange, VerbResult, actions, navigation, observe
+from hotdesk.hands.reader import Dial, ProtocolError, VerbResult, actions, navigation, observe
 from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, within
 from hotdesk.hands.reader.page import BrowserPage
 from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tabs, TabState
@@ -31,7 +31,7 @@ class Connection:
     def __init__(self, dial: Dial, act_seconds: float = ACT_SECONDS) -> None:
         self.dial = dial
         self.act_seconds = act_seconds
-        self.known = Tabs()
+        self.all_tabs = Tabs()
         self.cdp: Cdp | None = None
         self.lock = anyio.Lock()
 
@@ -44,16 +44,16 @@ class Connection:
                     await within(ROUND_SECONDS, self.dismiss(cdp))
                 page = BrowserPage(cdp, await self.current(cdp))
                 done = await self.do(page, act, seconds + self.act_seconds)
-                return await self.told(cdp, done)
+                return await self.add_context(cdp, done)
             except CdpError as e:
                 raise DeskError(f"the browser cannot do that: {e}") from e
-            except Strange:
+            except ProtocolError:
                 self.drop()
                 raise
 
     async def do(self, page: BrowserPage, act: Act, seconds: float) -> VerbResult:
         """Do it, unless a dialog comes in between. However many calls it is, the time is for all of them."""
-        self.known.patient = False
+        self.all_tabs.patient = False
         try:
             with anyio.move_on_after(seconds):
                 done = await act(page)
@@ -63,31 +63,31 @@ class Connection:
         except Interrupted:
             return VerbResult({"interrupted": True})
         finally:
-            self.known.patient = True
+            self.all_tabs.patient = True
         raise DeskError(f"the page did not let it be done within {seconds:g} seconds")
 
-    async def told(self, cdp: Cdp, done: VerbResult) -> VerbResult:
+    async def add_context(self, cdp: Cdp, done: VerbResult) -> VerbResult:
         """Add where we are, and what is new."""
         await self.look_around(cdp)
         tab = await self.current(cdp)
         dialogs = [
             {"tab": each.id, "kind": each.dialog.kind, "message": each.dialog.message}
-            for each in self.known.asks()
+            for each in self.all_tabs.asks()
             if each.dialog
         ]
-        about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.known.take_news()}
+        about = {**tab.tell(), "tab": tab.id, "dialogs": dialogs, "news": self.all_tabs.take_news()}
         assert isinstance(done.value, dict)
         return VerbResult({**about, **done.value}, done.blob)
 
     async def connected(self) -> Cdp:
         """Give the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
         if self.cdp is not None and self.cdp.web.is_open:
-            with suppress(Strange):
+            with suppress(ProtocolError):
                 await self.look_around(self.cdp)
                 return self.cdp
         self.drop()
-        self.known.quiet = True
-        self.cdp = await open_cdp(self.dial, self.known.hear)
+        self.all_tabs.quiet = True
+        self.cdp = await open_cdp(self.dial, self.all_tabs.hear)
         await self.cdp.call("Target.setDiscoverTargets", discover=True)
         await self.cdp.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=DOWNLOADS, eventsEnabled=True)
         await self.look_around(self.cdp)
@@ -95,29 +95,29 @@ class Connection:
 
     async def look_around(self, cdp: Cdp) -> None:
         """Hear all that has happened, and follow the tabs that are new."""
-        told = await cdp.call("Target.getTargets")
-        targets = told.each("targetInfos")
+        reply = await cdp.call("Target.getTargets")
+        targets = reply.each("targetInfos")
         for target in targets:
-            self.known.meet(target)
+            self.all_tabs.meet(target)
         alive = {target.text("targetId", 100) for target in targets}
-        for gone in [target for target in self.known.by_target if target not in alive]:
-            self.known.lose(gone)
-        self.known.quiet = False
+        for gone in [target for target in self.all_tabs.by_target if target not in alive]:
+            self.all_tabs.lose(gone)
+        self.all_tabs.quiet = False
         with anyio.move_on_after(ROUND_SECONDS):
-            for tab in [*self.known.by_target.values()]:
-                if not tab.session and not self.known.asks():  # a page that asks may hold up those it opened
+            for tab in [*self.all_tabs.by_target.values()]:
+                if not tab.session and not self.all_tabs.asks():  # a page that asks may hold up those it opened
                     await self.follow(cdp, tab)
 
     async def follow(self, cdp: Cdp, tab: TabState) -> None:
         """Have a tab tell what happens in it."""
         try:
-            told = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
+            reply = await cdp.call("Target.attachToTarget", targetId=tab.target, flatten=True)
         except CdpError:  # it was closed meanwhile
             return
-        if not (session := told.text("sessionId", 100)) or session in self.known.by_session:
-            raise Strange("a session that is none, or another's")
+        if not (session := reply.text("sessionId", 100)) or session in self.all_tabs.by_session:
+            raise ProtocolError("a session that is none, or another's")
         tab.session = session
-        self.known.by_session[session] = tab
+        self.all_tabs.by_session[session] = tab
         followed = False
         try:
             await cdp.call("Page.enable", session, ATTACH_SECONDS)
@@ -127,31 +127,31 @@ class Connection:
             await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
             followed = True
         except (CdpError, DeskError) as e:
-            self.known.note(f"the page in tab {tab.id} does not answer: {e}")
+            self.all_tabs.note(f"the page in tab {tab.id} does not answer: {e}")
         finally:
             if not followed:  # whoever comes next tries again
-                self.known.by_session.pop(session, None)
+                self.all_tabs.by_session.pop(session, None)
                 tab.session = ""
 
     async def current(self, cdp: Cdp) -> TabState:
         """Give the tab all is asked of; the newest there is when it was closed, a new one when there is none."""
-        if tab := self.known.by_target.get(self.known.current):
+        if tab := self.all_tabs.by_target.get(self.all_tabs.current):
             return tab
-        if not self.known.by_target:
+        if not self.all_tabs.by_target:
             await cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(cdp)
-        if not self.known.by_target:
+        if not self.all_tabs.by_target:
             raise DeskError("the browser opens no tab")
-        tab = [*self.known.by_target.values()][-1]
-        self.known.current = tab.target
+        tab = [*self.all_tabs.by_target.values()][-1]
+        self.all_tabs.current = tab.target
         return tab
 
     async def dismiss(self, cdp: Cdp) -> None:
         """Answer with no what nobody answered."""
-        for tab in [*self.known.by_target.values()]:
+        for tab in [*self.all_tabs.by_target.values()]:
             if dialog := tab.dialog:
                 await self.answer(cdp, tab, accept=False)
-                self.known.note(f"the {dialog.kind} in tab {tab.id} was dismissed, as nobody answered it")
+                self.all_tabs.note(f"the {dialog.kind} in tab {tab.id} was dismissed, as nobody answered it")
 
     async def answer(self, cdp: Cdp, tab: TabState, accept: bool, text: str = "") -> None:
         """Answer a dialog; one that closed meanwhile is no error."""
@@ -168,8 +168,8 @@ class Connection:
         if self.cdp is not None:
             self.cdp.close()
             self.cdp = None
-        self.known.by_session.clear()
-        for tab in self.known.by_target.values():
+        self.all_tabs.by_session.clear()
+        for tab in self.all_tabs.by_target.values():
             tab.session, tab.dialog, tab.world = "", None, 0
 
 
@@ -202,7 +202,7 @@ class Chrome(Connection):
         """List the tabs."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            return {"tabs": [tab.tell() for tab in self.known.by_target.values()]}
+            return {"tabs": [tab.tell() for tab in self.all_tabs.by_target.values()]}
 
         return await self.use(act)
 
@@ -210,9 +210,9 @@ class Chrome(Connection):
         """Open a tab, and go to a page in it."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            told = await page.cdp.call("Target.createTarget", url="about:blank")
+            reply = await page.cdp.call("Target.createTarget", url="about:blank")
             await self.look_around(page.cdp)
-            self.known.current = told.text("targetId", 100)
+            self.all_tabs.current = reply.text("targetId", 100)
             new = BrowserPage(page.cdp, await self.current(page.cdp))
             return await navigation.go(new, url, "load", timeout) if url != "about:blank" else {}
 
@@ -222,8 +222,8 @@ class Chrome(Connection):
         """Have another tab in front, and be the one all is asked of."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            found = self.known.find(tab)
-            self.known.current = found.target
+            found = self.all_tabs.find(tab)
+            self.all_tabs.current = found.target
             await page.cdp.call("Target.activateTarget", targetId=found.target)
             return {}
 
@@ -233,12 +233,12 @@ class Chrome(Connection):
         """Close a tab."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            target = self.known.find(tab).target
-            if len(self.known.by_target) == 1:  # with its last tab the browser would end
+            target = self.all_tabs.find(tab).target
+            if len(self.all_tabs.by_target) == 1:  # with its last tab the browser would end
                 await page.cdp.call("Target.createTarget", url="about:blank")
             await page.cdp.call("Target.closeTarget", targetId=target)
-            await page.cdp.wait(lambda: target not in self.known.by_target, ATTACH_SECONDS)
-            if target in self.known.by_target:
+            await page.cdp.wait(lambda: target not in self.all_tabs.by_target, ATTACH_SECONDS)
+            if target in self.all_tabs.by_target:
                 raise DeskError(f"{tab} does not close")
             return {}
 
@@ -300,7 +300,7 @@ class Chrome(Connection):
         """List the downloads."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            return {"downloads": [download.tell() for download in self.known.downloads.values()]}
+            return {"downloads": [download.tell() for download in self.all_tabs.downloads.values()]}
 
         return await self.use(act)
 
@@ -308,10 +308,10 @@ class Chrome(Connection):
         """Wait until a download has ended that was not waited for before, and none is under way; list all."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            met = await page.cdp.wait(self.known.has_more, timeout)
-            for download in self.known.downloads.values():
+            met = await page.cdp.wait(self.all_tabs.has_more, timeout)
+            for download in self.all_tabs.downloads.values():
                 download.awaited = download.state != "inProgress"
-            return {"met": met, "downloads": [download.tell() for download in self.known.downloads.values()]}
+            return {"met": met, "downloads": [download.tell() for download in self.all_tabs.downloads.values()]}
 
         return await self.use(act, timeout)
 
@@ -319,7 +319,7 @@ class Chrome(Connection):
         """Answer the dialog that is open."""
 
         async def act(page: BrowserPage) -> dict[str, object]:
-            asking = self.known.asks()
+            asking = self.all_tabs.asks()
             if not asking:
                 raise DeskError("no dialog is open")
             found = page.tab if page.tab in asking else asking[0]

@@ -7,10 +7,10 @@ import socket
 import anyio
 from anyio.lowlevel import checkpoint
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.rfb import Conversation
 
-MOST_BYTES = 64 << 20
+MAX_REPLY_BYTES = 64 << 20
 """What may come before an answer does: more is a server that never means to give one."""
 BREATH = 1 << 20
 """Bytes read at most before others have their turn."""
@@ -22,7 +22,7 @@ PIECES = 16 << 10
 class ScreenConnection:
     """Carries one conversation; whoever calls sets the deadline."""
 
-    def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MOST_BYTES) -> None:
+    def __init__(self, connection: socket.socket, size: tuple[int, int], most: int = MAX_REPLY_BYTES) -> None:
         self.connection = connection
         self.most = most
         self.conversation = Conversation(*size)
@@ -78,7 +78,7 @@ class ScreenConnection:
             self.conversation.updates.clear()
             if found:
                 return more
-        raise Strange("the screen sends and sends, and never what was asked for")
+        raise ProtocolError("the screen sends and sends, and never what was asked for")
 
     async def receive(self) -> int:
         """Wait for some bytes and take them in; say how many."""

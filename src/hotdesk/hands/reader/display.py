@@ -15,18 +15,18 @@ import anyio
 
 from hotdesk.errors import DeskError
 from hotdesk.hands.reader import SCREEN_PORT, Dial, VerbResult, pixels
-from hotdesk.hands.reader.connection import MOST_BYTES, ScreenConnection
+from hotdesk.hands.reader.connection import MAX_REPLY_BYTES, ScreenConnection
 from hotdesk.hands.reader.rfb import key, pointer, request
 
 SIZE = (1280, 800)
-LARGEST = 4096
+MAX_SIDE_PIXELS = 4096
 """Pixels of a picture's side, however it is scaled."""
-PATIENCE = 10.0
+REPLY_TIMEOUT_S = 10.0
 """Seconds a call may take beside what it was asked to wait."""
-LONGEST_WAIT = 120.0
-MOST_EVENTS = 10_000
-MOST_MARKS = 4
-BETWEEN_LOOKS = 0.04
+MAX_WAIT_S = 120.0
+MAX_EVENTS = 10_000
+MAX_MARKS = 4
+POLL_INTERVAL_S = 0.04
 BUTTONS = 8
 LAST_KEYSYM = 0x1FFF_FFFF
 Event = Sequence[object]
@@ -38,7 +38,7 @@ class Display:
     VERBS = frozenset({"shot", "input", "settle", "cursor", "mark", "difference"})
 
     def __init__(
-        self, dial: Dial, size: pixels.Size = SIZE, patience: float = PATIENCE, most: int = MOST_BYTES
+        self, dial: Dial, size: pixels.Size = SIZE, patience: float = REPLY_TIMEOUT_S, most: int = MAX_REPLY_BYTES
     ) -> None:
         self.dial = dial
         self.size = size
@@ -80,13 +80,13 @@ class Display:
 
     async def input(self, events: Sequence[Event]) -> VerbResult:
         """Move the pointer, press and release, in this order; return when the screen has taken it all."""
-        if len(events) > MOST_EVENTS:
-            raise DeskError(f"{len(events)} events at once are too many: {MOST_EVENTS} at most")
+        if len(events) > MAX_EVENTS:
+            raise DeskError(f"{len(events)} events at once are too many: {MAX_EVENTS} at most")
         for event in events:
             self.check(event)
         pauses = sum(seconds(event) for event in events)
-        if pauses > LONGEST_WAIT:
-            raise DeskError(f"input cannot pause {pauses:g} s: {LONGEST_WAIT:g} at most")
+        if pauses > MAX_WAIT_S:
+            raise DeskError(f"input cannot pause {pauses:g} s: {MAX_WAIT_S:g} at most")
         async with self.connected(pauses) as line:
             waiting = bytearray()
             for event in events:
@@ -104,16 +104,16 @@ class Display:
     ) -> VerbResult:
         """Wait until the picture stops changing; say whether it did, after how long, and what share of it changed."""
         box = self.box(region)
-        if not 0 <= quiet <= timeout <= LONGEST_WAIT:
-            raise DeskError(f"a screen cannot be quiet {quiet:g} of {timeout:g} s: {LONGEST_WAIT:g} at most")
+        if not 0 <= quiet <= timeout <= MAX_WAIT_S:
+            raise DeskError(f"a screen cannot be quiet {quiet:g} of {timeout:g} s: {MAX_WAIT_S:g} at most")
         async with self.connected(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
-            first, seen = bytearray(line.frame), bytearray(line.frame)
+            first, previous = bytearray(line.frame), bytearray(line.frame)
             while (now := anyio.current_time()) < last + quiet and now < begin + timeout:
-                await anyio.sleep(min(BETWEEN_LOOKS, last + quiet - now))
-                if await self.look(line) and pixels.compare(seen, line.frame, self.size, box)[0]:
-                    seen[:] = line.frame
+                await anyio.sleep(min(POLL_INTERVAL_S, last + quiet - now))
+                if await self.look(line) and pixels.compare(previous, line.frame, self.size, box)[0]:
+                    previous[:] = line.frame
                     last = anyio.current_time()
             share, _ = pixels.compare(first, line.frame, self.size, box)
         return VerbResult({"settled": now >= last + quiet, "seconds": round(last - begin, 3), "changed": share})
@@ -127,7 +127,7 @@ class Display:
         async with self.connected() as line:
             await self.look(line)
             self.marks.pop(name, None)
-            while len(self.marks) >= MOST_MARKS:
+            while len(self.marks) >= MAX_MARKS:
                 del self.marks[next(iter(self.marks))]
             self.marks[name] = bytearray(line.frame)
         return VerbResult()
@@ -204,7 +204,7 @@ class Display:
                 return
             case ["key", int(keysym), bool()] if 0 < keysym <= LAST_KEYSYM:
                 return
-            case ["pause", int() | float() as seconds] if 0 <= seconds <= LONGEST_WAIT:
+            case ["pause", int() | float() as seconds] if 0 <= seconds <= MAX_WAIT_S:
                 return
         raise DeskError(f"{list(event)!r:.80} is no input for a screen of {width} by {height} pixels")
 
@@ -236,6 +236,6 @@ def scale(box: pixels.Box, width: int | None, height: int | None) -> pixels.Size
         width = wide if height is None else max(1, round(wide * height / high))
     if height is None:
         height = max(1, round(high * width / wide))
-    if not (1 <= width <= LARGEST and 1 <= height <= LARGEST):
-        raise DeskError(f"a picture cannot be {width} by {height} pixels: 1 to {LARGEST} each")
+    if not (1 <= width <= MAX_SIDE_PIXELS and 1 <= height <= MAX_SIDE_PIXELS):
+        raise DeskError(f"a picture cannot be {width} by {height} pixels: 1 to {MAX_SIDE_PIXELS} each")
     return width, height

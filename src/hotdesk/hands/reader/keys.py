@@ -33,23 +33,23 @@ class Stroke:
 
     def up(self) -> dict[str, object]:
         """Give the event of letting it go."""
-        told: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
-        return {**told, "code": self.code, "windowsVirtualKeyCode": self.number}
+        event: dict[str, object] = {"type": "keyUp", "key": self.key, "modifiers": self.modifiers}
+        return {**event, "code": self.code, "windowsVirtualKeyCode": self.number}
 
 
 def read_stroke(name: str) -> Stroke:
     """Read a key as it is written."""
-    *held, last = (
+    *modifier_names, last = (
         name.split("+") if len(name) > 1 and not name.endswith("++") else [*name[:-1].split("+")[:-1], name[-1:]]
     )
-    unknown = [one for one in held if one not in MODIFIERS]
+    unknown = [one for one in modifier_names if one not in MODIFIERS]
     if unknown or not (last in NAMED or len(last) == 1):
         wrong = unknown[0] if unknown else last
-        known = ", ".join([*NAMED][:15])
-        raise DeskError(f"there is no key {printable(wrong[:20])!r}; keys are one character, {known}, F1 to F12; "
+        examples = ", ".join([*NAMED][:15])
+        raise DeskError(f"there is no key {printable(wrong[:20])!r}; keys are one character, {examples}, F1 to F12; "
                         "with Alt, Control, Meta or Shift as Control+a")  # fmt: skip
     modifiers = 0
-    for one in held:
+    for one in modifier_names:
         modifiers |= MODIFIERS[one]
     if last in NAMED:
         key = " " if last == "Space" else last

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-DEEPEST = 160
-MOST = 1_500_000
+MAX_DEPTH = 160
+MAX_OUTLINE_CHARS = 1_500_000
 """Characters of an outline, a tag counted as eight."""
 SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 STRONG = {"b": "**", "strong": "**", "i": "*", "em": "*", "code": "`", "kbd": "`", "del": "~~", "s": "~~"}
@@ -30,25 +30,25 @@ class Tidy:
     """Copies an outline, leaving out what it has too much of, and marks what stands by itself."""
 
     def __init__(self) -> None:
-        self.left = MOST
+        self.remaining = MAX_OUTLINE_CHARS
 
     def node(self, node: object, depth: int) -> Any:
         """Copy one node; None: it is none, or one too many."""
-        self.left -= len(node) + 1 if isinstance(node, str) else 8
-        if self.left < 0 or depth > DEEPEST or not isinstance(node, str | dict):
+        self.remaining -= len(node) + 1 if isinstance(node, str) else 8
+        if self.remaining < 0 or depth > MAX_DEPTH or not isinstance(node, str | dict):
             return None
         if isinstance(node, str):
             return node
-        held = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
+        copies = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
         tag = word(node, "t")
         alone = (node.get("b") is True or tag in ALONE) and tag not in NEVER_ALONE
-        outer = any(isinstance(child, dict) and child["b"] for child in held)
-        return {**node, "t": tag, "c": held, "b": alone or outer}
+        outer = any(isinstance(child, dict) and child["b"] for child in copies)
+        return {**node, "t": tag, "c": copies, "b": alone or outer}
 
 
 def blocks(node: object, depth: int) -> list[str]:
     """Give the blocks a node makes up."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return []
     if not isinstance(node, dict):
         return block_of(inline(node, depth))
@@ -98,7 +98,7 @@ def inline(node: object, depth: int) -> str:
     """Write one node in a line."""
     if isinstance(node, str):
         return SPACE.sub(" ", node)
-    if not isinstance(node, dict) or depth > DEEPEST:
+    if not isinstance(node, dict) or depth > MAX_DEPTH:
         return ""
     match tag := node["t"]:
         case "br":
@@ -174,7 +174,7 @@ def plain(node: object, depth: int) -> str:
     """Give a node's text as it stands."""
     if isinstance(node, str):
         return node
-    if not isinstance(node, dict) or depth > DEEPEST:
+    if not isinstance(node, dict) or depth > MAX_DEPTH:
         return ""
     return "\n" if node.get("t") == "br" else "".join(plain(child, depth + 1) for child in children(node))
 

@@ -36,22 +36,22 @@ async def go(page: BrowserPage, url: str, wait: str, seconds: float) -> dict[str
     clock = Countdown(seconds)
     old = page.tab.loader
     try:
-        told = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
+        reply = await page.ask_within(seconds, "Page.navigate", url=as_url(url))
     except DeskError:
         await page.ask("Page.stopLoading")
         raise DeskError(f"{printable(url[:200])} did not answer within {seconds:g} seconds") from None
-    if told.flag("isDownload"):
+    if reply.flag("isDownload"):
         return {"download": True}
-    if error := told.text("errorText", 200):
+    if error := reply.text("errorText", 200):
         raise DeskError(f"{printable(url[:200])} could not be opened: {printable(error)}{REFUSED.get(error, '')}")
-    if not told.text("loaderId") or wait == "none":
+    if not reply.text("loaderId") or wait == "none":
         return {"loaded": wait != "none"}
     return await arrive(page, wait, old, clock)
 
 
 async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> dict[str, object]:
     """Wait for another document than the old one; say whether it has loaded, and its HTTP status."""
-    loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.left)
+    loaded = await page.cdp.wait(lambda: page.tab.loader != old and STAGES[wait] in page.tab.stages, clock.remaining)
     return {"loaded": loaded, "status": await status(page) if loaded else 0}
 
 
@@ -90,7 +90,7 @@ async def is_at(page: BrowserPage, index: int) -> bool:
 async def is_complete(page: BrowserPage) -> bool:
     """Say whether the page has loaded."""
     try:
-        told: UntrustedObject = await page.look(scripts.READY)
+        result: UntrustedObject = await page.look(scripts.READY)
     except CdpError:
         return False
-    return told.text("state") == "complete"
+    return result.text("state") == "complete"

@@ -7,35 +7,35 @@ import binascii
 import fnmatch
 
 from hotdesk.errors import DeskError, printable
-from hotdesk.hands.reader import Strange, VerbResult, scripts
+from hotdesk.hands.reader import ProtocolError, VerbResult, scripts
 from hotdesk.hands.reader.cdp import CdpError
-from hotdesk.hands.reader.markdown import MOST, to_markdown
-from hotdesk.hands.reader.page import HELD, BrowserPage, Countdown, thrown
+from hotdesk.hands.reader.markdown import MAX_OUTLINE_CHARS, to_markdown
+from hotdesk.hands.reader.page import OBJECT_GROUP, BrowserPage, Countdown, thrown
 from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-LARGEST_PICTURE = 16 << 20
+MAX_PICTURE_BYTES = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
 PICTURE_SECONDS = 30.0
-MOST_ELEMENTS = 10_000
+MAX_ELEMENTS = 10_000
 """What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
-MOST_FRAMES = 20
+MAX_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
 
 
 async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as markdown, a part of it."""
-    told = await page.look(scripts.OUTLINE, MOST // 2)
-    text = to_markdown(told.told.get("tree")).encode("utf-8", "replace").decode()
-    return {**cut(text, start, most), "whole": not told.flag("cut")}
+    outline = await page.look(scripts.OUTLINE, MAX_OUTLINE_CHARS // 2)
+    text = to_markdown(outline.data.get("tree")).encode("utf-8", "replace").decode()
+    return {**cut(text, start, most), "whole": not outline.flag("cut")}
 
 
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).whole("elements")
-    if elements > MOST_ELEMENTS:
+    if elements > MAX_ELEMENTS:
         raise DeskError(
-            f"the page has {elements} elements, more than the {MOST_ELEMENTS} a snapshot can tell: "
+            f"the page has {elements} elements, more than the {MAX_ELEMENTS} a snapshot can tell: "
             "use browser_read, browser_evaluate or browser_screenshot"
         )
     nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
@@ -49,7 +49,7 @@ async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
-    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MOST_FRAMES]:
+    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
@@ -64,36 +64,36 @@ async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
 def frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
     """List the frames below a page's own, outer ones first."""
     found: list[str] = []
-    for child in tree.each("childFrames")[:MOST_FRAMES] if depth < 10 else []:
+    for child in tree.each("childFrames")[:MAX_FRAMES] if depth < 10 else []:
         found += [child.facts("frame").text("id", 100), *frames_in(child, depth + 1)]
     return found
 
 
 async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality: int) -> VerbResult:
     """Take a picture of what shows, of the whole page, or of one element. It is passed on unread."""
-    asked: dict[str, object] = {"format": form}
+    parameters: dict[str, object] = {"format": form}
     if form == "jpeg":
-        asked["quality"] = quality
+        parameters["quality"] = quality
     if ref or full:
-        asked |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
-    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **asked)).told.get("data")
-    if not isinstance(data, str) or len(data) > LARGEST_PICTURE * 4 // 3 + 4:
-        raise Strange(f"a picture of more than {LARGEST_PICTURE} bytes, or none")
+        parameters |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
+    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
+    if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
+        raise ProtocolError(f"a picture of more than {MAX_PICTURE_BYTES} bytes, or none")
     try:
         picture = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as e:
-        raise Strange("a picture that is none") from e
+        raise ProtocolError("a picture that is none") from e
     if not picture.startswith(MAGIC[form]):
-        raise Strange(f"a picture that is no {form}")
+        raise ProtocolError(f"a picture that is no {form}")
     return VerbResult({}, picture)
 
 
 async def box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     """Say where on the page an element is."""
-    told = await page.apply(ref, scripts.BOX)
-    if told.flag("framed"):
+    area = await page.apply(ref, scripts.BOX)
+    if area.flag("framed"):
         raise DeskError(f"{ref} lies in a frame: take a picture of the page instead")
-    return clipped(told)
+    return clipped(area)
 
 
 async def whole_page(page: BrowserPage) -> dict[str, float]:
@@ -101,27 +101,27 @@ async def whole_page(page: BrowserPage) -> dict[str, float]:
     return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
 
-def clipped(told: UntrustedObject) -> dict[str, float]:
+def clipped(area: UntrustedObject) -> dict[str, float]:
     """Give a part of a page that is not larger than a picture may be."""
-    width, height = told.number("width"), told.number("height")
+    width, height = area.number("width"), area.number("height")
     if width < 1 or height < 1:
         raise DeskError("there is nothing to take a picture of: it has no size")
-    box = {"x": max(told.number("x"), 0), "y": max(told.number("y"), 0)}
+    box = {"x": max(area.number("x"), 0), "y": max(area.number("y"), 0)}
     return {**box, "width": min(width, WIDEST), "height": min(height, TALLEST), "scale": 1}
 
 
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
     """Give what an expression is in the page, as JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
-    told = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
-    if "exceptionDetails" not in told:
-        return outcome(told.facts("result").facts("value"), most)
-    told = await evaluate_raw(page, expression, seconds, replMode=True)
-    if "exceptionDetails" in told:
-        raise DeskError(f"the expression could not be evaluated: {thrown(told)}")
-    result = told.facts("result")
+    reply = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
+    if "exceptionDetails" not in reply:
+        return outcome(reply.facts("result").facts("value"), most)
+    reply = await evaluate_raw(page, expression, seconds, replMode=True)
+    if "exceptionDetails" in reply:
+        raise DeskError(f"the expression could not be evaluated: {thrown(reply)}")
+    result = reply.facts("result")
     if not (handle := result.text("objectId", 200)):
-        value = result.told.get("value", result.told.get("unserializableValue", "undefined"))
+        value = result.data.get("value", result.data.get("unserializableValue", "undefined"))
         text = value if isinstance(value, str) else str(value).lower()
         return outcome(UntrustedObject({"text": text[:most], "length": len(text)}), most)
     page.holds = True
@@ -139,7 +139,7 @@ async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how
             awaitPromise=True,
             userGesture=True,
             timeout=int(seconds * 1000),
-            objectGroup=HELD,
+            objectGroup=OBJECT_GROUP,
             **how,
         )
     except (CdpError, DeskError):
@@ -148,11 +148,11 @@ async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how
         raise
 
 
-def outcome(told: UntrustedObject, most: int) -> dict[str, object]:
+def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Give what came of an expression."""
-    if "thrown" in told:
-        raise DeskError(f"the expression threw: {printable(told.text('thrown', 2000))}")
-    return {"text": told.text("text", most), "length": told.whole("length")}
+    if "thrown" in value:
+        raise DeskError(f"the expression threw: {printable(value.text('thrown', 2000))}")
+    return {"text": value.text("text", most), "length": value.whole("length")}
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:
@@ -163,7 +163,7 @@ async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> 
             return {"met": True}
         if clock.over:
             return {"met": False}
-        await page.pause(min(0.1, clock.left))
+        await page.pause(min(0.1, clock.remaining))
 
 
 async def is_so(page: BrowserPage, what: str, value: str) -> bool:

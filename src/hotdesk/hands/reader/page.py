@@ -9,12 +9,12 @@ from hotdesk.hands.reader.cdp import CALL_SECONDS, Cdp, CdpError
 from hotdesk.hands.reader.tabs import TabState, stale
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-HELD = "hotdesk"
+OBJECT_GROUP = "hotdesk"
 """Names what our scripts keep alive in a page, until it is let go."""
-REACTION = 0.05
+REACTION_TIMEOUT_S = 0.05
 """Seconds in which a page shows that an act leads elsewhere."""
-LOADING = 10.0
-POLL = 0.1
+LOAD_TIMEOUT_S = 10.0
+POLL_INTERVAL_S = 0.1
 
 
 class BrowserPage:
@@ -37,11 +37,11 @@ class BrowserPage:
         """Find the element of a reference; give the handle by which scripts know it."""
         number = self.tab.references.find(reference)
         try:
-            told = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=HELD)
+            reply = await self.ask("DOM.resolveNode", backendNodeId=number, objectGroup=OBJECT_GROUP)
         except CdpError as e:
             raise stale(reference) from e
         self.holds = True
-        return told.facts("object").text("objectId", 200)
+        return reply.facts("object").text("objectId", 200)
 
     async def apply(self, reference: str, script: str, *arguments: object) -> UntrustedObject:
         """Run a script on the element of a reference."""
@@ -52,16 +52,16 @@ class BrowserPage:
 
     async def run(self, script: str, arguments: tuple[object, ...], **where: object) -> UntrustedObject:
         """Run a script that gives an object."""
-        told = await self.ask(
+        reply = await self.ask(
             "Runtime.callFunctionOn",
             functionDeclaration=script,
             arguments=[{"value": argument} for argument in arguments],
             returnByValue=True,
             **where,
         )
-        if "exceptionDetails" in told:
-            raise DeskError(f"the page does not let it be done: {thrown(told)}")
-        return told.facts("result").facts("value")
+        if "exceptionDetails" in reply:
+            raise DeskError(f"the page does not let it be done: {thrown(reply)}")
+        return reply.facts("result").facts("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:
         """Run a script in a world of our own in the page, which its scripts cannot touch."""
@@ -77,31 +77,31 @@ class BrowserPage:
     async def world(self) -> int:
         """Give our own world in the page."""
         if not self.tab.world:
-            told = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=HELD)
-            self.tab.world = told.whole("executionContextId")
+            reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=OBJECT_GROUP)
+            self.tab.world = reply.whole("executionContextId")
         return self.tab.world
 
     async def settle(self) -> None:
         """Let the page react; where it goes elsewhere, wait until it is there."""
         old = self.tab.loader
-        if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, REACTION):
-            await self.cdp.wait(lambda: not self.tab.loading, LOADING)
+        if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, REACTION_TIMEOUT_S):
+            await self.cdp.wait(lambda: not self.tab.loading, LOAD_TIMEOUT_S)
 
-    async def pause(self, seconds: float = POLL) -> None:
+    async def pause(self, seconds: float = POLL_INTERVAL_S) -> None:
         """Hear what happens for a moment."""
         await self.cdp.wait(lambda: False, seconds)
 
     async def release(self) -> None:
         """Let go of what scripts kept alive."""
         if self.holds and self.tab.session and self.tab.dialog is None:
-            await self.ask("Runtime.releaseObjectGroup", objectGroup=HELD)
+            await self.ask("Runtime.releaseObjectGroup", objectGroup=OBJECT_GROUP)
 
 
-def thrown(told: UntrustedObject) -> str:
+def thrown(reply: UntrustedObject) -> str:
     """Say what a script threw."""
-    details = told.facts("exceptionDetails")
-    said = details.facts("exception").told.get("description")
-    return printable(said[:500] if isinstance(said, str) else details.text("text", 500))
+    details = reply.facts("exceptionDetails")
+    description = details.facts("exception").data.get("description")
+    return printable(description[:500] if isinstance(description, str) else details.text("text", 500))
 
 
 class Countdown:
@@ -111,7 +111,7 @@ class Countdown:
         self.end = time.monotonic() + seconds
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Give the seconds left, never none at all: whoever waits looks once."""
         return max(self.end - time.monotonic(), 0.001)
 

@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import PARTS, Strange, VerbResult, reader_frames
+from hotdesk.hands.reader import PARTS, ProtocolError, VerbResult, reader_frames
 from hotdesk.ipc.frames import FrameError, write
 from hotdesk.linux import bpf, jail
 
@@ -39,7 +39,7 @@ class ReaderProcess:
         self.parts = {name: kind(self.dial) for name, kind in kinds.items()}
         self.frames = reader_frames()
         self.transport: asyncio.WriteTransport | None = None
-        self.asked: dict[int, asyncio.Task[None]] = {}
+        self.requests: dict[int, asyncio.Task[None]] = {}
         self.dialled: dict[int, asyncio.Future[socket.socket]] = {}
         self.number = 0
         self.stuck = stuck
@@ -86,17 +86,17 @@ class ReaderProcess:
         if not data:
             self.over.set()
             return
-        told = json.loads(data)
+        message = json.loads(data)
         sock = socket.socket(fileno=fds[0]) if fds else None
         if sock is not None:
             sock.setblocking(False)
-        if "view" in told and sock is not None:
-            self.start(self.join(sock, int(told["view"])))
-        elif (waiting := self.dialled.get(told.get("dial", 0))) is None or waiting.done():
+        if "view" in message and sock is not None:
+            self.start(self.join(sock, int(message["view"])))
+        elif (waiting := self.dialled.get(message.get("dial", 0))) is None or waiting.done():
             if sock is not None:
                 sock.close()
         elif sock is None:
-            waiting.set_exception(DeskError(str(told.get("text"))))
+            waiting.set_exception(DeskError(str(message.get("text"))))
         else:
             waiting.set_result(sock)
 
@@ -104,7 +104,7 @@ class ReaderProcess:
         """Show a viewer the screen for as long as it stays."""
         try:
             await self.parts["view"].join(viewer, number)
-        except (Strange, DeskError, OSError):
+        except (ProtocolError, DeskError, OSError):
             pass  # a viewer or desk that broke off: the owner sees the connection end
         finally:
             viewer.close()
@@ -122,18 +122,18 @@ class ReaderProcess:
         """Take what the owner says."""
         for message, _ in self.frames.feed(data):
             if "cancel" in message:
-                if (task := self.asked.get(int(str(message["cancel"])))) is not None:
+                if (task := self.requests.get(int(str(message["cancel"])))) is not None:
                     task.cancel()
                 continue
             number = int(str(message["n"]))
-            self.asked[number] = self.start(self.answer(number, message))
+            self.requests[number] = self.start(self.answer(number, message))
 
     async def answer(self, number: int, message: dict[str, object]) -> None:
         """Carry out one ask, and tell what came of it."""
         try:
-            told = await self.do(str(message["verb"]), message["arguments"])
-            answer = write({"n": number, "ok": told.value}, told.blob)
-        except Strange as e:
+            result = await self.do(str(message["verb"]), message["arguments"])
+            answer = write({"n": number, "ok": result.value}, result.blob)
+        except ProtocolError as e:
             answer = write({"n": number, "error": "strange", "text": str(e)[:500]})
         except (DeskError, OSError) as e:
             answer = write({"n": number, "error": "desk", "text": str(e)[:1000]})
@@ -142,7 +142,7 @@ class ReaderProcess:
         except Exception as e:  # noqa: BLE001 - a rim: hostile bytes found a hole, and only this process must bear it
             answer = write({"n": number, "error": "strange", "text": f"the reader failed at it: {e!r}"[:500]})
         finally:
-            self.asked.pop(number, None)
+            self.requests.pop(number, None)
         if self.transport is not None:
             self.transport.write(answer)
 
@@ -152,8 +152,8 @@ class ReaderProcess:
         part = self.parts[name]
         if method not in part.VERBS:
             raise DeskError(f"there is no {verb}")
-        told: VerbResult = await getattr(part, method)(**arguments)
-        return told
+        result: VerbResult = await getattr(part, method)(**arguments)
+        return result
 
 
 class Ear(asyncio.Protocol):

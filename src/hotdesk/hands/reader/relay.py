@@ -12,7 +12,7 @@ from enum import IntEnum
 from struct import Struct, pack
 from typing import TypeAlias
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 
 WIDTH, HEIGHT = 1280, 800
 VERSION = b"RFB 003.008\n"
@@ -35,14 +35,14 @@ FILL, BASIC, FILTERED = 8, 7, 4
 PALETTE, GRADIENT = 1, 2
 UNPACKED = 12
 """Bytes below which a tight rectangle is not packed."""
-MOST_ENCODINGS = 256
-MOST_RECTANGLES = 8192
+MAX_ENCODINGS = 256
+MAX_RECTANGLES = 8192
 """Of one update; an X server that is drawn to sends a few."""
-MOST_TEXT = 1 << 20
+MAX_TEXT_BYTES = 1 << 20
 """Of a cut text or a name, which is not passed on."""
-MOST_HELD = 32
+MAX_PRESSED_KEYS = 32
 """Keys held down at once."""
-MOST_PLACES = 200
+MAX_PLACES = 200
 """Clicks that are remembered with where they were."""
 RECTANGLE = Struct(">HHHHi")
 FORMAT = Struct(">BBBBHHHBBB3x")
@@ -73,7 +73,7 @@ class Side:
     """Bytes of one side, read step by step: `read` says how many it needs next, and is given them."""
 
     def __init__(self) -> None:
-        self.held = bytearray()
+        self.buffer = bytearray()
         self.passing = 0
         """Bytes to come that are passed on unread."""
         self.dropping = 0
@@ -92,23 +92,23 @@ class Side:
         raise NotImplementedError
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; `Strange` when they cannot be meant."""
-        self.held += data
+        """Take bytes; `ProtocolError` when they cannot be meant."""
+        self.buffer += data
         while self.skip():
-            if len(self.held) < self.need:
+            if len(self.buffer) < self.need:
                 return
-            piece = bytes(self.held[: self.need])
-            del self.held[: self.need]
+            piece = bytes(self.buffer[: self.need])
+            del self.buffer[: self.need]
             self.need = self.steps.send(piece)
 
     def skip(self) -> bool:
         """Pass on or drop what need not be read; say whether all of it was there."""
-        dropped = min(self.dropping, len(self.held))
+        dropped = min(self.dropping, len(self.buffer))
         self.dropping -= dropped
-        passed = min(self.passing, len(self.held) - dropped)
+        passed = min(self.passing, len(self.buffer) - dropped)
         self.passing -= passed
-        self.out += self.held[dropped : dropped + passed]
-        del self.held[: dropped + passed]
+        self.out += self.buffer[dropped : dropped + passed]
+        del self.buffer[: dropped + passed]
         return not self.dropping and not self.passing
 
     def take(self) -> bytes:
@@ -125,8 +125,8 @@ class Side:
 
     def drop_text(self, length: int) -> None:
         """Pass no text on; a length below zero is the extended clipboard's."""
-        if abs(length) > MOST_TEXT:
-            raise Strange(f"a text of {abs(length)} bytes")
+        if abs(length) > MAX_TEXT_BYTES:
+            raise ProtocolError(f"a text of {abs(length)} bytes")
         self.dropping = abs(length)
 
 
@@ -142,7 +142,7 @@ class ViewerInput:
     def press(self, x: int, y: int, button: int) -> None:
         """Count a button that went down; a wheel's turn is one as well."""
         self.clicks += 1
-        if len(self.places) < MOST_PLACES:
+        if len(self.places) < MAX_PLACES:
             self.places.append((x, y, button))
 
 
@@ -166,23 +166,23 @@ class DeskSide(Side):
                 case ServerMessage.CUT_TEXT:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
-                    raise Strange(f"a message of kind {kind}")
+                    raise ProtocolError(f"a message of kind {kind}")
 
     def greet(self) -> Steps:
         """Take the screen as it must be: without a password, and of our size."""
         if (yield 12) != VERSION:
-            raise Strange("a version other than 3.8")
+            raise ProtocolError("a version other than 3.8")
         self.back += VERSION
         count = (yield 1)[0]
         if not count or NO_SECURITY not in (yield count):
-            raise Strange("it asks for a password, or lets nobody in")
+            raise ProtocolError("it asks for a password, or lets nobody in")
         self.back.append(NO_SECURITY)
         if (yield 4) != bytes(4):
-            raise Strange("it does not let us in")
+            raise ProtocolError("it does not let us in")
         self.back += b"\x01"  # others look as well
         head = yield 24
         if head[:4] != pack(">HH", WIDTH, HEIGHT):
-            raise Strange("a screen of another size")
+            raise ProtocolError("a screen of another size")
         self.drop_text(int.from_bytes(head[20:], "big"))
         self.back += pack(">B3x", Person.PIXELS) + PIXELS
         self.ready = True
@@ -190,8 +190,8 @@ class DeskSide(Side):
     def read_update(self) -> Steps:
         """Pass one update on, piece by piece."""
         count = int.from_bytes((yield 3)[1:], "big")
-        if count > MOST_RECTANGLES:
-            raise Strange(f"an update of {count} rectangles")
+        if count > MAX_RECTANGLES:
+            raise ProtocolError(f"an update of {count} rectangles")
         self.out += pack(">BxH", ServerMessage.UPDATE, count)
         for _ in range(count):
             yield from self.read_rectangle()
@@ -201,15 +201,15 @@ class DeskSide(Side):
         head = yield RECTANGLE.size
         x, y, wide, high, encoding = RECTANGLE.unpack(head)
         if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:
-            raise Strange(f"a rectangle of {wide} by {high} at {x}, {y}")
+            raise ProtocolError(f"a rectangle of {wide} by {high} at {x}, {y}")
         if encoding not in self.encodings:
-            raise Strange(f"a rectangle in encoding {encoding}")
+            raise ProtocolError(f"a rectangle in encoding {encoding}")
         body = b""
         if encoding == COPY:
             body = yield 4
             from_x, from_y = int.from_bytes(body[:2], "big"), int.from_bytes(body[2:], "big")
             if from_x + wide > WIDTH or from_y + high > HEIGHT:
-                raise Strange("a copy from beyond the screen")
+                raise ProtocolError("a copy from beyond the screen")
         elif encoding == ZRLE:
             body = yield 4
         elif encoding == TIGHT:
@@ -231,17 +231,17 @@ class DeskSide(Side):
             self.out += yield COLOUR
             return
         if kind > BASIC:
-            raise Strange(f"a rectangle packed as {kind}")
+            raise ProtocolError(f"a rectangle packed as {kind}")
         size = wide * high * COLOUR
         if kind & FILTERED:
-            told = yield 1
-            if told[0] == PALETTE:
-                told += yield 1
-                told += yield (told[1] + 1) * COLOUR
-                size = (wide + 7) // 8 * high if told[1] < 2 else wide * high
-            elif told[0] > GRADIENT:
-                raise Strange(f"a rectangle filtered as {told[0]}")
-            self.out += told
+            header = yield 1
+            if header[0] == PALETTE:
+                header += yield 1
+                header += yield (header[1] + 1) * COLOUR
+                size = (wide + 7) // 8 * high if header[1] < 2 else wide * high
+            elif header[0] > GRADIENT:
+                raise ProtocolError(f"a rectangle filtered as {header[0]}")
+            self.out += header
         if size >= UNPACKED:
             yield from self.read_packed(size)
         else:
@@ -290,52 +290,52 @@ class ViewerSide(Side):
                 case Person.PASTE:
                     self.drop_text(int.from_bytes((yield 7)[3:], "big", signed=True))
                 case kind:
-                    raise Strange(f"a viewer's message of kind {kind}")
+                    raise ProtocolError(f"a viewer's message of kind {kind}")
 
     def greet(self) -> Steps:
         """Offer a screen without a password, of our size and under our name."""
         if (yield 12) != VERSION:
-            raise Strange("a viewer of a version other than 3.8")
+            raise ProtocolError("a viewer of a version other than 3.8")
         self.back += bytes([1, NO_SECURITY])
         if (yield 1)[0] != NO_SECURITY:
-            raise Strange("a viewer that wants a password")
+            raise ProtocolError("a viewer that wants a password")
         self.back += bytes(4)
         yield 1
         self.back += pack(">HH", WIDTH, HEIGHT) + PIXELS + pack(">I", len(NAME)) + NAME
         self.ready = True
 
-    def set_pixels(self, told: bytes) -> None:
+    def set_pixels(self, data: bytes) -> None:
         """Pass on a wish for pixels of 32 bits, in whatever order."""
-        bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(told)
+        bits, depth, _, true, red, green, blue, *shifts = FORMAT.unpack(data)
         if (bits, depth, bool(true), red, green, blue) != (32, 24, True, 255, 255, 255):
-            raise Strange("a viewer that wants other pixels than 32 bits")
+            raise ProtocolError("a viewer that wants other pixels than 32 bits")
         if len(set(shifts)) != 3 or not set(shifts) <= SHIFTS:
-            raise Strange("a viewer whose colours overlap")
-        self.out += pack(">B3x", Person.PIXELS) + told[:13] + bytes(3)
+            raise ProtocolError("a viewer whose colours overlap")
+        self.out += pack(">B3x", Person.PIXELS) + data[:13] + bytes(3)
 
     def set_encodings(self) -> Steps:
         """Ask the desk for what both know and we can read, and for nothing else."""
         count = int.from_bytes((yield 3)[1:], "big")
-        if count > MOST_ENCODINGS:
-            raise Strange(f"a viewer with {count} encodings")
+        if count > MAX_ENCODINGS:
+            raise ProtocolError(f"a viewer with {count} encodings")
         listed = yield count * 4
-        known = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
-        wanted = [each for each in PASSED if each in known]
-        self.desk.encodings.update(wanted)
-        self.out += pack(f">BxH{len(wanted) + 1}i", Person.ENCODINGS, len(wanted) + 1, *wanted, LIGHT)
+        offered = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
+        accepted = [each for each in PASSED if each in offered]
+        self.desk.encodings.update(accepted)
+        self.out += pack(f">BxH{len(accepted) + 1}i", Person.ENCODINGS, len(accepted) + 1, *accepted, LIGHT)
 
-    def ask(self, told: bytes) -> None:
+    def ask(self, data: bytes) -> None:
         """Ask for the part of the screen there is."""
-        x, y, wide, high = (int.from_bytes(told[at : at + 2], "big") for at in (1, 3, 5, 7))
+        x, y, wide, high = (int.from_bytes(data[at : at + 2], "big") for at in (1, 3, 5, 7))
         x, y = min(x, WIDTH - 1), min(y, HEIGHT - 1)
-        self.out += pack(">BBHHHH", Person.ASK, bool(told[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
+        self.out += pack(">BBHHHH", Person.ASK, bool(data[0]), x, y, min(wide, WIDTH - x), min(high, HEIGHT - y))
 
-    def key(self, told: bytes) -> None:
+    def key(self, data: bytes) -> None:
         """Pass a key on, from whoever holds the wheel."""
-        down, key = bool(told[0]), int.from_bytes(told[3:], "big")
+        down, key = bool(data[0]), int.from_bytes(data[3:], "big")
         if not self.driving:
             return
-        if down and (key in self.pressed or len(self.pressed) < MOST_HELD):
+        if down and (key in self.pressed or len(self.pressed) < MAX_PRESSED_KEYS):
             self.pressed.add(key)
             self.acts.keys += 1
         elif key in self.pressed:
@@ -344,13 +344,13 @@ class ViewerSide(Side):
             return
         self.out += pack(">BBxxI", Person.KEY, down, key)
 
-    def point(self, told: bytes) -> None:
+    def point(self, data: bytes) -> None:
         """Pass the pointer on, from whoever holds the wheel."""
         if not self.driving:
             return
-        buttons = told[0]
-        x = min(int.from_bytes(told[1:3], "big"), WIDTH - 1)
-        y = min(int.from_bytes(told[3:], "big"), HEIGHT - 1)
+        buttons = data[0]
+        x = min(int.from_bytes(data[1:3], "big"), WIDTH - 1)
+        y = min(int.from_bytes(data[3:], "big"), HEIGHT - 1)
         for number in range(8):
             if buttons & ~self.buttons & 1 << number:
                 self.acts.press(x, y, number + 1)
@@ -373,5 +373,5 @@ class ViewerSide(Side):
 def bounded(length: int, size: int) -> int:
     """Give the length of what is packed, which packing makes a little longer at most."""
     if length > size + size // 10 + (1 << 16):
-        raise Strange(f"{length} bytes for {size}")
+        raise ProtocolError(f"{length} bytes for {size}")
     return length

@@ -1,8 +1,8 @@
 """RFB 3.8 as a client speaks it: bytes in, updates out. No I/O, and nothing a server says makes it hold more.
 
 One security type (None), one encoding (Raw), a pixel format and a geometry of our own: whatever else comes is
-`Strange`. The caller fills `room()` with what it receives and says how much came by `took()`, or feeds it; `outgoing`
-is what it has to send.
+`ProtocolError`. The caller fills `room()` with what it receives and says how much came by `took()`, or feeds it;
+`outgoing` is what it has to send.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 
 VERSION = b"RFB 003.008\n"
 NO_SECURITY = 1
@@ -20,10 +20,10 @@ PIXEL = 4
 """Bytes of a pixel: blue, green, red and one that means nothing, which Pillow reads as `BGRX`."""
 FORMAT = struct.pack(">B3xBBBBHHHBBB3x", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 ONLY_RAW = struct.pack(">BxHi", 2, 1, 0)
-LONGEST_NAME = 1 << 10
-LONGEST_CUT_TEXT = 64 << 10
-MOST_RECTANGLES = 4096
-MOST_FRAMES = 2
+MAX_NAME_BYTES = 1 << 10
+MAX_CUT_TEXT_BYTES = 64 << 10
+MAX_RECTANGLES = 4096
+MAX_FRAMES = 2
 """How often an update may paint the whole frame over."""
 
 Filling: TypeAlias = Generator[memoryview, None, None]
@@ -101,51 +101,51 @@ class Conversation:
                     pass  # the bell
                 case 3:
                     (length,) = struct.unpack(">3xI", (yield from take(7)))
-                    yield from drop(length, LONGEST_CUT_TEXT, "a clipboard")
+                    yield from drop(length, MAX_CUT_TEXT_BYTES, "a clipboard")
                 case kind:
-                    raise Strange(f"the screen sends a message of type {kind}")
+                    raise ProtocolError(f"the screen sends a message of type {kind}")
 
     def shake_hands(self) -> Filling:
         """Agree on the version, on no security, and on the geometry."""
         if (version := (yield from take(len(VERSION)))) != VERSION:
-            raise Strange(f"the screen speaks {version!r}, not RFB 3.8")
+            raise ProtocolError(f"the screen speaks {version!r}, not RFB 3.8")
         self.outgoing += VERSION
         (count,) = yield from take(1)
         if NO_SECURITY not in (yield from take(count)):
-            raise Strange("the screen asks for a password")
+            raise ProtocolError("the screen asks for a password")
         self.outgoing.append(NO_SECURITY)
         if any((yield from take(4))):
-            raise Strange("the screen refuses the connection")
+            raise ProtocolError("the screen refuses the connection")
         self.outgoing.append(1)  # others may look on
         width, height, length = struct.unpack(">HH16xI", (yield from take(24)))
         if (width, height) != (self.width, self.height):
-            raise Strange(f"the screen is {width} by {height} pixels, not {self.width} by {self.height}")
-        yield from drop(length, LONGEST_NAME, "a name")
+            raise ProtocolError(f"the screen is {width} by {height} pixels, not {self.width} by {self.height}")
+        yield from drop(length, MAX_NAME_BYTES, "a name")
 
     def update(self) -> Filling:
         """Read one update into the frame."""
         (count,) = struct.unpack(">xH", (yield from take(3)))
-        if count > MOST_RECTANGLES:
-            raise Strange(f"the screen sends an update of {count} rectangles")
+        if count > MAX_RECTANGLES:
+            raise ProtocolError(f"the screen sends an update of {count} rectangles")
         painted: list[Rectangle] = []
-        left = MOST_FRAMES * self.width * self.height
+        remaining = MAX_FRAMES * self.width * self.height
         for _ in range(count):
             *where, encoding = struct.unpack(">HHHHi", (yield from take(12)))
             rectangle = Rectangle(*where)
-            left -= rectangle.area
-            self.check(rectangle, encoding, left)
+            remaining -= rectangle.area
+            self.check(rectangle, encoding, remaining)
             yield from self.paint(rectangle)
             painted.append(rectangle)
         self.updates.append(tuple(painted))
 
-    def check(self, rectangle: Rectangle, encoding: int, left: int) -> None:
+    def check(self, rectangle: Rectangle, encoding: int, remaining: int) -> None:
         """Refuse a rectangle that is not raw, lies outside, or is more than one update may bring."""
         if encoding != 0:
-            raise Strange(f"the screen sends encoding {encoding}, which was not asked for")
+            raise ProtocolError(f"the screen sends encoding {encoding}, which was not asked for")
         if rectangle.x + rectangle.width > self.width or rectangle.y + rectangle.height > self.height:
-            raise Strange(f"the screen paints outside itself: {rectangle}")
-        if left < 0:
-            raise Strange("the screen paints itself over again and again in one update")
+            raise ProtocolError(f"the screen paints outside itself: {rectangle}")
+        if remaining < 0:
+            raise ProtocolError("the screen paints itself over again and again in one update")
 
     def paint(self, rectangle: Rectangle) -> Filling:
         """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""
@@ -173,7 +173,7 @@ def take(count: int) -> Taking:
 def drop(length: int, most: int, what: str) -> Filling:
     """Take some bytes and throw them away."""
     if length > most:
-        raise Strange(f"the screen sends {what} of {length} bytes")
+        raise ProtocolError(f"the screen sends {what} of {length} bytes")
     yield memoryview(bytearray(length))
 
 

@@ -76,8 +76,8 @@ FIELD = """function() {
   ELEMENT
   if (!el || !el.isConnected) return {gone: true};
   const type = (el.type || '').toLowerCase();
-  const told = {value: '', checked: false, disabled: !!el.disabled, fixed: !!el.readOnly};
-  const tell = kind => ({...told, kind});
+  const common = {value: '', checked: false, disabled: !!el.disabled, fixed: !!el.readOnly};
+  const tell = kind => ({...common, kind});
   if (el.tagName === 'SELECT') return {...tell('select'), value: [...el.selectedOptions].map(o => o.label).join(', ')};
   if (el.tagName === 'TEXTAREA') return {...tell('text'), value: el.value};
   if (el.tagName !== 'INPUT') {
@@ -112,14 +112,14 @@ SET = """function(text) {
 }""".replace("ELEMENT", ELEMENT)
 """Sets what cannot be typed the same everywhere: a date is typed as the browser's language has it."""
 
-CHOOSE = """function(wanted) {
+CHOOSE = """function(values) {
   ELEMENT
   if (el.tagName !== 'SELECT') return {other: true};
   const options = [...el.options];
-  const found = wanted.map(w => options.find(o => o.value === w) || options.find(o => o.label.trim() === w.trim()));
+  const found = values.map(w => options.find(o => o.value === w) || options.find(o => o.label.trim() === w.trim()));
   const known = options.slice(0, 50).map(o => o.label.slice(0, 100));
-  const missing = wanted.filter((w, i) => !found[i] || found[i].disabled);
-  if (missing.length || (wanted.length > 1 && !el.multiple)) return {missing, known, single: !el.multiple};
+  const missing = values.filter((w, i) => !found[i] || found[i].disabled);
+  if (missing.length || (values.length > 1 && !el.multiple)) return {missing, known, single: !el.multiple};
   el.focus();
   for (const o of options) o.selected = found.includes(o);
   for (const name of ['input', 'change']) el.dispatchEvent(new Event(name, {bubbles: true, composed: true}));
@@ -151,9 +151,9 @@ SCROLL = """function(down, right) {
 }"""
 
 HOLDS = """function(text) {
-  const said = document.body ? document.body.innerText : '';
+  const body = document.body ? document.body.innerText : '';
   const fields = [...document.querySelectorAll('input:not([type=password]), textarea')].slice(0, 1000);
-  return {found: said.includes(text) || fields.some(f => f.value.includes(text))};
+  return {found: body.includes(text) || fields.some(f => f.value.includes(text))};
 }"""
 
 READY = """function() {
@@ -186,7 +186,7 @@ EXPRESSION
 """Makes what an expression gives small before it leaves the page."""
 
 OUTLINE = """function(most) {
-  let left = most;
+  let remaining = most;
   let cut = false;
   const skip = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'SVG', 'HEAD', 'OBJECT', 'EMBED', 'DIALOG']);
   const block = n => !/^(inline|contents)/.test(getComputedStyle(n).display);
@@ -195,22 +195,22 @@ OUTLINE = """function(most) {
     const labels = n.labels && n.labels.length ? n.labels[0].innerText : '';
     const name = n.getAttribute('aria-label') || labels || n.placeholder || n.name || '';
     if (type === 'hidden') return null;
-    const told = {t: 'field', kind: n.tagName === 'INPUT' ? type : n.tagName.toLowerCase(), name: name.slice(0, 200)};
-    if (type === 'checkbox' || type === 'radio') return {...told, on: n.checked};
-    if (type === 'password') return {...told, value: n.value ? '(filled)' : ''};
-    const all = words => ({...told, value: words.join(', ').slice(0, 500)});
+    const item = {t: 'field', kind: n.tagName === 'INPUT' ? type : n.tagName.toLowerCase(), name: name.slice(0, 200)};
+    if (type === 'checkbox' || type === 'radio') return {...item, on: n.checked};
+    if (type === 'password') return {...item, value: n.value ? '(filled)' : ''};
+    const all = words => ({...item, value: words.join(', ').slice(0, 500)});
     if (n.tagName === 'SELECT') return all([...n.selectedOptions].map(o => o.label));
     if (type === 'file') return all([...n.files].map(f => f.name));
-    return {...told, value: n.value.slice(0, 2000)};
+    return {...item, value: n.value.slice(0, 2000)};
   };
   const kids = (n, depth) => {
     const from = n.shadowRoot || n;
     const list = n.tagName === 'SLOT' && n.assignedNodes().length ? n.assignedNodes() : from.childNodes;
     const out = [];
     for (const child of list) {
-      if (left <= 0) { cut = true; break; }
-      const told = walk(child, depth + 1);
-      if (told !== null) out.push(told);
+      if (remaining <= 0) { cut = true; break; }
+      const copy = walk(child, depth + 1);
+      if (copy !== null) out.push(copy);
     }
     return out;
   };
@@ -218,7 +218,7 @@ OUTLINE = """function(most) {
     if (n.nodeType === 3) {
       const text = n.data;
       if (!text) return null;
-      left -= text.length + 1;
+      remaining -= text.length + 1;
       return text.slice(0, 100000);
     }
     if (n.nodeType !== 1 || depth > 150) return null;
@@ -226,7 +226,7 @@ OUTLINE = """function(most) {
     if ((skip.has(tag) && !(tag === 'DIALOG' && n.open)) || n.hidden && n.hidden !== 'until-found') return null;
     const style = getComputedStyle(n);
     if (style.display === 'none' || style.visibility === 'hidden' && !n.children.length) return null;
-    left -= 8;
+    remaining -= 8;
     if (tag === 'INPUT' && ['button', 'submit', 'reset'].includes(n.type)) {
       return {t: 'button', c: [n.value || n.type]};
     }
@@ -238,11 +238,11 @@ OUTLINE = """function(most) {
       if (!inner || !inner.body) return {t: 'frame', href: n.src.slice(0, 500)};
       return {t: 'div', b: true, c: kids(inner.body, depth)};
     }
-    const told = {t: tag.toLowerCase().slice(0, 30), c: kids(n, depth)};
-    if (block(n)) told.b = true;
-    if (tag === 'A' && n.href) told.href = String(n.href).slice(0, 1000);
-    if (tag === 'OL' && n.start !== 1) told.start = n.start;
-    return told;
+    const item = {t: tag.toLowerCase().slice(0, 30), c: kids(n, depth)};
+    if (block(n)) item.b = true;
+    if (tag === 'A' && n.href) item.href = String(n.href).slice(0, 1000);
+    if (tag === 'OL' && n.start !== 1) item.start = n.start;
+    return item;
   };
   const tree = document.body ? walk(document.body, 0) : null;
   return {tree, cut};

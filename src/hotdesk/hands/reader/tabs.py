@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-MOST_TABS = 64
-MOST_DOWNLOADS = 200
-MOST_NEWS = 20
-MOST_REFERENCES = 50_000
-LONGEST_URL = 2000
-LONGEST_TITLE = 200
+MAX_TABS = 64
+MAX_DOWNLOADS = 200
+MAX_NEWS = 20
+MAX_REFERENCES = 50_000
+MAX_URL_CHARS = 2000
+MAX_TITLE_CHARS = 200
 DOWNLOADS = "/home/user/Downloads"
 STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
 
@@ -58,7 +58,7 @@ class References:
     def refer(self, element: int) -> str:
         """Give an element's reference."""
         if element not in self.by_element:
-            if len(self.by_element) >= MOST_REFERENCES:
+            if len(self.by_element) >= MAX_REFERENCES:
                 self.forget()
             self.last += 1
             self.by_element[element] = name = f"e{self.last}"
@@ -126,7 +126,7 @@ class Tabs:
         self.downloads: dict[str, PageDownload] = {}
         self.current = ""
         """The target all is asked of."""
-        self.made = 0
+        self.opened_count = 0
         self.news: list[str] = []
         self.untold = 0
         self.quiet = True
@@ -138,7 +138,7 @@ class Tabs:
         """Keep something to be told with the next result."""
         if self.quiet:
             return
-        if len(self.news) < MOST_NEWS:
+        if len(self.news) < MAX_NEWS:
             self.news.append(text)
         else:
             self.untold += 1
@@ -154,48 +154,48 @@ class Tabs:
         for tab in self.by_target.values():
             if tab.id == name:
                 return tab
-        known = ", ".join(tab.id for tab in self.by_target.values())
-        raise DeskError(f"there is no tab {printable(name[:20])!r}; there are {known or 'none'}")
+        ids = ", ".join(tab.id for tab in self.by_target.values())
+        raise DeskError(f"there is no tab {printable(name[:20])!r}; there are {ids or 'none'}")
 
-    def hear(self, session: str, name: str, told: UntrustedObject) -> None:
+    def hear(self, session: str, name: str, event: UntrustedObject) -> None:
         """Take one event; one of a session that is not ours, or of a kind unknown, is nothing."""
         if not session:
-            self.hear_browser(name, told)
+            self.hear_browser(name, event)
         elif tab := self.by_session.get(session):
-            self.hear_tab(tab, name, told)
+            self.hear_tab(tab, name, event)
 
-    def hear_browser(self, name: str, told: UntrustedObject) -> None:
+    def hear_browser(self, name: str, event: UntrustedObject) -> None:
         """Take an event of the browser as a whole."""
         match name:
             case "Target.targetCreated" | "Target.targetInfoChanged":
-                self.meet(told.facts("targetInfo"))
+                self.meet(event.facts("targetInfo"))
             case "Target.targetDestroyed":
-                self.lose(told.text("targetId", 100))
+                self.lose(event.text("targetId", 100))
             case "Target.targetCrashed":
-                self.crash(told.text("targetId", 100))
+                self.crash(event.text("targetId", 100))
             case "Target.detachedFromTarget":
-                if tab := self.by_session.pop(told.text("sessionId", 100), None):
+                if tab := self.by_session.pop(event.text("sessionId", 100), None):
                     tab.session, tab.dialog = "", None
             case "Browser.downloadWillBegin":
-                self.begin_download(told)
+                self.begin_download(event)
             case "Browser.downloadProgress":
-                self.go_on_with_download(told)
+                self.go_on_with_download(event)
 
-    def meet(self, told: UntrustedObject) -> None:
+    def meet(self, info: UntrustedObject) -> None:
         """Take note of a tab, new or changed."""
-        target = told.text("targetId", 100)
+        target = info.text("targetId", 100)
         tab = self.by_target.get(target)
-        if told.text("type") != "page" or told.text("url", 10).startswith("devtools:"):
+        if info.text("type") != "page" or info.text("url", 10).startswith("devtools:"):
             return
         if tab is None:
-            if len(self.by_target) >= MOST_TABS:
-                self.note(f"a tab beyond the {MOST_TABS} that are followed was opened: close some")
+            if len(self.by_target) >= MAX_TABS:
+                self.note(f"a tab beyond the {MAX_TABS} that are followed was opened: close some")
                 return
-            self.made += 1
-            tab = self.by_target[target] = TabState(f"t{self.made}", target)
-            self.note(" ".join(["tab", tab.id, "was opened", printable(told.text("url", 200))]).rstrip())
-        tab.url = printable(told.text("url", LONGEST_URL))
-        tab.title = printable(told.text("title", LONGEST_TITLE))
+            self.opened_count += 1
+            tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
+            self.note(" ".join(["tab", tab.id, "was opened", printable(info.text("url", 200))]).rstrip())
+        tab.url = printable(info.text("url", MAX_URL_CHARS))
+        tab.title = printable(info.text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
         """Take note that a page crashed; whoever waits for it would wait in vain."""
@@ -220,70 +220,70 @@ class Tabs:
         new = [each for each in self.downloads.values() if not each.awaited]
         return bool(new) and all(each.state != "inProgress" for each in new)
 
-    def begin_download(self, told: UntrustedObject) -> None:
+    def begin_download(self, event: UntrustedObject) -> None:
         """Take note of a download."""
-        while len(self.downloads) >= MOST_DOWNLOADS:
+        while len(self.downloads) >= MAX_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
-        guid = told.text("guid", 100)
-        name = file_name(told.text("suggestedFilename", 1000))
+        guid = event.text("guid", 100)
+        name = file_name(event.text("suggestedFilename", 1000))
         self.downloads[guid] = PageDownload(name)
         self.note(f"the download of {name} began")
 
-    def go_on_with_download(self, told: UntrustedObject) -> None:
+    def go_on_with_download(self, event: UntrustedObject) -> None:
         """Take note how far a download is."""
-        if not (download := self.downloads.get(told.text("guid", 100))):
+        if not (download := self.downloads.get(event.text("guid", 100))):
             return
-        download.received, download.total = told.whole("receivedBytes"), told.whole("totalBytes")
-        state = told.text("state", 20)
+        download.received, download.total = event.whole("receivedBytes"), event.whole("totalBytes")
+        state = event.text("state", 20)
         if state == download.state or state not in ("inProgress", "completed", "canceled"):
             return
         download.state = state
         if state == "completed":
-            path = place(told.text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
+            path = place(event.text("filePath", 4000) or f"{DOWNLOADS}/{download.name}")
             over = any(one.path == path for one in self.downloads.values())
             download.path = path
             self.note(f"{path} was downloaded: {download.received} bytes{', over an earlier one' if over else ''}")
         else:
             self.note(f"the download of {download.name} was cancelled")
 
-    def hear_tab(self, tab: TabState, name: str, told: UntrustedObject) -> None:
+    def hear_tab(self, tab: TabState, name: str, event: UntrustedObject) -> None:
         """Take an event of one tab."""
         match name:
             case "Page.lifecycleEvent":
-                self.hear_stage(tab, told)
+                self.hear_stage(tab, event)
             case "Page.frameNavigated":
-                frame = told.facts("frame")
+                frame = event.facts("frame")
                 if "parentId" not in frame:
                     tab.frame = frame.text("id", 100)
                     tab.enter(frame.text("loaderId", 100))
             case "Page.frameStartedLoading" | "Page.frameStoppedLoading":
-                if told.text("frameId", 100) == tab.frame:
+                if event.text("frameId", 100) == tab.frame:
                     tab.loading = name == "Page.frameStartedLoading"
             case "Page.frameRequestedNavigation":
-                if told.text("frameId", 100) == tab.frame and told.text("disposition") == "currentTab":
+                if event.text("frameId", 100) == tab.frame and event.text("disposition") == "currentTab":
                     tab.loading = True
             case "Page.fileChooserOpened":
-                tab.chooser = told.whole("backendNodeId")
+                tab.chooser = event.whole("backendNodeId")
             case "Page.javascriptDialogOpening":
-                self.open_dialog(tab, told)
+                self.open_dialog(tab, event)
             case "Page.javascriptDialogClosed":
                 tab.dialog = None
 
-    def hear_stage(self, tab: TabState, told: UntrustedObject) -> None:
+    def hear_stage(self, tab: TabState, event: UntrustedObject) -> None:
         """Take note how far a tab's document has loaded."""
-        if told.text("frameId", 100) != tab.frame:
+        if event.text("frameId", 100) != tab.frame:
             return
-        stage = told.text("name", 40)
+        stage = event.text("name", 40)
         if stage == "init":
-            tab.enter(told.text("loaderId", 100))
-        elif stage in STAGES and told.text("loaderId", 100) == tab.loader:
+            tab.enter(event.text("loaderId", 100))
+        elif stage in STAGES and event.text("loaderId", 100) == tab.loader:
             tab.stages.add(stage)
 
-    def open_dialog(self, tab: TabState, told: UntrustedObject) -> None:
+    def open_dialog(self, tab: TabState, event: UntrustedObject) -> None:
         """Take note of a dialog; whoever waits for the page must not wait on."""
-        kind = told.text("type", 20)
+        kind = event.text("type", 20)
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
-        tab.dialog = PageDialog(kind, printable(told.text("message", 1000)))
+        tab.dialog = PageDialog(kind, printable(event.text("message", 1000)))
         if not self.patient:
             raise Interrupted
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
-DEEPEST = 300
+MAX_DEPTH = 300
 """Levels of a tree that are told."""
-MOST_NODES = 100_000
-LONGEST_NAME = 400
+MAX_NODES = 100_000
+MAX_NAME_CHARS = 400
 SILENT = frozenset(
     {"none", "generic", "InlineTextBox", "LineBreak", "presentation", "RootWebArea", "WebArea", "ListMarker", "group",
      "LabelText", "LayoutTable", "LayoutTableRow", "LayoutTableCell", "rowgroup", "Section", "Abbr", "EmbeddedObject",
@@ -57,41 +57,41 @@ class Node:
     """The tree of the page inside, of a frame."""
 
 
-def read_nodes(told: UntrustedObject) -> list[Node]:
+def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
-    items = told.items("nodes")
-    if len(items) > MOST_NODES:
-        raise Strange(f"a tree of more than {MOST_NODES} nodes")
+    items = reply.items("nodes")
+    if len(items) > MAX_NODES:
+        raise ProtocolError(f"a tree of more than {MAX_NODES} nodes")
     return [read_node(UntrustedObject(item)) for item in items]
 
 
-def read_node(told: UntrustedObject) -> Node:
+def read_node(data: UntrustedObject) -> Node:
     """Read one node."""
     return Node(
-        id=told.text("nodeId", 40),
-        role=said(told.facts("role")),
-        name=said(told.facts("name")),
-        backend=told.whole("backendDOMNodeId"),
-        ignored=told.flag("ignored"),
-        value=said(told.facts("value")),
-        states=read_states(told.each("properties")),
-        children=[clip(child, 40) for child in told.items("childIds")],
+        id=data.text("nodeId", 40),
+        role=read_text(data.facts("role")),
+        name=read_text(data.facts("name")),
+        backend=data.whole("backendDOMNodeId"),
+        ignored=data.flag("ignored"),
+        value=read_text(data.facts("value")),
+        states=read_states(data.each("properties")),
+        children=[clip(child, 40) for child in data.items("childIds")],
     )
 
 
-def said(value: UntrustedObject) -> str:
+def read_text(value: UntrustedObject) -> str:
     """Give a value as text, in one line."""
-    text = value.told.get("value", "")
+    text = value.data.get("value", "")
     if isinstance(text, bool | int | float):
         return str(text).lower()
-    return " ".join(clip(text, LONGEST_NAME).split()) if isinstance(text, str) else ""
+    return " ".join(clip(text, MAX_NAME_CHARS).split()) if isinstance(text, str) else ""
 
 
 def read_states(properties: list[UntrustedObject]) -> list[str]:
     """Give what is worth telling of a node's states."""
     found = []
     for one in properties:
-        name, value = one.text("name", 40), said(one.facts("value"))
+        name, value = one.text("name", 40), read_text(one.facts("value"))
         if name in FLAGS and value == "true":
             found.append(name)
         elif name in STATES and value and not (name in ("invalid", "haspopup") and value == "false"):
@@ -123,10 +123,9 @@ class TreeWriter:
     def write(self, node: Node, depth: int, level: int, outer: str, mute: bool) -> None:
         """Write a node and what it holds. `outer` is what it stands in; `mute`: its name told the text already."""
         self.nodes.pop(node.id, None)
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return
-        told = is_told(node, outer if mute else "")
-        if told:
+        if has_line(node, outer if mute else ""):
             self.lines.append(self.line(node, level))
             writable = node.role in WRITABLE and bool(node.value)
             level, outer = level + 1, node.value if writable else node.name
@@ -157,7 +156,7 @@ class TreeWriter:
         return "  " * level + "- " + " ".join([*parts, *node.states])
 
 
-def is_told(node: Node, spoken: str) -> bool:
+def has_line(node: Node, spoken: str) -> bool:
     """Say whether a node gets a line."""
     if node.ignored or node.role in MUTE:
         return False

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 
 
 class UntrustedObject:
     """An object the other end sent: each fact is asked for by kind, so that a wrong one is found where it is used."""
 
-    def __init__(self, told: object) -> None:
-        if not isinstance(told, dict):
-            raise Strange("something else where an object belongs")
-        self.told: dict[str, Any] = told
+    def __init__(self, data: object) -> None:
+        if not isinstance(data, dict):
+            raise ProtocolError("something else where an object belongs")
+        self.data: dict[str, Any] = data
 
     def text(self, name: str, longest: int = 4000) -> str:
         """Give a text, cut to a length; absent is empty."""
-        return clip(self.told.get(name, ""), longest)
+        return clip(self.data.get(name, ""), longest)
 
     def number(self, name: str) -> float:
         """Give a number; absent is 0."""
-        value = self.told.get(name, 0)
+        value = self.data.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
-            raise Strange(f"{name} is no number")
+            raise ProtocolError(f"{name} is no number")
         return value
 
     def whole(self, name: str) -> int:
@@ -33,13 +33,13 @@ class UntrustedObject:
 
     def flag(self, name: str, otherwise: bool = False) -> bool:
         """Give a truth; absent is false unless told."""
-        if not isinstance(value := self.told.get(name, otherwise), bool):
-            raise Strange(f"{name} is neither true nor false")
+        if not isinstance(value := self.data.get(name, otherwise), bool):
+            raise ProtocolError(f"{name} is neither true nor false")
         return value
 
     def facts(self, name: str) -> UntrustedObject:
         """Give an object; absent is empty."""
-        return UntrustedObject(self.told.get(name, {}))
+        return UntrustedObject(self.data.get(name, {}))
 
     def each(self, name: str) -> list[UntrustedObject]:
         """Give a list of objects; absent is empty."""
@@ -47,16 +47,16 @@ class UntrustedObject:
 
     def items(self, name: str) -> list[Any]:
         """Give a list; absent is empty."""
-        if not isinstance(value := self.told.get(name, []), list):
-            raise Strange(f"{name} is no list")
+        if not isinstance(value := self.data.get(name, []), list):
+            raise ProtocolError(f"{name} is no list")
         return value
 
     def __contains__(self, name: str) -> bool:
-        return name in self.told
+        return name in self.data
 
 
 def clip(value: object, longest: int) -> str:
     """Cut a text to a length; what is no character is replaced."""
     if not isinstance(value, str):
-        raise Strange("something else where a text belongs")
+        raise ProtocolError("something else where a text belongs")
     return value[:longest].encode("utf-8", "replace").decode()

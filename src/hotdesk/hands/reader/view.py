@@ -10,18 +10,18 @@ import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import SCREEN_PORT, Dial, Strange, VerbResult
+from hotdesk.hands.reader import SCREEN_PORT, Dial, ProtocolError, VerbResult
 from hotdesk.hands.reader.relay import DeskSide, Side, ViewerInput, ViewerSide
 from hotdesk.linux import sockets
 
-GREETING = 10.0
+GREETING_TIMEOUT_S = 10.0
 """Seconds both sides have for their greetings."""
-LETTING_GO = 1.0
+RELEASE_TIMEOUT_S = 1.0
 """Seconds a screen may take to hear that keys are let go."""
-ARRIVING = 1.0
+ARRIVAL_TIMEOUT_S = 1.0
 """Seconds until a viewer that is not connected counts as gone."""
 GONE = "the screen was disconnected; take over again once it is shown"
-MOST_VIEWERS = 16
+MAX_VIEWERS = 16
 
 
 @dataclass(slots=True)
@@ -48,10 +48,10 @@ class ScreenRelay:
         """What whoever held the wheel last did."""
 
     async def join(self, viewer: socket.socket, number: int) -> None:
-        """Relay to one viewer until either side ends; the sockets are closed then. `Strange`: one broke the rules."""
+        """Relay to one viewer until either side ends; then close the sockets. `ProtocolError`: one broke the rules."""
         viewer.setblocking(False)
         with viewer:
-            if number in self.looking or len(self.looking) >= MOST_VIEWERS:
+            if number in self.looking or len(self.looking) >= MAX_VIEWERS:
                 raise DeskError(f"{len(self.looking)} people look at this desk already")
             with await self.dial(SCREEN_PORT) as desk:
                 screen = DeskSide()
@@ -66,9 +66,9 @@ class ScreenRelay:
 
     async def present(self, number: int) -> VerbResult:
         """Wait a moment until a viewer is connected to the screen: it may have been handed over just now."""
-        with anyio.move_on_after(ARRIVING):
+        with anyio.move_on_after(ARRIVAL_TIMEOUT_S):
             while number not in self.looking:  # noqa: ASYNC110 - it is a matter of milliseconds
-                await anyio.sleep(ARRIVING / 50)
+                await anyio.sleep(ARRIVAL_TIMEOUT_S / 50)
         if number not in self.looking:
             raise DeskError(GONE)
         return VerbResult()
@@ -91,7 +91,7 @@ class ScreenRelay:
         if before is not None:
             before.viewer.drive(False)
             self.acts = before.viewer.acts
-            with anyio.move_on_after(LETTING_GO) as moment:
+            with anyio.move_on_after(RELEASE_TIMEOUT_S) as moment:
                 await let_go(before)
             if moment.cancelled_caught:
                 before.scope.cancel()  # a screen that takes no more keys shows nothing more
@@ -113,19 +113,19 @@ class ScreenRelay:
 async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
     """Greet both sides, then pass on what each says."""
     try:
-        with anyio.fail_after(GREETING):
+        with anyio.fail_after(GREETING_TIMEOUT_S):
             await greet(screen, one.desk)
             await sockets.send(one.desk, screen.take_back())
             await sockets.send(viewer, one.viewer.take_back())
             await greet(one.viewer, viewer)
     except TimeoutError:
-        raise Strange(f"no greeting within {GREETING:.0f} s") from None
+        raise ProtocolError(f"no greeting within {GREETING_TIMEOUT_S:.0f} s") from None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)
             await steer(one, viewer)
             tasks.cancel_scope.cancel()
-    except* Strange as group:
+    except* ProtocolError as group:
         raise group.exceptions[0] from None
     except* OSError:
         pass  # either is gone

@@ -16,12 +16,12 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
-from hotdesk.hands.reader import BROWSER_PORT, Strange
+from hotdesk.hands.reader import BROWSER_PORT, ProtocolError
 from hotdesk.linux import sockets
 
-LONGEST_MESSAGE = 32 << 20
-LONGEST_HEAD = 16 << 10
-LONGEST_BODY = 64 << 10
+MAX_MESSAGE_BYTES = 32 << 20
+MAX_HEAD_BYTES = 16 << 10
+MAX_BODY_BYTES = 64 << 10
 AUTHORITY = f"127.0.0.1:{BROWSER_PORT}"
 PATH = re.compile(r"/devtools/browser/[0-9A-Za-z-]{1,64}")
 LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
@@ -29,11 +29,11 @@ LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,8})[ \t]*\r?$")
 
 
 class WebSocket:
-    """One connection that carries text messages, each at most `LONGEST_MESSAGE`."""
+    """One connection that carries text messages, each at most `MAX_MESSAGE_BYTES`."""
 
     def __init__(self, sock: socket.socket, path: str) -> None:
         self.sock = sock
-        self.protocol = ClientProtocol(parse_uri(f"ws://{AUTHORITY}{path}"), max_size=LONGEST_MESSAGE)
+        self.protocol = ClientProtocol(parse_uri(f"ws://{AUTHORITY}{path}"), max_size=MAX_MESSAGE_BYTES)
         self.waiting: deque[bytes] = deque()
         """Whole messages that came in one piece with the one before: no more than a chunk holds."""
         self.part = bytearray()
@@ -46,7 +46,7 @@ class WebSocket:
             if any(isinstance(event, Response) for event in await self.more()):
                 break
         if self.protocol.handshake_exc is not None:
-            raise Strange(f"no WebSocket: {self.protocol.handshake_exc}") from self.protocol.handshake_exc
+            raise ProtocolError(f"no WebSocket: {self.protocol.handshake_exc}") from self.protocol.handshake_exc
 
     async def send(self, message: bytes) -> None:
         """Send one text message."""
@@ -64,7 +64,7 @@ class WebSocket:
     def take(self, frame: Frame) -> None:
         """Put messages together."""
         if frame.opcode is Opcode.BINARY:
-            raise Strange("a binary message where only texts are spoken")
+            raise ProtocolError("a binary message where only texts are spoken")
         if frame.opcode in (Opcode.TEXT, Opcode.CONT):
             self.part += frame.data
             if frame.fin:
@@ -75,14 +75,14 @@ class WebSocket:
         """Read once; give what that makes up."""
         data = await receive_some(self.sock)
         if not data:
-            raise Strange("the connection was closed")
+            raise ProtocolError("the connection was closed")
         self.protocol.receive_data(data)
         events: list[object] = list(self.protocol.events_received())
         if self.protocol.parser_exc is not None:
-            raise Strange(f"no WebSocket: {self.protocol.parser_exc}") from self.protocol.parser_exc
+            raise ProtocolError(f"no WebSocket: {self.protocol.parser_exc}") from self.protocol.parser_exc
         await self.flush()
         if any(isinstance(event, Frame) and event.opcode is Opcode.CLOSE for event in events):
-            raise Strange("the connection was closed")
+            raise ProtocolError("the connection was closed")
         return events
 
     async def flush(self) -> None:
@@ -109,13 +109,13 @@ async def find_path(sock: socket.socket) -> str:
     await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
     body = await read_answer(sock)
     try:
-        told = json.loads(body)
-        address = told["webSocketDebuggerUrl"]
+        version = json.loads(body)
+        address = version["webSocketDebuggerUrl"]
         path = address.removeprefix(f"ws://{AUTHORITY}")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise Strange("it does not say where it is spoken to") from e
+        raise ProtocolError("it does not say where it is spoken to") from e
     if not PATH.fullmatch(path):
-        raise Strange("it is spoken to elsewhere")
+        raise ProtocolError("it is spoken to elsewhere")
     return str(path)
 
 
@@ -123,15 +123,15 @@ async def read_answer(sock: socket.socket) -> bytes:
     """Read one small HTTP answer that says how long it is."""
     head = b""
     while b"\r\n\r\n" not in head:
-        if len(head) > LONGEST_HEAD:
-            raise Strange(f"an answer's head of more than {LONGEST_HEAD} bytes")
+        if len(head) > MAX_HEAD_BYTES:
+            raise ProtocolError(f"an answer's head of more than {MAX_HEAD_BYTES} bytes")
         head += await receive_more(sock)
     head, _, body = head.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head):
-        raise Strange("it does not answer")
+        raise ProtocolError("it does not answer")
     lengths = LENGTH.findall(head)
-    if len(lengths) != 1 or int(lengths[0]) > LONGEST_BODY:
-        raise Strange("an answer of unknown or great length")
+    if len(lengths) != 1 or int(lengths[0]) > MAX_BODY_BYTES:
+        raise ProtocolError("an answer of unknown or great length")
     while len(body) < int(lengths[0]):
         body += await receive_more(sock)
     return body[: int(lengths[0])]
@@ -140,7 +140,7 @@ async def read_answer(sock: socket.socket) -> bytes:
 async def receive_more(sock: socket.socket) -> bytes:
     """Read once; the end is no answer."""
     if not (data := await receive_some(sock)):
-        raise Strange("the connection was closed")
+        raise ProtocolError("the connection was closed")
     return data
 
 
@@ -158,4 +158,4 @@ async def send_all(sock: socket.socket, data: bytes) -> None:
     try:
         await sockets.send(sock, data)
     except OSError as e:
-        raise Strange("the connection was closed") from e
+        raise ProtocolError("the connection was closed") from e

@@ -27,9 +27,9 @@ OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "
 DIRECTIONS = ("up", "down", "left", "right")
 PIXELS = 100
 """That OpenAI scrolls by, to one click of the wheel."""
-WAIT = 2.0
+DEFAULT_WAIT_S = 2.0
 """Seconds of a wait that says no time."""
-MOST_ACTIONS = 100
+MAX_ACTIONS = 100
 SPELT = {" ": "space", "+": "plus"}
 """Keys that would be lost in a chord."""
 
@@ -51,7 +51,7 @@ class Scale:
     real: tuple[int, int] = (WIDTH, HEIGHT)
 
     @property
-    def told(self) -> dict[str, object]:
+    def picture_size(self) -> dict[str, object]:
         """Ask for a picture of the size the model knows; nothing where it is the screen's own."""
         return {} if (self.width, self.height) == self.real else {"width": self.width, "height": self.height}
 
@@ -79,49 +79,51 @@ class Scale:
         raise Wrong(f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels")
 
 
-def anthropic(given: Action, scale: Scale) -> list[ScreenAction]:
+def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate the input of a `computer` tool: 20250124 or 20251124."""
-    return member(str(given.get("action")), given, scale)
+    return member(str(action.get("action")), action, scale)
 
 
-def member(name: str, given: Action, scale: Scale) -> list[ScreenAction]:
+def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
     if name in CLICKS:
-        return [ScreenAction("screen_click", {**coordinate(given, scale), **CLICKS[name], **held(given)})]
+        return [ScreenAction("screen_click", {**coordinate(action, scale), **CLICKS[name], **held_keys(action)})]
     match name:
         case "key":
-            repeat = given.get("repeat")
-            return [ScreenAction("screen_key", {"keys": text(given), **({} if repeat is None else {"repeat": repeat})})]
+            repeat = action.get("repeat")
+            return [
+                ScreenAction("screen_key", {"keys": text(action), **({} if repeat is None else {"repeat": repeat})})
+            ]
         case "hold_key":
-            return [ScreenAction("screen_hold_key", {"keys": text(given), "seconds": given.get("duration")})]
+            return [ScreenAction("screen_hold_key", {"keys": text(action), "seconds": action.get("duration")})]
         case "type":
-            return [ScreenAction("screen_type", {"text": text(given)})]
+            return [ScreenAction("screen_type", {"text": text(action)})]
         case "cursor_position":
-            return [ScreenAction("screen_cursor_position", scale.told)]
+            return [ScreenAction("screen_cursor_position", scale.picture_size)]
         case "mouse_move":
-            return [ScreenAction("screen_move", coordinate(given, scale, required=True))]
+            return [ScreenAction("screen_move", coordinate(action, scale, required=True))]
         case "left_mouse_down":
             return [ScreenAction("screen_press", {"button": "left"})]
         case "left_mouse_up":
             return [ScreenAction("screen_release", {"button": "left"})]
         case "left_click_drag":
-            return drag([given.get("start_coordinate"), given.get("coordinate")], scale, held(given))
+            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, held_keys(action))
         case "scroll":
-            turned = {"direction": given.get("scroll_direction"), "amount": given.get("scroll_amount")}
-            return [ScreenAction("screen_scroll", {**turned, **coordinate(given, scale), **held(given)})]
+            turned = {"direction": action.get("scroll_direction"), "amount": action.get("scroll_amount")}
+            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **held_keys(action)})]
         case "wait":
-            return [ScreenAction("screen_wait", {"seconds": given.get("duration")})]
+            return [ScreenAction("screen_wait", {"seconds": action.get("duration")})]
         case "screenshot":
-            return [ScreenAction("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "zoom":
-            return [ScreenAction("screen_zoom", {"region": scale.region(given.get("region")), **scale.told})]
+            return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.picture_size})]
     raise Wrong(f"there is no action {name[:40]!r}")
 
 
 def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
-    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MOST_ACTIONS:
-        raise Wrong(f"actions are a list of {MOST_ACTIONS} at most")
+    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MAX_ACTIONS:
+        raise Wrong(f"actions are a list of {MAX_ACTIONS} at most")
     return [use for action in actions for use in one(action, scale)]
 
 
@@ -148,13 +150,13 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
         case "move":
             return [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
         case "screenshot":
-            return [ScreenAction("screen_screenshot", scale.told)]
+            return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "scroll":
             return scroll(action, scale, meanwhile)
         case "type":
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
-            return [ScreenAction("screen_wait", {"seconds": WAIT})]
+            return [ScreenAction("screen_wait", {"seconds": DEFAULT_WAIT_S})]
     raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
 
 
@@ -179,12 +181,12 @@ def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -
     return [ScreenAction("screen_drag", {"path": path, "button": "left", **meanwhile})]
 
 
-def pair(given: object, scale: Scale) -> tuple[int, int]:
+def pair(point: object, scale: Scale) -> tuple[int, int]:
     """Read a point written as a list."""
-    match given:
+    match point:
         case [x, y] | (x, y):
             return scale.point(x, y)
-    raise Wrong(f"{given!r:.40} is no point [x, y]")
+    raise Wrong(f"{point!r:.40} is no point [x, y]")
 
 
 def at(action: Action, scale: Scale) -> dict[str, object]:
@@ -193,22 +195,22 @@ def at(action: Action, scale: Scale) -> dict[str, object]:
     return {"x": x, "y": y}
 
 
-def coordinate(given: Action, scale: Scale, required: bool = False) -> dict[str, object]:
+def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str, object]:
     """Give where an action happens; nothing where it says nothing, which is where the pointer is."""
-    if given.get("coordinate") is None and not required:
+    if action.get("coordinate") is None and not required:
         return {}
-    x, y = pair(given.get("coordinate"), scale)
+    x, y = pair(action.get("coordinate"), scale)
     return {"x": x, "y": y}
 
 
-def held(given: Action) -> dict[str, object]:
+def held_keys(action: Action) -> dict[str, object]:
     """Give the keys held down meanwhile, which Anthropic calls text."""
-    return {"keys": text(given)} if given.get("text") else {}
+    return {"keys": text(action)} if action.get("text") else {}
 
 
-def text(given: Action) -> str:
+def text(action: Action) -> str:
     """Give an action's text."""
-    if not isinstance(value := given.get("text"), str):
+    if not isinstance(value := action.get("text"), str):
         raise Wrong("text is missing")
     return value
 

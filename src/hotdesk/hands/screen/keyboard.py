@@ -20,12 +20,12 @@ from hotdesk.hands.screen.reader_client import Seat
 Way: TypeAlias = Literal["keys", "clipboard"]
 AT_ONCE = 500
 """Characters sent at a time."""
-MOST_KEYSYMS = 4096
+MAX_KEYSYMS = 4096
 PASTE = "shift+Insert"
 """Pastes in terminals, too, where Ctrl+V does not."""
 BIND = """
 import ctypes, itertools, json, sys
-wanted, again = json.load(sys.stdin)
+symbols, again = json.load(sys.stdin)
 x = ctypes.CDLL("libX11.so.6")
 x.XOpenDisplay.restype = ctypes.c_void_p
 x.XGetKeyboardMapping.restype = ctypes.POINTER(ctypes.c_ulong)
@@ -43,12 +43,12 @@ def media(code):
     return all(not each or 0x10080000 <= each < 0x10090000 for each in have[code])
 def free(code):
     one, two = have[code]
-    ours = again and one == two and (one > 0x1000000 or 0xA0 <= one < 0x100) and one not in wanted[:len(codes)]
+    ours = again and one == two and (one > 0x1000000 or 0xA0 <= one < 0x100) and one not in symbols[:len(codes)]
     return ours or media(code) and not browser & set(have[code])
 def movable(code):
     one, two = have[code]
     return media(code) or one == two and one > 0xA0
-lacking = iter([each for each in wanted if each not in there])
+lacking = iter([each for each in symbols if each not in there])
 runs = [list(run) for kind, run in itertools.groupby(codes, movable) if kind]
 requests = 0
 for run in sorted(runs, key=len, reverse=True):  # a window manager takes long to look at a changed keymap: few requests
@@ -63,11 +63,11 @@ for run in sorted(runs, key=len, reverse=True):  # a window manager takes long t
         x.XChangeKeyboardMapping(display, block[0], 2, (ctypes.c_ulong * len(rows))(*rows), len(block))
         requests += 1
 x.XSync(display, 0)
-json.dump([requests, sorted(set(wanted) & set(itertools.chain(*keymap().values())))], sys.stdout)
+json.dump([requests, sorted(set(symbols) & set(itertools.chain(*keymap().values())))], sys.stdout)
 """
 """Puts keysyms on keys that have none, or one nobody has; tells how often it changed the keymap, and which of the
 wanted ones can be pressed now."""
-REBINDING = 0.1
+REBIND_DELAY_S = 0.1
 """Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""
 
 
@@ -99,21 +99,21 @@ class Keyboard:
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)
-        wanted = [keysyms.of_character(each) for each in strange][:MOST_KEYSYMS]
-        found = await self.bind(wanted, again)
+        symbols = [keysyms.of_character(each) for each in strange][:MAX_KEYSYMS]
+        found = await self.bind(symbols, again)
         lacking = (at for at, each in enumerate(text) if not (each.isascii() or keysyms.of_character(each) in found))
         return next(lacking, len(text))
 
-    async def bind(self, wanted: list[int], again: bool) -> set[int]:
+    async def bind(self, symbols: list[int], again: bool) -> set[int]:
         """Put keysyms on spare keys, or `again` on those used before; give those that can be pressed now."""
-        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([wanted, again]).encode())
+        done = await windows.run(self.seat, ["python3", "-c", BIND], json.dumps([symbols, again]).encode())
         try:
-            told = json.loads(done.stdout) if done.ok else None
+            reply = json.loads(done.stdout) if done.ok else None
         except ValueError:
-            told = None
-        match told:
+            reply = None
+        match reply:
             case [int(changes), [*found]]:
-                await anyio.sleep(REBINDING * min(changes, 10))
+                await anyio.sleep(REBIND_DELAY_S * min(changes, 10))
                 return {each for each in found if type(each) is int}
         return set()
 

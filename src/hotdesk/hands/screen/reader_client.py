@@ -17,7 +17,7 @@ import anyio.lowlevel
 from hotdesk.desk.owner.runtime import SESSION
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError, HotdeskError, LinkError, printable
-from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, Strange, VerbResult, reader_frames
+from hotdesk.hands.reader import BROWSER_PORT, PARTS, SCREEN_PORT, ProtocolError, VerbResult, reader_frames
 from hotdesk.ipc.calls import Calls
 from hotdesk.ipc.child import send_now
 from hotdesk.ipc.frames import FrameError, write
@@ -74,10 +74,10 @@ class LocalSeat:
         part = self.parts[name]
         assert method in part.VERBS, verb
         try:
-            told: VerbResult = await getattr(part, method)(**arguments)
-        except Strange as e:
+            result: VerbResult = await getattr(part, method)(**arguments)
+        except ProtocolError as e:
             raise misbehaves(self.desk, name, str(e)) from e
-        return told
+        return result
 
     def close(self) -> None:
         """Let go of what was connected."""

@@ -22,7 +22,7 @@ class Seats:
         self.spare: list[Lines] = []
         self.names: dict[socket.socket, DeskId] = {}
         """The names of readers, by our ends of their lines."""
-        self.wanted = 0
+        self.spare_count = 0
         """Readers to have ready: starting one takes longer than a picture of a screen."""
 
     def of(self, desk: Desk) -> DeskSeat:
@@ -41,13 +41,13 @@ class Seats:
 
     async def keep_ready(self, count: int) -> None:
         """Have so many readers ready from now on."""
-        self.wanted = count
+        self.spare_count = count
         await self.refill()
 
     async def refill(self) -> None:
         """Start readers until enough are ready; one that cannot be is started when it is needed, and tells why."""
         with suppress(HotdeskError):
-            while len(self.spare) < self.wanted:
+            while len(self.spare) < self.spare_count:
                 self.spare.append(await self.begin())
 
     async def begin(self) -> Lines:

@@ -39,13 +39,13 @@ BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
 FORWARD = "9"
 """The button that RFB has no bit for."""
 WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
-LONGEST_HOLD = 100.0
+MAX_HOLD_S = 100.0
 STRIDE = 20
 """Pixels the pointer moves at a time while it drags: programs want to see it come."""
-HAND = 0.01
+STEP_S = 0.01
 """Seconds between two such moves."""
 
-FOCUS = 0.1
+FOCUS_DELAY_S = 0.1
 """Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
 
 
@@ -79,7 +79,7 @@ class Screen:
         self.seat = seat
         self.size = size
         self.keyboard = Keyboard(seat)
-        self.clicked = -FOCUS
+        self.clicked = -FOCUS_DELAY_S
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -92,11 +92,11 @@ class Screen:
         quality: int = 80,
     ) -> Screenshot:
         """Take a picture of the screen, or of a region of it; one side alone scales it in proportion."""
-        asked = {"region": region and list(region), "width": width, "height": height}
-        told = await self.seat.ask("screen.shot", **asked, format=format, quality=quality)
-        match told.value:
+        options = {"region": region and list(region), "width": width, "height": height}
+        reply = await self.seat.ask("screen.shot", **options, format=format, quality=quality)
+        match reply.value:
             case {"width": int(wide), "height": int(high), "media": str(media)}:
-                return Screenshot(told.blob, media, wide, high)
+                return Screenshot(reply.blob, media, wide, high)
         raise LinkError("the reader gives no picture")
 
     async def zoom(self, region: Region, size: Point | None = None, format: Format = "png") -> Screenshot:
@@ -108,8 +108,8 @@ class Screen:
 
     async def settle(self, quiet: float = 0.3, timeout: float = 10.0, region: Region | None = None) -> Stability:
         """Wait until the picture has not changed for a while."""
-        told = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
-        match told.value:
+        reply = await self.seat.ask("screen.settle", quiet=quiet, timeout=timeout, region=region and list(region))
+        match reply.value:
             case {"settled": bool(settled), "seconds": int() | float() as after, "changed": int() | float() as share}:
                 return Stability(settled, float(min(after, timeout)), float(min(share, 1)))
         raise LinkError("the reader does not say whether the picture settled")
@@ -137,22 +137,25 @@ class Screen:
 
     async def click_forward(self, place: list[object], count: int, keys: str) -> None:
         """Click the button RFB does not have, by a program in the desk."""
-        held = keysyms.of_chord(keys) if keys else []
-        await self.input([["key", key, True] for key in held] + [place])
+        modifiers = keysyms.of_chord(keys) if keys else []
+        await self.input([["key", key, True] for key in modifiers] + [place])
         await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), FORWARD])
-        await self.input([["key", key, False] for key in reversed(held)])
+        await self.input([["key", key, False] for key in reversed(modifiers)])
 
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
         """Press at the first point, move along the others, release at the last."""
         if len(path) < 2:
             raise DeskError("a drag goes from one point to another")
         number = self.button(button)
-        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * HAND]]
+        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
             steps = max(2, (abs(to_x - x) + abs(to_y - y)) // STRIDE)
             for step in range(1, steps + 1):
-                events += [self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps), ["pause", HAND]]
-        await self.act([*events, ["pause", 5 * HAND], ["button", number, False]], keys)
+                events += [
+                    self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps),
+                    ["pause", STEP_S],
+                ]
+        await self.act([*events, ["pause", 5 * STEP_S], ["button", number, False]], keys)
 
     async def press(self, button: Button = "left") -> None:
         """Press a button where the pointer is, and hold it."""
@@ -187,8 +190,8 @@ class Screen:
     async def hold_key(self, chord: str, seconds: float) -> None:
         """Hold a chord down for some time."""
         keys = keysyms.of_chord(chord)
-        if not 0 <= seconds <= LONGEST_HOLD:
-            raise DeskError(f"a key cannot be held {seconds:g} s: {LONGEST_HOLD:g} at most")
+        if not 0 <= seconds <= MAX_HOLD_S:
+            raise DeskError(f"a key cannot be held {seconds:g} s: {MAX_HOLD_S:g} at most")
         try:
             await self.input(pressed(keys, True))
             await anyio.sleep(seconds)
@@ -198,7 +201,7 @@ class Screen:
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
-        await anyio.sleep(min(seconds, LONGEST_HOLD))
+        await anyio.sleep(min(seconds, MAX_HOLD_S))
 
     # -- windows ----------------------------------------------------------------------------------------------
 
@@ -226,67 +229,72 @@ class Screen:
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        given, keys = arguments, text_of(arguments, "keys")
+        keys = text_of(arguments, "keys")
         match tool.removeprefix("screen_"):
             case "screenshot":
-                kind = cast(Format, text_of(given, "format"))
-                return seen(
+                kind = cast(Format, text_of(arguments, "format"))
+                return show_picture(
                     await self.screenshot(
-                        region_of(given, self.size), whole_of(given, "width"), whole_of(given, "height"), kind
+                        region_of(arguments, self.size),
+                        whole_of(arguments, "width"),
+                        whole_of(arguments, "height"),
+                        kind,
                     )
                 )
             case "zoom":
-                fill = whole_of(given, "width") or self.size[0], whole_of(given, "height") or self.size[1]
-                return seen(await self.zoom(region_of(given, self.size) or (0, 0, *self.size), fill))
+                fill = whole_of(arguments, "width") or self.size[0], whole_of(arguments, "height") or self.size[1]
+                return show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
-                await self.move(integer_of(given, "x"), integer_of(given, "y"), keys)
+                await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
-                x, y = point_of(given)
-                await self.click(x, y, button_of(given), integer_of(given, "count", 1), keys)
+                x, y = point_of(arguments)
+                await self.click(x, y, button_of(arguments), integer_of(arguments, "count", 1), keys)
             case "drag":
-                await self.drag(path_of(given), button_of(given), keys)
+                await self.drag(path_of(arguments), button_of(arguments), keys)
             case "press":
-                await self.press(button_of(given))
+                await self.press(button_of(arguments))
             case "release":
-                await self.release(button_of(given))
+                await self.release(button_of(arguments))
             case "scroll":
-                x, y = point_of(given)
-                await self.scroll(cast(Direction, text_of(given, "direction")), integer_of(given, "amount"), x, y, keys)
+                x, y = point_of(arguments)
+                await self.scroll(
+                    cast(Direction, text_of(arguments, "direction")), integer_of(arguments, "amount"), x, y, keys
+                )
             case "key":
-                await self.key(keys, integer_of(given, "repeat", 1))
+                await self.key(keys, integer_of(arguments, "repeat", 1))
             case "hold_key":
-                await self.hold_key(keys, number_of(given, "seconds"))
+                await self.hold_key(keys, number_of(arguments, "seconds"))
             case "wait":
-                await self.wait(number_of(given, "seconds"))
+                await self.wait(number_of(arguments, "seconds"))
             case "clipboard_set":
-                await self.clipboard_set(text_of(given, "text"))
+                await self.clipboard_set(text_of(arguments, "text"))
             case _:
-                return await self.tell(tool.removeprefix("screen_"), given)
+                return await self.tell(tool.removeprefix("screen_"), arguments)
         return Observation("done")
 
-    async def tell(self, tool: str, given: Arguments) -> Observation:
+    async def tell(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools that answer in words."""
         match tool:
             case "type":
-                way = await self.type(text_of(given, "text"))
+                way = await self.type(text_of(arguments, "text"))
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
                 settled = await self.settle(
-                    number_of(given, "quiet"), number_of(given, "timeout"), region_of(given, self.size)
+                    number_of(arguments, "quiet"), number_of(arguments, "timeout"), region_of(arguments, self.size)
                 )
                 return Observation(described(settled))
             case "cursor_position":
                 x, y = await self.cursor_position()
-                wide, high = integer_of(given, "width", self.size[0]), integer_of(given, "height", self.size[1])
+                wide, high = integer_of(arguments, "width", self.size[0]), integer_of(arguments, "height", self.size[1])
                 return Observation(f"X={x * wide // self.size[0]},Y={y * high // self.size[1]}")
             case "windows":
                 lines = [f"{each.id} {each.width}x{each.height}+{each.x}+{each.y} pid {each.pid} {each.program}: "
                          f"{each.title}" for each in await self.windows()]  # fmt: skip
                 return Observation("\n".join(lines) or "there is no window")
             case "focus":
-                return Observation(f"in front: {(await self.focus(text_of(given, 'window'))).title}")
+                return Observation(f"in front: {(await self.focus(text_of(arguments, 'window'))).title}")
             case "launch":
-                return Observation(f"started, pid {await self.launch(texts_of(given, 'argv'))}")
+                return Observation(f"started, pid {await self.launch(texts_of(arguments, 'argv'))}")
             case "clipboard_get":
                 return Observation(await self.clipboard_get())
         raise BriefError(f"the screen has no tool {tool}")
@@ -295,8 +303,8 @@ class Screen:
 
     async def act(self, events: Events, keys: str = "") -> None:
         """Do something with keys held down around it."""
-        held = keysyms.of_chord(keys) if keys else []
-        await self.input(pressed(held, True) + events + pressed(held, False))
+        modifiers = keysyms.of_chord(keys) if keys else []
+        await self.input(pressed(modifiers, True) + events + pressed(modifiers, False))
 
     async def input(self, events: Events) -> None:
         """Have the screen take some input."""
@@ -307,7 +315,7 @@ class Screen:
 
     async def rest(self) -> None:
         """Give the window manager the time to move the focus to where the last click was."""
-        await anyio.sleep(max(0.0, self.clicked + FOCUS - anyio.current_time()))
+        await anyio.sleep(max(0.0, self.clicked + FOCUS_DELAY_S - anyio.current_time()))
 
     async def place(self, x: int | None, y: int | None) -> list[object]:
         """Move to a point, or stay where the pointer is: others may have moved it."""
@@ -334,7 +342,7 @@ def pressed(keys: Sequence[int], down: bool) -> Events:
     return [["key", key, down] for key in (keys if down else reversed(keys))]
 
 
-def seen(picture: Screenshot) -> Observation:
+def show_picture(picture: Screenshot) -> Observation:
     """Show a picture."""
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 

@@ -17,20 +17,20 @@ from hotdesk.hands.screen.reader_client import DISPLAY, Seat
 from hotdesk.ipc.tasks import Background
 from hotdesk.tool import Observation
 
-LEASE = 90.0
+LEASE_S = 90.0
 """Seconds a viewer may be silent before the worker has the wheel again: a page in the background wakes each minute."""
-LOOKING = 3.0
+LOOK_TIMEOUT_S = 3.0
 """Seconds that looking at a desk may take before a person is let at it, or the worker told."""
-FINISHING, CANCELLING = 10.0, 1.0
+FINISH_TIMEOUT_S, CANCEL_TIMEOUT_S = 10.0, 1.0
 """Seconds a call at screen or browser has to end by itself before it is cancelled, and one that can be repeated."""
 STOPPING_SECONDS, STOP_AGAIN = 10.0, 0.1
 """Seconds in which a busy desk's programs must stop, and between two tries."""
-RETURNING = 10.0
+RETURN_TIMEOUT_S = 10.0
 """Seconds a desk may take to go on after hand-back."""
 MARK = "wheel"
 """What the picture is called that the screen is compared with."""
-MOST_NAMES = 20
-LONGEST_NAME = 120
+MAX_NAMES = 20
+MAX_NAME_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Holder:
     by: str
     """`uid 0 pid 4711`, as the kernel says."""
     since: float
-    kept: float
+    renewed_at: float
     """When the viewer was last heard of."""
     scene: DesktopState = field(default_factory=DesktopState)
     drives: bool = False
@@ -110,7 +110,7 @@ class Wheel:
         """Entered while a person drives: stops the time the worker has."""
         self.holder: Holder | None = None
         self.driven: PastTakeovers | None = None
-        self.lease = LEASE
+        self.lease = LEASE_S
         self.stopping = STOPPING_SECONDS
         self.turning = anyio.Lock()
         self.free = anyio.Event()
@@ -148,7 +148,7 @@ class Wheel:
     async def drive(self, work: Callable[[], Awaitable[None]], *, stands_still: bool, repeatable: bool) -> None:
         """Do something as the worker. When a person takes over, it stands still with the desk's programs, or is given a
         moment to end and then cancelled."""
-        patience = None if stands_still else CANCELLING if repeatable else FINISHING
+        patience = None if stands_still else CANCEL_TIMEOUT_S if repeatable else FINISH_TIMEOUT_S
         with anyio.CancelScope() as scope:
             act = RunningCall(scope, patience)
             self.under_way.add(act)
@@ -172,7 +172,7 @@ class Wheel:
     async def tell(self, drive: PastTakeovers) -> Observation:
         """Say what a person did, and what is different now."""
         changed, picture = 0.0, b""
-        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+        with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             changed = share(await self.ask("screen.difference", name=MARK))
             picture = (await self.seat.ask("screen.shot")).blob
         now = await self.look()
@@ -203,7 +203,7 @@ class Wheel:
                 await self.stop()
                 await self.seat.ask("view.lease", number=viewer)
             except BaseException:
-                with anyio.move_on_after(RETURNING, shield=True), suppress(HotdeskError):
+                with anyio.move_on_after(RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
                     await self.let_go_on()
                     self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "it could not be taken"))
                 self.end()
@@ -269,7 +269,7 @@ class Wheel:
     def keep(self, viewer: int) -> None:
         """Hear that a viewer is still there."""
         if self.holder is not None and self.holder.viewer == viewer:
-            self.holder.kept = time.monotonic()
+            self.holder.renewed_at = time.monotonic()
 
     async def type_secret(self, viewer: int, name: str) -> None:
         """Type a secret's placeholder where the desk's cursor is, for whoever drives."""
@@ -291,7 +291,7 @@ class Wheel:
                     return
                 seconds = round(time.monotonic() - holder.since, 1)
                 try:
-                    with anyio.move_on_after(RETURNING):
+                    with anyio.move_on_after(RETURN_TIMEOUT_S):
                         clicks, keys = await self.let_go_on()
                         self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).after(self.driven)
                         self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))
@@ -302,7 +302,7 @@ class Wheel:
         """Have a person drive no longer, then the desk's programs go on; give how much was clicked and typed."""
         acted: object = None
         confirmed = False
-        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+        with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             await self.seat.ask("view.lease", number=0)
             confirmed = True
             acted = (await self.seat.ask("view.acted")).value
@@ -320,11 +320,11 @@ class Wheel:
     async def guard(self, holder: Holder) -> None:
         """Take the wheel back from a viewer that is not heard of any more."""
         while self.holder is holder:
-            left = holder.kept + self.lease - time.monotonic()
-            if left <= 0:
+            remaining = holder.renewed_at + self.lease - time.monotonic()
+            if remaining <= 0:
                 await self.hand_back(holder.viewer, "", "its viewer was not heard of")
                 return
-            await anyio.sleep(left)
+            await anyio.sleep(remaining)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class Wheel:
         """See what is open at the desk, as far as it says within a moment."""
         windows: frozenset[str] = frozenset()
         pages: frozenset[str] = frozenset()
-        with suppress(HotdeskError), anyio.move_on_after(LOOKING):
+        with suppress(HotdeskError), anyio.move_on_after(LOOK_TIMEOUT_S):
             if mark:
                 await self.seat.ask("screen.mark", name=MARK)
             windows = await self.windows()
@@ -341,19 +341,17 @@ class Wheel:
 
     async def windows(self) -> frozenset[str]:
         """List the titles of windows."""
-        done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOKING, output_limit=1 << 16)
+        done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOK_TIMEOUT_S, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
-        told = (line.split(maxsplit=3) for line in lines[:MOST_NAMES])
-        return frozenset(shown(words[3]) for words in told if len(words) == 4)  # a title may be empty
+        rows = (line.split(maxsplit=3) for line in lines[:MAX_NAMES])
+        return frozenset(shown(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
     async def pages(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""
         (await self.seat.desk.dial(BROWSER_PORT)).close()
-        told = await self.ask("browser.tabs")
-        tabs = told.get("tabs") if isinstance(told, dict) else None
-        listed = (
-            [tab.get("url") for tab in tabs[:MOST_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
-        )
+        reply = await self.ask("browser.tabs")
+        tabs = reply.get("tabs") if isinstance(reply, dict) else None
+        listed = [tab.get("url") for tab in tabs[:MAX_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
         return frozenset(shown(url.partition("?")[0]) for url in listed if isinstance(url, str))
 
     async def ask(self, verb: str, **arguments: object) -> object:
@@ -363,12 +361,12 @@ class Wheel:
 
 def shown(text: str) -> str:
     """Write a desk's word so that it can be put in a line."""
-    return printable(text)[:LONGEST_NAME]
+    return printable(text)[:MAX_NAME_CHARS]
 
 
-def share(told: object) -> float:
+def share(value: object) -> float:
     """Read what share of a screen changed."""
-    match told:
+    match value:
         case {"changed": (int() | float()) as changed}:
             return float(min(1, max(0, changed)))
     return 0.0

@@ -21,7 +21,7 @@ DIRECTIONS = ("up", "down", "left", "right")
 X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
-HELD = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
+HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
 BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
 HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
 REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
@@ -30,7 +30,7 @@ SCALED = (
     Parameter("width", "integer", "pixels it is scaled to; its own unless told", least=1, most=4096),
     Parameter("height", "integer", "pixels it is scaled to; in proportion unless told", least=1, most=4096),
 )
-SECONDS = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
+DURATION = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
 
 TOOLS = (
     Tool(
@@ -45,11 +45,11 @@ TOOLS = (
         (replace(REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
-    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD), {"x": 640, "y": 400}),
+    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
         "Click at a point, once, twice or three times.",
-        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD),
+        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
@@ -58,7 +58,7 @@ TOOLS = (
         (
             Parameter("path", "integers", "x, y, x, y and so on: two points or more", required=True, longest=200),
             HELD_BUTTON,
-            HELD,
+            HELD_KEYS,
         ),
         {"path": [100, 100, 400, 300]},
     ),
@@ -72,7 +72,7 @@ TOOLS = (
             Parameter("amount", "integer", "clicks of the wheel", default=3, least=0, most=100),
             X,
             Y,
-            HELD,
+            HELD_KEYS,
         ),
         {"direction": "down", "amount": 5, "x": 640, "y": 400},
     ),
@@ -94,11 +94,11 @@ TOOLS = (
     Tool(
         "screen_hold_key",
         "Hold a chord down for some time.",
-        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), SECONDS),
+        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), DURATION),
         {"keys": "Down", "seconds": 1.5},
     ),
-    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.", (SECONDS,),
-         {"seconds": 2}),
+    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.",
+         (DURATION,), {"seconds": 2}),
     Tool(
         "screen_settle",
         "Wait until the picture has stopped changing.",
@@ -140,33 +140,33 @@ TOOLS = (
 )  # fmt: skip
 
 
-def whole_of(given: Arguments, name: str) -> int | None:
+def whole_of(arguments: Arguments, name: str) -> int | None:
     """Give a whole number, if one was given."""
-    return integer_of(given, name) if name in given else None
+    return integer_of(arguments, name) if name in arguments else None
 
 
-def point_of(given: Arguments) -> tuple[int | None, int | None]:
+def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
     """Give a point, or none."""
-    if ("x" in given) != ("y" in given):
+    if ("x" in arguments) != ("y" in arguments):
         raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
-    return whole_of(given, "x"), whole_of(given, "y")
+    return whole_of(arguments, "x"), whole_of(arguments, "y")
 
 
-def button_of(given: Arguments) -> Button:
+def button_of(arguments: Arguments) -> Button:
     """Give the button."""
-    return cast(Button, text_of(given, "button"))
+    return cast(Button, text_of(arguments, "button"))
 
 
-def numbers(given: Arguments, name: str) -> list[int]:
+def numbers(arguments: Arguments, name: str) -> list[int]:
     """Give a list of whole numbers."""
-    value = given.get(name, [])
+    value = arguments.get(name, [])
     assert isinstance(value, list)
     return [int(each) for each in value]
 
 
-def region_of(given: Arguments, size: Point) -> Region | None:
+def region_of(arguments: Arguments, size: Point) -> Region | None:
     """Give the region, if one was given."""
-    if not (sides := numbers(given, "region")):
+    if not (sides := numbers(arguments, "region")):
         return None
     if len(sides) != 4:
         raise BriefError("a region is four numbers: left, top, right, bottom")
@@ -176,9 +176,9 @@ def region_of(given: Arguments, size: Point) -> Region | None:
     return left, top, right, bottom
 
 
-def path_of(given: Arguments) -> list[Point]:
+def path_of(arguments: Arguments) -> list[Point]:
     """Give the points of a path."""
-    flat = numbers(given, "path")
+    flat = numbers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
         raise BriefError("a path is x, y, x, y and so on: two points or more")
     return list(zip(flat[::2], flat[1::2], strict=True))

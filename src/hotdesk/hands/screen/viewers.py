@@ -69,9 +69,9 @@ class Watching:
     def wheel(self, desk: LinkedDesk) -> Wheel:
         """Give a desk's wheel."""
         if desk.id not in self.wheels:
-            known, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
+            secrets, has_worker = secrets_of(desk), lambda: desk.id not in self.personal
             stop = functools.partial(hush, desk)
-            self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, known, has_worker)
+            self.wheels[desk.id] = Wheel(self.seat(desk), stop, self.note, self.tasks, secrets, has_worker)
         return self.wheels[desk.id]
 
     def leave(self, desk: DeskId) -> None:
@@ -99,8 +99,8 @@ class Watching:
 
     async def show(self, sock: socket.socket, desk: LinkedDesk, name: str, *, may_drive: bool) -> None:
         """Show somebody the screen for as long as they stay; who leaves hands the wheel back."""
-        known = self.viewers.setdefault(desk.id, {})
-        if name in known:
+        viewers = self.viewers.setdefault(desk.id, {})
+        if name in viewers:
             raise BriefError("somebody of that name looks already")
         (await dial(desk, SCREEN_PORT)).close()  # it is there, or whoever looks is told why not
         ours, theirs = socket.socketpair()
@@ -108,12 +108,12 @@ class Watching:
         with ours:
             with theirs:
                 number = await self.seat(desk).join(theirs)
-            known[name] = Viewer(number, may_drive)
+            viewers[name] = Viewer(number, may_drive)
             try:
                 await switch(sock, PROTOCOL)
                 await join(sock, ours)
             finally:
-                known.pop(name, None)
+                viewers.pop(name, None)
                 if (wheel := self.wheels.get(desk.id)) is not None:
                     with suppress(HotdeskError):
                         await wheel.hand_back(number, "", "its viewer left")
@@ -145,12 +145,14 @@ class Watching:
         """Say who looks and who drives; names are nobody's business."""
         wheel = self.wheel(desk)
         holder = wheel.holder if wheel.holder is not None and wheel.holder.drives else None
-        known = self.viewers.get(desk.id, {})
+        viewers = self.viewers.get(desk.id, {})
         return {
-            "viewers": len(known),
+            "viewers": len(viewers),
             "paused": desk.link.paused or desk.down is not None,
             "holder": holder.by if holder is not None else "",
-            "driver": next((mark(name) for name, each in known.items() if holder and each.number == holder.viewer), ""),
+            "driver": next(
+                (mark(name) for name, each in viewers.items() if holder and each.number == holder.viewer), ""
+            ),
             "secrets": sorted(wheel.secrets) if holder is not None else [],
             "stopped": wheel.hushed,
             "worker": wheel.has_worker(),
@@ -177,9 +179,9 @@ def as_name(text: str) -> str:
     return text
 
 
-def parse_act(told: object) -> tuple[str, str, str, str]:
+def parse_act(data: object) -> tuple[str, str, str, str]:
     """Read what shall be done with the wheel, for which viewer and person; with `type`, which secret is typed."""
-    match told:
+    match data:
         case {"act": str(act), "viewer": str(name), "secret": str(secret), **rest} if rest.keys() <= {"behind"}:
             return act, as_name(name), secret, parse_behind(rest.get("behind", ""))
     raise BriefError("the wheel is turned by an act, and the name of a viewer")

@@ -16,10 +16,10 @@ from hotdesk.hands.screen.reader_client import Seat
 
 Selection: TypeAlias = Literal["clipboard", "primary"]
 SELECTIONS: tuple[Selection, ...] = ("clipboard", "primary")
-SECONDS = 20.0
-MOST_WINDOWS = 200
-LONGEST_TITLE = 200
-MOST_COPIED = 1 << 20
+COMMAND_TIMEOUT_S = 20.0
+MAX_WINDOWS = 200
+MAX_TITLE_CHARS = 200
+MAX_OUTPUT_BYTES = 1 << 20
 LIST = r"""
 for id in $(xprop -root -notype _NET_CLIENT_LIST | sed 's/.*#//; s/,//g'); do
     place=$(xdotool getwindowgeometry --shell "$id" | sed -n -E 's/^(X|Y|WIDTH|HEIGHT)=//p' | tr '\n' ' ')
@@ -49,15 +49,15 @@ class Window:
 
 async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
     """Run a program in the desktop, which is started first when it is not up."""
-    return await seat.desk.run([SESSION, *argv], stdin=stdin, timeout=SECONDS, output_limit=MOST_COPIED)
+    return await seat.desk.run([SESSION, *argv], stdin=stdin, timeout=COMMAND_TIMEOUT_S, output_limit=MAX_OUTPUT_BYTES)
 
 
 async def listed(seat: Seat) -> list[Window]:
     """List the windows."""
     done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
-        raise DeskError(f"the windows cannot be listed: {said(done)}")
-    found = (LINE.fullmatch(line) for line in done.text.splitlines()[:MOST_WINDOWS])
+        raise DeskError(f"the windows cannot be listed: {describe_failure(done)}")
+    found = (LINE.fullmatch(line) for line in done.text.splitlines()[:MAX_WINDOWS])
     return [window(match) for match in found if match is not None]
 
 
@@ -70,20 +70,20 @@ def window(match: re.Match[str]) -> Window:
 
 def shown(text: str) -> str:
     """Give what a program calls itself, in one harmless line."""
-    return printable(text)[:LONGEST_TITLE]
+    return printable(text)[:MAX_TITLE_CHARS]
 
 
-async def focus(seat: Seat, wanted: str) -> Window:
+async def focus(seat: Seat, query: str) -> Window:
     """Bring a window to the front, by its id or by words of its title."""
     there = await listed(seat)
     for each in there:
-        if wanted == each.id or (wanted and wanted.casefold() in each.title.casefold()):
+        if query == each.id or (query and query.casefold() in each.title.casefold()):
             done = await run(seat, ["wmctrl", "-i", "-a", each.id])
             if done.ok:
                 return each
-            raise DeskError(f"window {each.id} cannot be brought to the front: {said(done)}")
+            raise DeskError(f"window {each.id} cannot be brought to the front: {describe_failure(done)}")
     titles = "; ".join(f"{each.id} {each.title[:60]}" for each in there[:20]) or "none"
-    raise DeskError(f"no window is {wanted[:60]!r}; there are: {titles}")
+    raise DeskError(f"no window is {query[:60]!r}; there are: {titles}")
 
 
 async def launch(seat: Seat, argv: Sequence[str]) -> int:
@@ -104,7 +104,7 @@ async def put(seat: Seat, text: str, selection: Selection = "clipboard") -> None
     # Who holds a clipboard runs on, and must not hold our end of its output.
     line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
     if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
-        raise DeskError(f"the clipboard cannot be set: {said(done)}")
+        raise DeskError(f"the clipboard cannot be set: {describe_failure(done)}")
 
 
 async def copied(seat: Seat, selection: Selection = "clipboard") -> str:
@@ -119,11 +119,11 @@ async def pointer(seat: Seat) -> tuple[int, int]:
     """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
-        raise DeskError(f"where the pointer is cannot be told: {said(done)}")
+        raise DeskError(f"where the pointer is cannot be told: {describe_failure(done)}")
     return int(match[1]), int(match[2])
 
 
-def said(done: Done) -> str:
+def describe_failure(done: Done) -> str:
     """Say how a program failed."""
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words or ("it took too long" if done.timed_out else f"it ended with {done.exit_code}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotdesk.hands.page.login import CODE_SECONDS, HANDLE_SECONDS, MOST_HANDLES, MOST_SESSIONS, PageLogin, PageSession
+from hotdesk.hands.page.login import CODE_SECONDS, HANDLE_SECONDS, MAX_HANDLES, MAX_SESSIONS, PageLogin, PageSession
 
 
 class Clock:
@@ -75,10 +75,10 @@ def test_neither_handles_nor_sessions_pile_up() -> None:
     entry = PageLogin(Clock())
     session = entered(entry)
     first = entry.issue(session)
-    for _ in range(MOST_HANDLES):
+    for _ in range(MAX_HANDLES):
         entry.issue(session)
-    assert len(entry.handles) == MOST_HANDLES
+    assert len(entry.handles) == MAX_HANDLES
     assert not entry.redeem(first, session)
-    for _ in range(MOST_SESSIONS):
+    for _ in range(MAX_SESSIONS):
         entry.enter(entry.invite())
-    assert len(entry.sessions) == MOST_SESSIONS
+    assert len(entry.sessions) == MAX_SESSIONS

@@ -16,7 +16,7 @@ from PIL import Image
 from tests.rfb_server import SIZE, STRANGE, VERSION, hello, raw, update
 
 from hotdesk.errors import DeskError
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.display import Display
 
 Serve = Callable[[SocketStream], Awaitable[None]]
@@ -197,7 +197,7 @@ async def test_a_hostile_screen_is_strange_and_costs_no_memory(name: str) -> Non
     async with screen(serve) as shown:
         tracemalloc.start()
         try:
-            with anyio.fail_after(5), pytest.raises(Strange):
+            with anyio.fail_after(5), pytest.raises(ProtocolError):
                 await shown.shot()
             assert tracemalloc.get_traced_memory()[1] < 4 << 20
         finally:
@@ -256,5 +256,5 @@ async def flooding(stream: SocketStream) -> None:
 
 async def test_a_screen_that_paints_without_end_is_strange() -> None:
     async with screen(flooding, most=1 << 20) as shown:
-        with anyio.fail_after(5), pytest.raises(Strange, match="never what was asked for"):
+        with anyio.fail_after(5), pytest.raises(ProtocolError, match="never what was asked for"):
             await shown.shot()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rfb_server import SIZE, STRANGE, head, hello, raw, update
 
-from hotdesk.hands.reader import Strange
+from hotdesk.hands.reader import ProtocolError
 from hotdesk.hands.reader.rfb import FORMAT, ONLY_RAW, VERSION, Conversation, Rectangle, key, pointer, request
 
 
@@ -53,13 +53,13 @@ def test_an_empty_update_and_an_empty_rectangle_are_no_error() -> None:
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_a_screen_may_not_say_is_strange(name: str) -> None:
-    with pytest.raises(Strange):
+    with pytest.raises(ProtocolError):
         after(STRANGE[name])
 
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_is_strange_is_so_when_its_bytes_come_one_by_one(name: str) -> None:
-    with pytest.raises(Strange):
+    with pytest.raises(ProtocolError):
         after(STRANGE[name], 1)
 
 
@@ -70,7 +70,7 @@ def test_whatever_comes_after_the_handshake_ends_strange_or_stays_bounded(noise:
         for number in range(len(noise)):
             conversation.feed(noise[number : number + 1])
             assert len(conversation.room()) <= 64 << 10
-    except Strange:
+    except ProtocolError:
         pass
     assert len(conversation.frame) == SIZE[0] * SIZE[1] * 4
 

@@ -13,7 +13,7 @@ from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import BriefError, DeskError, LinkError
 from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.screen import windows
-from hotdesk.hands.screen.screen import FOCUS, Screen
+from hotdesk.hands.screen.screen import FOCUS_DELAY_S, Screen
 from hotdesk.hands.screen.tools import TOOLS
 
 
@@ -82,7 +82,7 @@ async def test_nothing_follows_a_click_before_the_focus_could_move() -> None:
     await screen.click(1, 1)
     start = anyio.current_time()
     await screen.key("a")
-    assert anyio.current_time() - start > FOCUS * 0.8
+    assert anyio.current_time() - start > FOCUS_DELAY_S * 0.8
 
 
 async def test_a_key_that_is_held_is_let_go_when_the_wait_is_broken_off() -> None:
