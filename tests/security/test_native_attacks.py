@@ -401,8 +401,8 @@ FIELDS = {
     "checks only an operator fills in",
     Removal(
         "jobs/template_values.py",
-        "            require_fixed(value, parameters)\n        made",
-        "            pass\n        made",
+        "            require_fixed(value, parameters)\n        filled",
+        "            pass\n        filled",
     ),
     cases="the check's own file",
 )
@@ -463,7 +463,7 @@ def ruled(server: Served) -> None:
 )
 @falls_without(
     "files a template lists",
-    Removal("jobs/briefs.py", "    if name not in asked_for and not template.shown.uploads:\n", "    if False:\n"),
+    Removal("jobs/briefs.py", "    if name not in expected and not template.shown.uploads:\n", "    if False:\n"),
     cases="ruled-other.txt",
 )
 @falls_without(
