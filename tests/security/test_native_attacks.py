@@ -162,7 +162,7 @@ OWN_STATE = "a tenant's state is its own: the cases that have the guard stand fo
 )
 @falls_without(
     "whose keys are told",
-    Removal("access/keys.py", "        if each.tenant == asked.tenant.name\n", "        if each.tenant\n"),
+    Removal("access/keys.py", "        if each.tenant == context.tenant.name\n", "        if each.tenant\n"),
     cases="DELETE /keys/{key}",
 )
 @no_guard(OWN_STATE)
@@ -240,7 +240,7 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     "a screen's key",
     Removal(
         "desks/screens.py",
-        "name)\n            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "name)\n            tasks.start_soon(while_admitted, context, tasks.cancel_scope)\n",
         "name)\n",
     ),
 )
@@ -585,7 +585,9 @@ def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind
 @falls_without(
     "powers a key gives",
     Removal(
-        "access/keys.py", "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n", "    if beyond := []:\n"
+        "access/keys.py",
+        "    if beyond := sorted(set(order.powers) - context.caller.powers):\n",
+        "    if beyond := []:\n",
     ),
 )
 def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None:
