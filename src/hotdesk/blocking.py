@@ -87,8 +87,8 @@ class LoopOwner:
         """End it, and everything opened through it. Twice is no error."""
         atexit.unregister(self._close_at_exit)
         with self._lock:
-            left = self._stack.pop_all()
-        left.close()
+            stack = self._stack.pop_all()
+        stack.close()
 
     def _close_at_exit(self) -> None:
         with suppress(Exception):  # the keeper burns what is left once this process is gone
@@ -428,17 +428,17 @@ class BlockingClient(LoopOwner):
         """List what waits for people."""
         return self._portal.call(self._client.approvals)
 
-    def approve(self, asked: Approval, *, plan: str = "") -> None:
+    def approve(self, approval: Approval, *, plan: str = "") -> None:
         """Say yes to exactly what was shown."""
-        self._portal.call(functools.partial(self._client.approve, asked, plan=plan))
+        self._portal.call(functools.partial(self._client.approve, approval, plan=plan))
 
-    def refuse(self, asked: Approval, why: str = "") -> None:
+    def refuse(self, approval: Approval, why: str = "") -> None:
         """Say no."""
-        self._portal.call(self._client.refuse, asked, why)
+        self._portal.call(self._client.refuse, approval, why)
 
-    def answer(self, asked: Approval, words: str) -> None:
+    def answer(self, approval: Approval, words: str) -> None:
         """Answer a question."""
-        self._portal.call(self._client.answer, asked, words)
+        self._portal.call(self._client.answer, approval, words)
 
     def ls(self, prefix: str = "") -> list[Kept]:
         """List names in the drive."""

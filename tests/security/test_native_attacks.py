@@ -162,7 +162,7 @@ OWN_STATE = "a tenant's state is its own: the cases that have the guard stand fo
 )
 @falls_without(
     "whose keys are told",
-    Removal("access/keys.py", "        if each.tenant == asked.tenant.name\n", "        if each.tenant\n"),
+    Removal("access/keys.py", "        if each.tenant == context.tenant.name\n", "        if each.tenant\n"),
     cases="DELETE /keys/{key}",
 )
 @no_guard(OWN_STATE)
@@ -240,7 +240,7 @@ def test_no_other_page_opens_a_socket_in_a_browser_that_signed_in(
     "a screen's key",
     Removal(
         "desks/screens.py",
-        "name)\n            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)\n",
+        "name)\n            tasks.start_soon(while_admitted, context, tasks.cancel_scope)\n",
         "name)\n",
     ),
 )
@@ -401,8 +401,8 @@ FIELDS = {
     "checks only an operator fills in",
     Removal(
         "jobs/template_values.py",
-        "            require_fixed(value, parameters)\n        made",
-        "            pass\n        made",
+        "            require_fixed(value, parameters)\n        filled",
+        "            pass\n        filled",
     ),
     cases="the check's own file",
 )
@@ -463,7 +463,7 @@ def ruled(server: Served) -> None:
 )
 @falls_without(
     "files a template lists",
-    Removal("jobs/briefs.py", "    if name not in asked_for and not template.shown.uploads:\n", "    if False:\n"),
+    Removal("jobs/briefs.py", "    if name not in expected and not template.shown.uploads:\n", "    if False:\n"),
     cases="ruled-other.txt",
 )
 @falls_without(
@@ -585,7 +585,9 @@ def test_a_secret_is_nothing_this_machine_would_run_or_call(theirs: Theirs, kind
 @falls_without(
     "powers a key gives",
     Removal(
-        "access/keys.py", "    if beyond := sorted(set(told.powers) - asked.caller.powers):\n", "    if beyond := []:\n"
+        "access/keys.py",
+        "    if beyond := sorted(set(order.powers) - context.caller.powers):\n",
+        "    if beyond := []:\n",
     ),
 )
 def test_a_key_gives_no_power_it_has_not(server: Served, theirs: Theirs) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.jobs import pages, stories
-from hotdesk.api.web.content import LARGEST, MOST, SECONDS, Content, shown
+from hotdesk.api.web.content import LINK_LIFETIME_S, MAX_LINK_BYTES, MAX_LINKS, Content, shown
 from hotdesk.drive.catalog import Version
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded
 from hotdesk.job.record import papers
@@ -262,20 +262,22 @@ def test_a_link_lasts_a_minute() -> None:
     now = [1000.0]
     content = Content("localhost", lambda: now[0])
     path = content.offer("x", b"", "a.txt")
-    now[0] += SECONDS - 1
+    now[0] += LINK_LIFETIME_S - 1
     assert content.find(path) is not None
     now[0] += 1
     assert content.find(path) is None
 
 
-@falls_without("bytes that links hold", Removal("web/content.py", "sum(own.values()) + len(data) > LARGEST", "False"))
+@falls_without(
+    "bytes that links hold", Removal("web/content.py", "sum(own.values()) + len(data) > MAX_LINK_BYTES", "False")
+)
 def test_links_hold_a_bounded_part_of_memory_and_end_nobody_elses() -> None:
     content = Content("localhost")
     theirs = content.offer("other", b"theirs", "a.txt")
-    large = [content.offer("greedy", bytes(LARGEST // 4), "a.txt") for _ in range(12)]
-    assert sum(len(link.data) for link in map(content.find, large) if link is not None) <= LARGEST
-    many = [content.offer("greedy", b"", "a.txt") for _ in range(2 * MOST)]
-    assert sum(link is not None for link in map(content.find, many)) <= MOST
+    large = [content.offer("greedy", bytes(MAX_LINK_BYTES // 4), "a.txt") for _ in range(12)]
+    assert sum(len(link.data) for link in map(content.find, large) if link is not None) <= MAX_LINK_BYTES
+    many = [content.offer("greedy", b"", "a.txt") for _ in range(2 * MAX_LINKS)]
+    assert sum(link is not None for link in map(content.find, many)) <= MAX_LINKS
     assert content.find(many[-1]) is not None
     assert content.find(theirs) is not None
 

@@ -29,7 +29,7 @@ from hotdesk.api.keys import MOST_OF_TENANT, STORED, ApiKeys
 from hotdesk.api.launch import job_command
 from hotdesk.api.launch.launcher import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
 from hotdesk.api.launch.launcher_client import spawn, started
-from hotdesk.api.native.access.browsers import MOST_OF_TENANT as OF_TENANT
+from hotdesk.api.native.access.browsers import MAX_SESSIONS_PER_TENANT as OF_TENANT
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.cli.job_request import JobRequest
 from hotdesk.config import Config, for_tenant
@@ -422,8 +422,8 @@ def keep(keys: ApiKeys) -> None:
     "browsers of one tenant",
     Removal(
         "access/browsers.py",
-        "        for name in own[: -MOST_OF_TENANT + 1]:\n",
-        "        for name in list(self.known)[: -MOST_OF_TENANT + 1]:\n",
+        "        for name in own[: -MAX_SESSIONS_PER_TENANT + 1]:\n",
+        "        for name in list(self.sessions)[: -MAX_SESSIONS_PER_TENANT + 1]:\n",
     ),
 )
 def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path) -> None:
@@ -432,9 +432,9 @@ def test_a_tenant_that_signs_in_without_end_signs_nobody_else_out(tmp_path: Path
     _, other, _ = browsers.begin(keys.make("other", "other"), "127.0.0.1")
     key = keys.make("greedy", "greedy")
     cookies = [browsers.begin(key, "127.0.0.1")[1] for _ in range(3 * OF_TENANT)]
-    assert other in browsers.known
-    assert cookies[-1] in browsers.known
-    assert len(browsers.known) == OF_TENANT + 1
+    assert other in browsers.sessions
+    assert cookies[-1] in browsers.sessions
+    assert len(browsers.sessions) == OF_TENANT + 1
 
 
 @falls_without("numbers a journal can have", Removal("native/events.py", "min(int(last), 1 << 53)", "int(last)"))
@@ -466,14 +466,18 @@ def desk(server: Served) -> str:
 @falls_without(
     "a terminal's key",
     Removal(
-        "desks/screens.py", "    await asked.native.keys.ended(asked.caller.key)\n", "    await anyio.sleep_forever()\n"
+        "desks/screens.py",
+        "    await context.native.keys.ended(context.caller.key)\n",
+        "    await anyio.sleep_forever()\n",
     ),
     cases="a terminal",
 )
 @falls_without(
     "a stream's key",
     Removal(
-        "native/events.py", "    while asked.native.keys.still(asked.caller.key) is not None:\n", "    while True:\n"
+        "native/events.py",
+        "    while context.native.keys.still(context.caller.key) is not None:\n",
+        "    while True:\n",
     ),
     cases="events",
 )

@@ -152,7 +152,7 @@ def test_every_operation_with_an_id_is_attacked() -> None:
 )
 @falls_without(
     "whose keys there are",
-    Removal("access/keys.py", "        if each.tenant == asked.tenant.name\n", "        if each.tenant\n"),
+    Removal("access/keys.py", "        if each.tenant == context.tenant.name\n", "        if each.tenant\n"),
     cases="DELETE /keys/{key}",
 )
 @pytest.mark.parametrize(("method", "path"), BY_ID, ids=[" ".join(each) for each in BY_ID])

@@ -42,10 +42,10 @@ class Client:
 
     async def open(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> FarDesk:
         """Open a desk that lasts until it is burnt or its time is up; `allow` are rules, as in a brief."""
-        wanted = spec or Spec()
-        order = {name: getattr(wanted, name) for name in SPEC} | {"env": dict(wanted.env), "allow": list(allow)}
-        told = await self.line.call("POST", "/desks", order, again=secrets.token_hex(16))
-        return FarDesk(self.line, DeskId(told["id"]))
+        spec = spec or Spec()
+        order = {name: getattr(spec, name) for name in SPEC} | {"env": dict(spec.env), "allow": list(allow)}
+        reply = await self.line.call("POST", "/desks", order, again=secrets.token_hex(16))
+        return FarDesk(self.line, DeskId(reply["id"]))
 
     @asynccontextmanager
     async def open_desk(self, spec: Spec | None = None, *, allow: Sequence[str] = ()) -> AsyncIterator[FarDesk]:
@@ -111,8 +111,8 @@ class Client:
         self, job: str, limits: Mapping[str, float] | None = None, models: Sequence[str] = (), key: str = ""
     ) -> Job:
         """Go on with a job."""
-        told = {"limits": dict(limits or {}), "models": list(models), **({"key": key} if key else {})}
-        return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", told))
+        order = {"limits": dict(limits or {}), "models": list(models), **({"key": key} if key else {})}
+        return read(Job, await self.line.call("POST", f"/jobs/{job}/resume", order))
 
     async def allow(self, job: str, rule: str) -> Allowed:
         """Let a job's desks reach something more, now and later; its brief's denies and the ceiling stand above it."""
@@ -135,11 +135,11 @@ class Client:
 
     async def wait(self, job: str, *, every: float = 0.5) -> Job:
         """Wait until a job is over or stopped, or waits for a person; say how it stands."""
-        told = await self.job(job)
-        while told.state in ("starting", "running"):
+        current = await self.job(job)
+        while current.state in ("starting", "running"):
             await anyio.sleep(every)
-            told = await self.job(job)
-        return told
+            current = await self.job(job)
+        return current
 
     # -- approvals --------------------------------------------------------------------------------------------
 
@@ -147,20 +147,20 @@ class Client:
         """List what waits for people."""
         return [read(Approval, each) for each in await self.line.every("/approvals")]
 
-    async def approve(self, asked: Approval, *, plan: str = "") -> None:
+    async def approve(self, approval: Approval, *, plan: str = "") -> None:
         """Say yes to exactly what was shown; with `plan`, to a plan as it was edited."""
         more = {"answer": "edit", "plan": plan} if plan else {"answer": "approve"}
-        await self.line.call("POST", f"/approvals/{asked.id}", {"digest": asked.digest, **more})
+        await self.line.call("POST", f"/approvals/{approval.id}", {"digest": approval.digest, **more})
 
-    async def refuse(self, asked: Approval, why: str = "") -> None:
+    async def refuse(self, approval: Approval, why: str = "") -> None:
         """Say no."""
-        told = {"digest": asked.digest, "answer": "refuse", "words": why}
-        await self.line.call("POST", f"/approvals/{asked.id}", told)
+        decision = {"digest": approval.digest, "answer": "refuse", "words": why}
+        await self.line.call("POST", f"/approvals/{approval.id}", decision)
 
-    async def answer(self, asked: Approval, words: str) -> None:
+    async def answer(self, approval: Approval, words: str) -> None:
         """Answer a question."""
-        told = {"digest": asked.digest, "answer": "answer", "words": words}
-        await self.line.call("POST", f"/approvals/{asked.id}", told)
+        decision = {"digest": approval.digest, "answer": "answer", "words": words}
+        await self.line.call("POST", f"/approvals/{approval.id}", decision)
 
     # -- drive ------------------------------------------------------------------------------------------------
 

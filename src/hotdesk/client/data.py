@@ -126,10 +126,10 @@ class Happened:
     data: Mapping[str, object] = field(default_factory=dict)
 
 
-def read(kind: type[T], told: Mapping[str, Any]) -> T:
+def read(kind: type[T], data: Mapping[str, Any]) -> T:
     """Read what a server tells, as far as it is known here."""
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: plain(name, value) for name, value in told.items() if name in known})
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: plain(name, value) for name, value in data.items() if name in names})
 
 
 def plain(name: str, value: object) -> object:

@@ -34,10 +34,10 @@ class FarDesk:
         fed = base64.b64encode(as_bytes(stdin)).decode()
         order = {"argv": list(argv), "stdin": fed, "env": dict(env or {}), "cwd": cwd, "user": user, "timeout": timeout,
                  "encoding": "base64"}  # fmt: skip
-        told = await self.line.call("POST", f"/desks/{self.id}/run", order)
+        reply = await self.line.call("POST", f"/desks/{self.id}/run", order)
         for name in ("stdout", "stderr"):
-            told[name] = base64.b64decode(told[name])
-        return Done(**told)
+            reply[name] = base64.b64decode(reply[name])
+        return Done(**reply)
 
     async def read(self, path: str) -> bytes:
         """Give a file's bytes."""
@@ -52,8 +52,8 @@ class FarDesk:
     async def list(self, path: str = "", *, depth: int = 1) -> list[Entry]:
         """List a folder."""
         query = {"path": path, "depth": depth}
-        told = await self.line.call("GET", f"/desks/{self.id}/entries", query=query)
-        return [Entry(**each) for each in told["items"]]
+        reply = await self.line.call("GET", f"/desks/{self.id}/entries", query=query)
+        return [Entry(**each) for each in reply["items"]]
 
     async def remove(self, path: str) -> None:
         """Remove a path with all below it."""
@@ -77,8 +77,8 @@ class FarDesk:
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[FarDesk]:
         """Open desks like this one that begin with its files."""
-        told = await self.line.call("POST", f"/desks/{self.id}/fork", {"count": count, "snapshot": snapshot})
-        return [FarDesk(self.line, DeskId(each["id"])) for each in told["items"]]
+        reply = await self.line.call("POST", f"/desks/{self.id}/fork", {"count": count, "snapshot": snapshot})
+        return [FarDesk(self.line, DeskId(each["id"])) for each in reply["items"]]
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""

@@ -34,9 +34,9 @@ ERRORS: dict[str, type[HotdeskError]] = {
 }
 PREFIX = "/api/v1"
 PIECE = 1 << 16
-LARGEST = 1 << 30
+MAX_BODY_BYTES = 1 << 30
 """Bytes of an answer that is read whole."""
-SECONDS = 3700.0
+RESPONSE_TIMEOUT_S = 3700.0
 """How long an answer is waited for: a program may run for an hour."""
 
 
@@ -71,8 +71,8 @@ class HttpResponse:
         found = bytearray()
         async for piece in self.pieces():
             found += piece
-            if len(found) > LARGEST:
-                raise HostError(f"the server answers with more than {LARGEST} bytes; read it in pieces")
+            if len(found) > MAX_BODY_BYTES:
+                raise HostError(f"the server answers with more than {MAX_BODY_BYTES} bytes; read it in pieces")
         return bytes(found)
 
 
@@ -111,8 +111,8 @@ class HttpClient:
         media: str = "application/octet-stream",
     ) -> AsyncIterator[HttpResponse]:
         """Make one request; what the server refuses is raised."""
-        told = {name: value for name, value in (query or {}).items() if value not in (None, "")}
-        target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(told)}" if told else "")
+        parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        target = PREFIX + quote(path, safe="/@:") + (f"?{urlencode(parameters)}" if parameters else "")
         sent = {"Host": self.name, "Authorization": f"Bearer {self.key}", "Content-Length": str(len(body)),
                 "Connection": "close", **({"Content-Type": media} if body else {}), **(headers or {})}  # fmt: skip
         connection = h11.Connection(h11.CLIENT)
@@ -126,11 +126,11 @@ class HttpClient:
                 await stream.send(connection.send(h11.EndOfMessage()))
             except (anyio.BrokenResourceError, h11.LocalProtocolError) as e:
                 raise HostError(f"the server at {self.name} hung up, or this cannot be asked: {e}") from e
-            with anyio.fail_after(SECONDS):
-                told_head = await following(connection, stream)
-            assert isinstance(told_head, h11.Response)
-            found = {name.decode().lower(): value.decode("latin-1") for name, value in told_head.headers}
-            answer = HttpResponse(told_head.status_code, found, connection, stream)
+            with anyio.fail_after(RESPONSE_TIMEOUT_S):
+                head = await following(connection, stream)
+            assert isinstance(head, h11.Response)
+            found = {name.decode().lower(): value.decode("latin-1") for name, value in head.headers}
+            answer = HttpResponse(head.status_code, found, connection, stream)
             if answer.status >= 400:
                 raise failure(answer.status, await answer.body())
             yield answer
@@ -159,9 +159,9 @@ class HttpClient:
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            told = await self.call("GET", path, query={**query, "limit": 1000, "after": after})
-            found += told["items"]
-            if (more := told["next"]) is None:
+            page = await self.call("GET", path, query={**query, "limit": 1000, "after": after})
+            found += page["items"]
+            if (more := page["next"]) is None:
                 return found
             after = more
 
@@ -189,8 +189,8 @@ async def following(connection: h11.Connection, stream: ByteStream) -> object:
 def failure(status: int, body: bytes) -> HotdeskError:
     """Make an error of what a server refused."""
     try:
-        told = json.loads(body)
-        code, message = str(told["code"]), str(told["message"])
+        reply = json.loads(body)
+        code, message = str(reply["code"]), str(reply["message"])
     except (ValueError, KeyError, TypeError):
         return HostError(f"the server answers {status}, and not why")
     if code.startswith("desk.file."):

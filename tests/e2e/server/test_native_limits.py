@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.native.events import MOST as MOST_STREAMS
-from hotdesk.api.native.uploads import MOST as MOST_UPLOADS
+from hotdesk.api.native.events import MAX_STREAMS as MOST_STREAMS
+from hotdesk.api.native.uploads import MAX_UPLOADS as MOST_UPLOADS
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import PATIENCE, client, job_when, waits

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.native.events import MOST
+from hotdesk.api.native.events import MAX_STREAMS
 from tests.e2e.server import door_template, job_template
 from tests.e2e.server.conftest import PATIENCE, Served, served
 from tests.e2e.server.native import client, waits
@@ -178,8 +178,8 @@ def test_a_stream_goes_on_as_it_is_described_and_its_errors_are_no_streams(
 def test_streams_end_when_whoever_reads_them_goes(api: httpx.Client, told: Told, path: str) -> None:
     place = path.removeprefix(V1).replace("{job}", told["job"])
     with ExitStack() as streams, httpx.Client(base_url=api.base_url, headers=api.headers, limits=MANY) as reader:
-        answers = [streams.enter_context(reader.stream("GET", place)).status_code for _ in range(MOST)]
-        assert answers == [200] * MOST
+        answers = [streams.enter_context(reader.stream("GET", place)).status_code for _ in range(MAX_STREAMS)]
+        assert answers == [200] * MAX_STREAMS
         refused = api.get(place)
         assert (refused.status_code, refused.json()["code"]) == (429, "events.many")
     end = time.monotonic() + PATIENCE

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from httpx import ASGITransport
 
-from hotdesk.api.web.content import SECONDS, Content
+from hotdesk.api.web.content import LINK_LIFETIME_S, Content
 
 TEXT, RAW = "text/plain; charset=utf-8", "application/octet-stream"
 
@@ -57,7 +57,7 @@ async def test_a_link_lasts_a_minute() -> None:
     content = Content("localhost", clock)
     path = content.offer("x", b"", "a.txt")
     assert (await asked(content, path)).status_code == 200
-    clock.now = SECONDS
+    clock.now = LINK_LIFETIME_S
     assert (await asked(content, path)).status_code == 404
 
 

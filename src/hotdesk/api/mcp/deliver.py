@@ -27,12 +27,12 @@ from hotdesk.host import Host
 from hotdesk.job.verify import CleanDesk, judged
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
 
-LARGEST = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """Bytes of a file that can be delivered."""
 ACTIVE = "active-content"
 KINDS = frozenset({"xlsx", "docx", "pptx", "pdf", "csv", "json", "png", "zip"})
 """Kinds of files, by their suffix, that have a check of their own."""
-LOOKING = 600.0
+CHECK_TIMEOUT_S = 600.0
 """Seconds a desk for looking may last."""
 DELIVER = Tool(
     "deliver",
@@ -59,37 +59,37 @@ class Delivering:
         """Take a file, have it looked at, keep it, and say what was done."""
         path = text_of(arguments, "path")
         name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
-        data = await desk.read(path, limit=LARGEST)
-        seen, left_out = await self.verify(item_of(name), data)
+        data = await desk.read(path, limit=MAX_FILE_BYTES)
+        verdicts, skipped = await self.verify(item_of(name), data)
         sha256 = hashlib.sha256(data).hexdigest()
-        if not all(each.passed for each in seen):
-            faults = "\n".join(f"{each.check}: {fault}" for each in seen for fault in each.faults)
+        if not all(each.passed for each in verdicts):
+            faults = "\n".join(f"{each.check}: {fault}" for each in verdicts for fault in each.faults)
             failed = "It was not kept: it failed its checks. Mend it and deliver again. What they found:"
             return ToolAnswer(failed, Observation(faults, ok=False), ok=False)
-        version = await self.keep(name, data, tuple(each.check for each in seen))
+        version = await self.keep(name, data, tuple(each.check for each in verdicts))
         lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]
-        lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in seen]
-        lines += [f"Not checked by {each}." for each in left_out]
+        lines += [f"Checked by {each.check}: {', '.join(each.looked_for)}." for each in verdicts]
+        lines += [f"Not checked by {each}." for each in skipped]
         return ToolAnswer("\n".join(lines))
 
     async def verify(self, item: Deliverable, data: bytes) -> tuple[list[StoredVerdict], list[str]]:
         """Have every check of a file's kind look at it; name those that cannot be had here."""
-        seen, left_out = [], []
+        verdicts, skipped = [], []
         for name, expect in checks_of(item, office=True):
             try:
-                seen.append(await self.look(name, expect, find(name, expect), item, data))
+                verdicts.append(await self.look(name, expect, find(name, expect), item, data))
             except ImageError as e:
                 if name == ACTIVE:
                     bare = dict(checks_of(item))[ACTIVE]
-                    seen.append(await self.look(name, bare, find(name, bare), item, data))
-                left_out.append(f"{name}: {e}")
-        return seen, left_out
+                    verdicts.append(await self.look(name, bare, find(name, bare), item, data))
+                skipped.append(f"{name}: {e}")
+        return verdicts, skipped
 
     async def look(
         self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes
     ) -> StoredVerdict:
         """Have one check look at a file in a clean desk of its own, and judge what it saw."""
-        spec = Spec(image=check.image, deadline=LOOKING, idle=LOOKING, sterile=True)
+        spec = Spec(image=check.image, deadline=CHECK_TIMEOUT_S, idle=CHECK_TIMEOUT_S, sterile=True)
         async with AsyncExitStack() as stack:
             desk = await stack.enter_async_context(self.host.open_desk(spec))
             usage = await desk.usage()
@@ -107,8 +107,8 @@ class Delivering:
         await self.host.ready()
 
         def intent(version: Version) -> None:
-            told = (version.sha256, version.size, version.number)
-            event = DriveChanged(new_id(), version.name, "put", self.by, *told, checks)
+            details = (version.sha256, version.size, version.number)
+            event = DriveChanged(new_id(), version.name, "put", self.by, *details, checks)
             anyio.from_thread.run_sync(self.host.note, event)
 
         drive = Drive(settings.lib / "drive", settings.drive_quota)

@@ -26,13 +26,13 @@ from hotdesk.api.tenants import Tenants
 from hotdesk.errors import HotdeskError, printable
 
 log = logging.getLogger(__name__)
-LARGEST = 1 << 20
+MAX_REQUEST_BYTES = 1 << 20
 """Bytes of a request."""
-MOST = 64
+MAX_SESSIONS = 64
 """Sessions of a server at once."""
-MOST_OF_TENANT = 32
+MAX_SESSIONS_PER_TENANT = 32
 """Sessions of one tenant at once, whatever keys it makes."""
-MOST_OF_KEY = 16
+MAX_SESSIONS_PER_KEY = 16
 """Sessions of one key at once."""
 WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
 
@@ -68,7 +68,7 @@ class Mcp:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
-        await RequestBodyLimitMiddleware(self.answer, LARGEST)(scope, receive, send)
+        await RequestBodyLimitMiddleware(self.answer, MAX_REQUEST_BYTES)(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or say why not."""
@@ -91,13 +91,13 @@ class Mcp:
     async def go_on(self, live: LiveSession, request: Request, receive: Receive, send: Send) -> None:
         """Pass a request on to its session; a client that hangs up is waited for, but not long."""
         live.calls += 1
-        held = request.method == "GET"
-        live.streams += held
+        is_stream = request.method == "GET"
+        live.streams += is_stream
         try:
             await live.transport.handle_request(request.scope, receive, send)
         finally:
-            live.streams -= held
-            if held and not live.streams and not live.transport.is_terminated:
+            live.streams -= is_stream
+            if is_stream and not live.streams and not live.transport.is_terminated:
                 self.tasks.start_soon(self.miss, live)
 
     async def miss(self, live: LiveSession) -> None:
@@ -116,21 +116,21 @@ class Mcp:
         """Begin a session; one whose first request is no right one is over at once."""
         own = [each for each in self.live.values() if each.tenant == caller.tenant]
         of_key = sum(each.key == caller.key for each in own)
-        if len(self.live) >= MOST or len(own) >= MOST_OF_TENANT or of_key >= MOST_OF_KEY:
+        if len(self.live) >= MAX_SESSIONS or len(own) >= MAX_SESSIONS_PER_TENANT or of_key >= MAX_SESSIONS_PER_KEY:
             await fault(429, "too many sessions are open; end one, or wait until one is over")(scope, receive, send)
             return
         transport = StreamableHTTPServerTransport(secrets.token_hex(16), idle_timeout=self.policy.spec.idle)
         live = LiveSession(transport, caller.key, caller.tenant)
         status = 500
 
-        async def told(message: Message) -> None:
+        async def forward(message: Message) -> None:
             nonlocal status
             status = int(message.get("status", status))
             await send(message)
 
         try:
             await self.tasks.start(self.run, live, caller)
-            await transport.handle_request(scope, receive, told)
+            await transport.handle_request(scope, receive, forward)
         except HotdeskError as e:
             await fault(503, f"no session can begin: {printable(str(e))}")(scope, receive, send)
         finally:

@@ -26,7 +26,7 @@ from hotdesk.api.mcp.session import McpSession
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.tool import Tool
 
-EVERY = 2.0
+PROGRESS_INTERVAL_S = 2.0
 """Seconds between two words on how it goes."""
 INSTRUCTIONS = (
     "These tools are one disposable computer, a desk: opened when a tool is first used, burnt with everything in it "
@@ -82,7 +82,7 @@ async def keep_telling(ctx: ServerRequestContext[None], name: str) -> None:
     while True:
         spent = anyio.current_time() - began
         await ctx.session.report_progress(round(spent, 1), None, f"{printable(name)[:64]}: {spent:.0f} s")
-        await anyio.sleep(EVERY)
+        await anyio.sleep(PROGRESS_INTERVAL_S)
 
 
 def described(tool: Tool | Mapping[str, Any]) -> Described:

@@ -12,7 +12,7 @@ from hotdesk.desk.seam import DeskId
 from hotdesk.errors import KeeperError
 from hotdesk.tool import Observation
 
-LONGEST = 3700.0
+CALL_TIMEOUT_S = 3700.0
 """Seconds one use may take: a tool's own limit is an hour."""
 
 
@@ -26,8 +26,8 @@ class LentTools:
     async def use(self, name: str, arguments: object) -> Observation:
         """Have the owner use one; it is broken off when this is cancelled."""
         target = f"/desks/{self.desk}/tools/{name}"
-        seen = await self.runtime.call("POST", target, arguments or {}, LONGEST)
-        match seen:
+        reply = await self.runtime.call("POST", target, arguments or {}, CALL_TIMEOUT_S)
+        match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
                 return Observation(text, ok, decoded(image), media, note=note)
         raise KeeperError("the owner answered strangely")
@@ -35,8 +35,8 @@ class LentTools:
 
 async def tools_from(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
     """Have the owner list a desk's tools."""
-    told = (await runtime.call("GET", f"/desks/{desk}/tools")).get("items")
-    return [each for each in told if isinstance(each, dict)] if isinstance(told, list) else []
+    items = (await runtime.call("GET", f"/desks/{desk}/tools")).get("items")
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
 
 
 def decoded(image: str) -> bytes:

@@ -16,9 +16,9 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 from hotdesk.errors import printable
 from hotdesk.tool import Observation
 
-LONGEST = 60_000
+MAX_TEXT_CHARS = 60_000
 """Characters of a desk's text that are passed on."""
-LARGEST = 4 << 20
+MAX_IMAGE_BYTES = 4 << 20
 """Bytes of a picture that are passed on."""
 MEDIA = frozenset({"image/png", "image/jpeg"})
 Content: TypeAlias = list[TextContent | ImageContent]
@@ -28,22 +28,22 @@ Content: TypeAlias = list[TextContent | ImageContent]
 class ToolAnswer:
     """What comes of using a tool: our own words, a desk's, or both."""
 
-    said: str = ""
+    text: str = ""
     """By this server; it may quote names a client chose."""
-    seen: Observation | None = None
+    observation: Observation | None = None
     """The desk's word."""
     ok: bool = True
 
 
 def result(answer: ToolAnswer) -> CallToolResult:
     """Give an answer as a client reads it."""
-    content: Content = [TextContent(type="text", text=clean(shortened(answer.said)))] if answer.said else []
-    if (seen := answer.seen) is not None:
-        told = "\n\n".join(filter(None, (seen.text, f"Note: {seen.note}" if seen.note else "")))
-        content.append(TextContent(type="text", text=fenced(told or "(nothing)")))
-        if seen.image and seen.media in MEDIA and len(seen.image) <= LARGEST:
-            data = base64.b64encode(seen.image).decode()
-            content.append(ImageContent(type="image", data=data, mime_type=seen.media))
+    content: Content = [TextContent(type="text", text=clean(shortened(answer.text)))] if answer.text else []
+    if (observation := answer.observation) is not None:
+        text = "\n\n".join(filter(None, (observation.text, f"Note: {observation.note}" if observation.note else "")))
+        content.append(TextContent(type="text", text=fenced(text or "(nothing)")))
+        if observation.image and observation.media in MEDIA and len(observation.image) <= MAX_IMAGE_BYTES:
+            data = base64.b64encode(observation.image).decode()
+            content.append(ImageContent(type="image", data=data, mime_type=observation.media))
     return CallToolResult(content=list(content), is_error=not answer.ok)
 
 
@@ -59,9 +59,9 @@ def fenced(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Give a text, or the beginning and the end of a long one."""
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_TEXT_CHARS:
         return text
-    half = LONGEST // 2
+    half = MAX_TEXT_CHARS // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 

@@ -19,7 +19,7 @@ from hotdesk.errors import DeskGone, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.tool import Observation, Tool, Wrong
 
-ABREAST = 8
+MAX_CONCURRENT_TOOLS = 8
 """Tools that one client may use at once."""
 GONE = (
     "the desk is gone: it was idle too long, its time was up, or somebody burnt it. Its files are lost. "
@@ -53,7 +53,7 @@ class McpSession:
     desk: Desk | None = None
     toolbox: Using | None = None
     opening: anyio.Lock = field(default_factory=anyio.Lock)
-    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(ABREAST))
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_CONCURRENT_TOOLS))
 
     async def tools(self) -> Sequence[Tool | Mapping[str, Any]]:
         """List what can be used; where another process opens desks, that is known of an open one only."""
@@ -84,13 +84,13 @@ class McpSession:
             try:
                 if name == DELIVER.name:
                     return await self.deliver(desk, arguments)
-                seen = await toolbox.use(name, arguments)
+                observation = await toolbox.use(name, arguments)
             except DeskGone:
                 await self.forget(desk)
                 return ToolAnswer(GONE, ok=False)
             except HotdeskError as e:
                 return ToolAnswer("it could not be done:", Observation(printable(str(e)), ok=False), ok=False)
-            return ToolAnswer(seen=seen, ok=seen.ok)
+            return ToolAnswer(observation=observation, ok=observation.ok)
 
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:
         """Take a file from the desk, have it looked at, and keep it."""

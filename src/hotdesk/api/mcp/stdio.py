@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from hotdesk.api.mcp.protocol import server_of
 from hotdesk.api.mcp.session import McpSession
 
-LARGEST = 4 << 20
+MAX_LINE_BYTES = 4 << 20
 """Bytes of a line; a longer one is no message."""
 CHUNK = 1 << 16
 PIPE_BUF = 4096
@@ -40,10 +40,10 @@ class Lines:
                 return
             *whole, last = bytes(self.rest + data).split(b"\n")
             for line in whole:
-                yield "too long" if dropped or len(line) > LARGEST else line.decode("utf-8", "replace")
+                yield "too long" if dropped or len(line) > MAX_LINE_BYTES else line.decode("utf-8", "replace")
                 dropped = False
             self.rest[:] = last
-            if len(self.rest) > LARGEST:
+            if len(self.rest) > MAX_LINE_BYTES:
                 self.rest.clear()
                 dropped = True
 
@@ -56,10 +56,10 @@ class PipeWriter:
 
     async def write(self, text: str) -> None:
         """Write all of a text."""
-        left = memoryview(text.encode())
-        while left:
+        remaining = memoryview(text.encode())
+        while remaining:
             await anyio.wait_writable(self.fd)
-            left = left[os.write(self.fd, left[:PIPE_BUF]) :]
+            remaining = remaining[os.write(self.fd, remaining[:PIPE_BUF]) :]
 
     async def flush(self) -> None:
         """Hold nothing back."""

@@ -23,7 +23,7 @@ BYTES: dict[str, Any] = {
     "requestBody": {"required": False, "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
 }
 """How OpenAPI says that a body is bytes."""
-GIVEN: dict[int | str, dict[str, Any]] = {
+BYTES_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The bytes.", "content": {MEDIA: {"schema": {"type": "string", "format": "binary"}}}}
 }
 

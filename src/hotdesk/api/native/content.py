@@ -23,7 +23,7 @@ from hotdesk.job import report
 from hotdesk.job.record.decisions import JOBS, journal_of
 
 router = APIRouter(prefix="/content", tags=["content"], responses=documented(409))
-LARGEST = 16 * MIB
+MAX_PREVIEW_BYTES = 16 * MIB
 """Bytes of what is looked at; more is downloaded."""
 Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
 
@@ -49,40 +49,40 @@ NEEDS: dict[str, Power] = {"drive": "drive", "file": "desks", "report": "jobs", 
 
 
 @router.post("", status_code=201, summary="A link to look at something")
-async def link(asked: Anybody, told: ContentOrder, request: Request) -> ContentAddress:
+async def link(context: Anybody, order: ContentOrder, request: Request) -> ContentAddress:
     """Make a link to one thing, at an origin where no cookie and no script is."""
-    offer = asked.native.offer
+    offer = context.native.offer
     if offer is None:
         raise Problem(409, "content.none", "this server has no second origin to look at things at")
-    if not asked.caller.may(NEEDS[told.kind]):
-        raise Problem(403, "key.power", f"this key is not for {NEEDS[told.kind]}")
-    data, name = await reading(asked, told)
+    if not context.caller.may(NEEDS[order.kind]):
+        raise Problem(403, "key.power", f"this key is not for {NEEDS[order.kind]}")
+    data, name = await reading(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
-    origin = f"{request.url.scheme}://content.{asked.native.serving.domain}{port}"
-    ours = told.kind == "report"
-    return ContentAddress(url=origin + offer(asked.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
+    origin = f"{request.url.scheme}://content.{context.native.serving.domain}{port}"
+    ours = order.kind == "report"
+    return ContentAddress(url=origin + offer(context.tenant.name, data, name, ours), inline=kind_of(name, ours)[1])
 
 
-async def reading(asked: RequestContext, told: ContentOrder) -> tuple[bytes, str]:
+async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, str]:
     """Give a thing's bytes, and its name."""
-    match told:
+    match order:
         case ContentOrder(kind="drive", path=path) if path:
-            drive, version = await find_version(asked, path)
-            if version.size > LARGEST:
+            drive, version = await find_version(context, path)
+            if version.size > MAX_PREVIEW_BYTES:
                 raise Problem(409, "content.large", f"{version.size} bytes are too many to look at; download it")
             data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
-            async with at(asked, desk) as found:
-                data = await found.read(path, limit=LARGEST)
+            async with at(context, desk) as found:
+                data = await found.read(path, limit=MAX_PREVIEW_BYTES)
             return data, path.rpartition("/")[2]
         case ContentOrder(kind="report", job=str(job)):
-            await find_job(asked, job)
-            settings = asked.tenant.settings
+            await find_job(context, job)
+            settings = context.tenant.settings
             data = await anyio.to_thread.run_sync(report.make, journal_of(settings), settings.lib / JOBS, job)
             return data, "report.html"
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
-            await find_job(asked, job)
-            return await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, number), "screen.jpg"
+            await find_job(context, job)
+            return await anyio.to_thread.run_sync(frame, context.tenant.settings, job, number), "screen.jpg"
     raise Problem(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
 from hotdesk.api.native.access.auth import ForDrive, RequestContext
-from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, received
-from hotdesk.api.native.jobs.pages import MOST_PAGES, page_of, pages_of
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, received
+from hotdesk.api.native.jobs.pages import MAX_PAGES, page_of, pages_of
 from hotdesk.api.native.problems import Problem, documented
 from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.config import GIB
@@ -27,13 +27,13 @@ from hotdesk.errors import BriefError
 from hotdesk.event import DriveChanged
 
 router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413, 507))
-LARGEST = 4 * GIB
+MAX_FILE_BYTES = 4 * GIB
 T = TypeVar("T")
 READ: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The bytes; or its certificate, or which pages it has, as JSON; or a page, as a picture.",
         "content": {
-            **GIVEN[200]["content"],
+            **BYTES_RESPONSE[200]["content"],
             "application/json": {"schema": {"type": "object"}},
             "image/jpeg": {"schema": {"type": "string", "format": "binary"}},
         },
@@ -59,12 +59,12 @@ class VersionShown(Model):
 
 @router.get("", summary="What is kept")
 async def list_names(
-    asked: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
+    context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
-    found = await off(lambda: drive_of(asked).ls(prefix, who=OPERATOR))
+    found = await off(lambda: drive_of(context).ls(prefix, who=OPERATOR))
     some, more = paged(found, lambda each: each.name, limit, after)
-    checks = await asked.native.checked(asked.tenant).of(some)
+    checks = await context.native.checked(context.tenant).of(some)
     return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
 
 
@@ -72,18 +72,18 @@ async def list_names(
     "/{path:path}", summary="Read a file, its certificate, or its pages", response_class=Response, responses=READ
 )
 async def read(
-    asked: ForDrive,
+    context: ForDrive,
     path: FileName,
     certificate: Annotated[bool, Query(description="Give its certificate instead.")] = False,
     pages: Annotated[bool, Query(description="Say which pages of it were drawn instead.")] = False,
-    page: Annotated[int | None, Query(ge=1, le=MOST_PAGES, description="Give this page as a picture instead.")] = None,
+    page: Annotated[int | None, Query(ge=1, le=MAX_PAGES, description="Give this page as a picture instead.")] = None,
 ) -> Response:
     """Give a version's bytes, to be saved; its certificate; or how it looks, as a check drew it in a clean desk."""
-    drive, version = await find(asked, path)
+    drive, version = await find(context, path)
     if pages:
-        return JSONResponse((await off(lambda: pages_of(asked.tenant.settings, version))).model_dump())
+        return JSONResponse((await off(lambda: pages_of(context.tenant.settings, version))).model_dump())
     if page is not None:
-        return await off(lambda: page_of(asked.tenant.settings, version, page))
+        return await off(lambda: page_of(context.tenant.settings, version, page))
     if certificate:
         try:
             proof = await off(lambda: drive.certificate(version))
@@ -97,15 +97,17 @@ async def read(
 
 
 @router.put("/{path:path}", status_code=201, summary="Keep a file", openapi_extra=BYTES)
-async def put(asked: ForDrive, path: FileName, request: Request) -> VersionShown:
+async def put(context: ForDrive, path: FileName, request: Request) -> VersionShown:
     """Keep a file as the next version of a name."""
     name = check_name(path)
-    place = uploads.folder_of(asked.tenant.settings) / f"drive-{new_id()}"
-    await received(request, place, LARGEST, asked.tenant.settings.disk_floor)
+    place = uploads.folder_of(context.tenant.settings) / f"drive-{new_id()}"
+    await received(request, place, MAX_FILE_BYTES, context.tenant.settings.disk_floor)
 
     def keep() -> Version:
         with place.open("rb") as file:
-            return drive_of(asked).keep(name, file, owner=OPERATOR, intent=lambda version: note(asked, version, "put"))
+            return drive_of(context).keep(
+                name, file, owner=OPERATOR, intent=lambda version: note(context, version, "put")
+            )
 
     try:
         return as_shown(await off(keep))
@@ -114,35 +116,35 @@ async def put(asked: ForDrive, path: FileName, request: Request) -> VersionShown
 
 
 @router.delete("/{path:path}", status_code=204, summary="Remove a name, or one version")
-async def remove(asked: ForDrive, path: FileName) -> None:
+async def remove(context: ForDrive, path: FileName) -> None:
     """Remove a name with all its versions, or one; the journal keeps what it was called."""
     name, number = parse_reference(path)
-    await find(asked, path)
-    await off(lambda: drive_of(asked).remove(
-        name, number, who=OPERATOR, intent=lambda version: note(asked, version, "removed")
+    await find(context, path)
+    await off(lambda: drive_of(context).remove(
+        name, number, who=OPERATOR, intent=lambda version: note(context, version, "removed")
     ))  # fmt: skip
 
 
-def note(asked: RequestContext, version: Version, what: str) -> None:
+def note(context: RequestContext, version: Version, what: str) -> None:
     """Write a change down before it is one."""
-    told = (version.sha256, version.size, version.number)
-    event = DriveChanged(new_id(), version.name, what, asked.by, *told)  # type: ignore[arg-type]
-    anyio.from_thread.run_sync(asked.tenant.host.note, event)
+    details = (version.sha256, version.size, version.number)
+    event = DriveChanged(new_id(), version.name, what, context.by, *details)  # type: ignore[arg-type]
+    anyio.from_thread.run_sync(context.tenant.host.note, event)
 
 
-async def find(asked: RequestContext, path: str) -> tuple[Drive, Version]:
+async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     """Give one version of the tenant's."""
     name, number = parse_reference(path)
-    drive = await off(lambda: drive_of(asked))
+    drive = await off(lambda: drive_of(context))
     try:
         return drive, await off(lambda: drive.version(name, number, who=OPERATOR))
     except BriefError as e:
         raise Problem(404, "drive.missing", str(e)) from None
 
 
-def drive_of(asked: RequestContext) -> Drive:
+def drive_of(context: RequestContext) -> Drive:
     """Open the tenant's drive."""
-    settings = asked.tenant.settings
+    settings = context.tenant.settings
     return Drive(settings.lib / "drive", settings.drive_quota)
 
 

@@ -29,9 +29,9 @@ from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.story import desk_of
 
 router = APIRouter(tags=["events"], responses=documented())
-LOOK, BEAT = 0.25, 15.0
+POLL_INTERVAL_S, HEARTBEAT_INTERVAL_S = 0.25, 15.0
 """Seconds between two looks, and until something is said where nothing happens."""
-MOST = 200
+MAX_STREAMS = 200
 """Streams of one tenant at a time."""
 PIECE = 500
 """Events that are read at a time."""
@@ -68,34 +68,34 @@ Follow = Annotated[bool, Query(description="Whether to go on with what happens; 
 
 @router.get("/jobs/{job}/events", summary="What happens in a job", response_class=StreamingResponse, responses=STREAM)
 async def job_events(
-    asked: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
+    context: ForJobs, job: JobName, after: From = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
     """Give the events of a job and its desks, and then those that come."""
-    tale = await find(asked, job)
+    tale = await find(context, job)
     chains = {job, *tale.desks} if isinstance(tale, JobSummary) else {job}
-    return answer(asked, begin(after, last), follow, chains)
+    return answer(context, begin(after, last), follow, chains)
 
 
 @router.get("/events", summary="What happens", response_class=StreamingResponse, responses=STREAM)
 async def all_events(
-    asked: ForJobs, after: FromOrNow = 0, follow: Follow = True, last: Last = None
+    context: ForJobs, after: FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
     """Give every event of the tenant, and then those that come."""
-    journal = journal_of(asked.tenant.settings)
+    journal = journal_of(context.tenant.settings)
     since = await anyio.to_thread.run_sync(newest, journal) if after == "now" else after
-    return answer(asked, begin(since, last), follow, None)
+    return answer(context, begin(since, last), follow, None)
 
 
 class Counted(StreamingResponse):
     """A stream that counts from before its first byte to its end, however it ends."""
 
-    def __init__(self, asked: RequestContext, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
+    def __init__(self, context: RequestContext, lines: AsyncIterator[str], headers: dict[str, str]) -> None:
         super().__init__(lines, 200, headers, "text/event-stream")
-        self.asked = asked
+        self.context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream, unless there are too many: nothing is awaited between looking and counting."""
-        with counted(self.asked):
+        with counted(self.context):
             await super().__call__(scope, receive, send)
 
 
@@ -106,40 +106,40 @@ def begin(after: int, last: str | None) -> int:
     return min(int(last), 1 << 53)
 
 
-def answer(asked: RequestContext, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
+def answer(context: RequestContext, after: int, follow: bool, chains: set[str] | None) -> StreamingResponse:
     """Stream events."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return Counted(asked, stream(asked, after, follow, chains), headers)
+    return Counted(context, stream(context, after, follow, chains), headers)
 
 
-async def stream(asked: RequestContext, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
+async def stream(context: RequestContext, after: int, follow: bool, chains: set[str] | None) -> AsyncIterator[str]:
     """Write events as they come; a sign of life where none does."""
-    journal = journal_of(asked.tenant.settings)
-    seen: object = None
+    journal = journal_of(context.tenant.settings)
+    last_stamp: object = None
     yield f"id: {after}\nretry: 2000\n\n"  # no event, but what a browser goes on from
-    said = time.monotonic()
-    while asked.native.keys.still(asked.caller.key) is not None:
+    last_write = time.monotonic()
+    while context.native.keys.still(context.caller.key) is not None:
         now = stamp(journal)
-        rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != seen else []
+        rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != last_stamp else []
         if rows:
-            after, said = rows[-1].id, time.monotonic()
+            after, last_write = rows[-1].id, time.monotonic()
             yield "".join(map(written, rows))
         if len(rows) < PIECE:
-            seen = now
+            last_stamp = now
             if not follow:
                 return
-            await anyio.sleep(LOOK)
-        if time.monotonic() - said >= BEAT:
-            said = time.monotonic()
+            await anyio.sleep(POLL_INTERVAL_S)
+        if time.monotonic() - last_write >= HEARTBEAT_INTERVAL_S:
+            last_write = time.monotonic()
             yield ": nothing new\n\n"
 
 
 @contextmanager
-def counted(asked: RequestContext) -> Iterator[None]:
+def counted(context: RequestContext) -> Iterator[None]:
     """Count a stream for as long as it is open; refuse one too many."""
-    streams, name = asked.native.streams, asked.tenant.name
-    if streams[name] >= MOST:
-        raise Problem(429, "events.many", f"{MOST} streams are open already; close some", {"Retry-After": "10"})
+    streams, name = context.native.streams, context.tenant.name
+    if streams[name] >= MAX_STREAMS:
+        raise Problem(429, "events.many", f"{MAX_STREAMS} streams are open already; close some", {"Retry-After": "10"})
     streams[name] += 1
     try:
         yield
@@ -178,10 +178,16 @@ def data_of(row: Row) -> object:
 def as_dict(row: Row) -> dict[str, object]:
     """Give an event as it is told."""
     data = data_of(row)
-    told: dict[str, object] = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at / 1000, "name": row.name}
+    fields: dict[str, object] = {
+        "id": row.id,
+        "chain": row.chain,
+        "seq": row.seq,
+        "at": row.at / 1000,
+        "name": row.name,
+    }
     if row.name == Acted.__name__ and isinstance(data, dict) and str(data.get("tool")).startswith(DRAWN_HERE):
-        told["frame"] = data.get("act")
-    return {**told, "data": data}
+        fields["frame"] = data.get("act")
+    return {**fields, "data": data}
 
 
 def written(row: Row) -> str:

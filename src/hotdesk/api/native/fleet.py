@@ -25,7 +25,7 @@ router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
 LIVE = ("running", "waiting", "starting")
 DEAR, LONG, MANY = 5.0, 3.0, 200
 """What stands out: so many times the usual cost or time; so many acts."""
-LEAST = 5
+MIN_JOBS = 5
 """Jobs by which the usual is known."""
 
 
@@ -74,21 +74,21 @@ class Stopped(Model):
 
 
 @router.get("", summary="Everything that runs")
-async def show(asked: ForJobs) -> Fleet:
+async def show(context: ForJobs) -> Fleet:
     """Say what runs, what it costs, and what stands out."""
-    jobs = [line(asked, tale) for tale in (await asked.ledger.known()).values()]
-    live, desks = [each for each in jobs if each.state in LIVE], await open_desks(asked)
+    jobs = [line(context, tale) for tale in (await context.ledger.summaries()).values()]
+    live, desks = [each for each in jobs if each.state in LIVE], await open_desks(context)
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
-    shares = [await share(asked, tenant) for tenant in asked.tenants_seen()]
+    shares = [await share(context, tenant) for tenant in context.visible_tenants()]
     found = outliers(jobs, desks)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
-async def share(asked: RequestContext, tenant: Tenant) -> TenantShare:
+async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
     """Count what a tenant has."""
     settings = tenant.settings
-    tales = (await asked.native.ledger(tenant).known()).values()
+    tales = (await context.native.ledger(tenant).summaries()).values()
     live = sum(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
     spend = Spend(dollars=sum(each.cost.dollars for each in tales), tokens=sum(each.cost.tokens for each in tales))
     desks = sum(each["state"] not in ("ready", "opening") for each in state.desks(settings))  # those nobody has
@@ -96,20 +96,20 @@ async def share(asked: RequestContext, tenant: Tenant) -> TenantShare:
 
 
 @router.post("/stop", summary="Stop everything")
-async def stop(asked: ForAdmin) -> Stopped:
+async def stop(context: ForAdmin) -> Stopped:
     """Ask every job to stop where it can be resumed, and burn every desk that is no job's."""
-    starter, name = asked.native.jobs.starter, asked.tenant.name
+    starter, name = context.native.jobs.starter, context.tenant.name
     stopped = []
-    for job in asked.native.jobs.requests(name, asked.tenant.settings):
+    for job in context.native.jobs.requests(name, context.tenant.settings):
         if starter.is_running(name, job):
             with suppress(HotdeskError):
                 await starter.signal(name, job)
                 stopped.append(job)
     burnt = []
-    for desk in await open_desks(asked):
+    for desk in await open_desks(context):
         if not desk.job:
             with suppress(HotdeskError):
-                await burn(asked, DeskId(desk.id))
+                await burn(context, DeskId(desk.id))
                 burnt.append(desk.id)
     return Stopped(jobs=stopped, desks=burnt)
 
@@ -118,7 +118,7 @@ def outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
     """Say what stands out: far dearer, longer or busier than is usual here; desks near their end."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
-    if len(over) >= LEAST:
+    if len(over) >= MIN_JOBS:
         usual_cost = median([each.cost or 0 for each in over])
         usual_time = median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):

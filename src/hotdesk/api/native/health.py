@@ -74,21 +74,21 @@ def wrong(tenants: Tenants) -> Iterator[str]:
 
 
 @router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**documented(), **TEXT})
-async def metrics(asked: ForAdmin) -> Response:
+async def metrics(context: ForAdmin) -> Response:
     """Give the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
-    lines = [*asked.native.measures.lines(), *await numbers(asked)]
+    lines = [*context.native.measures.lines(), *await numbers(context)]
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-async def numbers(asked: RequestContext) -> list[str]:
+async def numbers(context: RequestContext) -> list[str]:
     """Write what tenants have and spent."""
     desks: dict[str, float] = {}
     jobs: dict[str, float] = {}
     dollars: dict[str, float] = {}
     tokens: dict[str, float] = {}
-    for tenant in asked.tenants_seen():
+    for tenant in context.visible_tenants():
         name, settings = tenant.name, tenant.settings
-        tales = (await asked.native.ledger(tenant).known()).values()
+        tales = (await context.native.ledger(tenant).summaries()).values()
         for state_name, count in Counter(str(each["state"]) for each in state.desks(settings)).items():
             desks[labels(tenant=name, state=state_name)] = count
         states = Counter(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] for tale in tales)
@@ -96,7 +96,7 @@ async def numbers(asked: RequestContext) -> list[str]:
             jobs[labels(tenant=name, state=str(job_state))] = count
         dollars[labels(tenant=name)] = sum(tale.cost.dollars for tale in tales)
         tokens[labels(tenant=name)] = sum(tale.cost.tokens for tale in tales)
-    begun = {"": asked.native.measures.begun}
+    begun = {"": context.native.measures.begun}
     return [
         *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
         *values_of("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),

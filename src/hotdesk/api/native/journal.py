@@ -54,30 +54,32 @@ class DoorShown(Model):
 
 @router.get("/journal", summary="Events")
 async def events(
-    asked: ForJournal,
+    context: ForJournal,
     chain: Annotated[str, Query(pattern="^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")] = "",
     after: Place = "",
     limit: Limit = 100,
 ) -> Page[EventShown]:
     """List events in order, of one chain or of all."""
-    await asked.tenant.host.ready()  # what waits in the outbox is written by then
-    rows = await anyio.to_thread.run_sync(some, asked, [chain] if chain else None, (), int(after or 0), limit)
+    await context.tenant.host.ready()  # what waits in the outbox is written by then
+    rows = await anyio.to_thread.run_sync(some, context, [chain] if chain else None, (), int(after or 0), limit)
     items = [EventShown.model_validate({**as_dict(row), "hash": row.hash.hex()}) for row in rows]
     return Page(items=items, next=str(rows[-1].id) if len(rows) == limit else None)
 
 
 @router.get("/jobs/{job}/door", summary="What went through a job's door")
-async def door(asked: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
+async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit = 100) -> Page[DoorShown]:
     """List requests of a job's desks, and what became of each."""
-    tale = await find(asked, job)
+    tale = await find(context, job)
     desks = list(tale.desks) if isinstance(tale, JobSummary) else []
-    rows = await anyio.to_thread.run_sync(some, asked, desks, DOOR, int(after or 0), limit) if desks else []
+    rows = await anyio.to_thread.run_sync(some, context, desks, DOOR, int(after or 0), limit) if desks else []
     return Page(items=[as_shown(row) for row in rows], next=str(rows[-1].id) if len(rows) == limit else None)
 
 
-def some(asked: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int) -> list[Row]:
+def some(
+    context: RequestContext, chains: list[str] | None, names: tuple[str, ...], after: int, limit: int
+) -> list[Row]:
     """Read some events, the oldest first."""
-    path = journal_of(asked.tenant.settings)
+    path = journal_of(context.tenant.settings)
     found: list[Row] = []
     for row in read(path, chains, names=names, after=after) if path.exists() else ():
         if row.name == Exchange.__name__ and names and is_trial(row):
@@ -96,8 +98,8 @@ def is_trial(row: Row) -> bool:
 
 def as_shown(row: Row) -> DoorShown:
     """Tell of what concerns the door."""
-    told = as_dict(row)["data"]
-    data = {str(name): value for name, value in told.items()} if isinstance(told, dict) else {}
+    fields = as_dict(row)["data"]
+    data = {str(name): value for name, value in fields.items()} if isinstance(fields, dict) else {}
     texts = {name: clean(str(data.get(name, ""))) for name in ("desk", "method", "host", "path", "step")}
     numbers = {name: int(str(data.get(name) or 0)) for name in ("status", "up", "down")}
     verdict = str(data.get("verdict") or data.get("answer") or row.name.lower())

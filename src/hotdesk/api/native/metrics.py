@@ -60,8 +60,8 @@ class Measures:
         """Write requests and durations."""
         yield from heading("hotdesk_requests_total", "counter", "Requests by the part of the server that answered.")
         for (part, method, route, number), count in sorted(self.requests.items()):
-            told = labels(part=part, method=method, route=route, status=CLASSES.get(number, OTHER))
-            yield f"hotdesk_requests_total{told} {count}"
+            label_text = labels(part=part, method=method, route=route, status=CLASSES.get(number, OTHER))
+            yield f"hotdesk_requests_total{label_text} {count}"
         yield from heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
         for (part, route), took in sorted(self.durations.items()):
             for bound, count in zip((*BOUNDS, "+Inf"), accumulate(took.counts), strict=True):
@@ -70,9 +70,9 @@ class Measures:
             yield f"hotdesk_request_seconds_count{labels(part=part, route=route)} {sum(took.counts)}"
 
 
-def labels(**told: str) -> str:
+def labels(**pairs: str) -> str:
     """Write labels; nothing in a value ends it."""
-    escaped = {name: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, text in told.items()}
+    escaped = {name: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, text in pairs.items()}
     return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
 
 
@@ -85,8 +85,8 @@ def heading(name: str, kind: str, words: str) -> Iterable[str]:
 def values_of(name: str, kind: str, words: str, values: Mapping[str, float]) -> Iterable[str]:
     """Write a number by labels, exactly."""
     yield from heading(name, kind, words)
-    for told, value in values.items():
-        yield f"{name}{told} {int(value) if value == int(value) else repr(float(value))}"
+    for label_text, value in values.items():
+        yield f"{name}{label_text} {int(value) if value == int(value) else repr(float(value))}"
 
 
 def route_of(scope: Scope) -> str:

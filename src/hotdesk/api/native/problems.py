@@ -18,7 +18,7 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, ImageError, LinkError, printable
 
 LOG = logging.getLogger("hotdesk.api")
-LONGEST = 2000
+MAX_MESSAGE_CHARS = 2000
 """Characters of a message."""
 STATUS: dict[type[HotdeskError], int] = {
     BriefError: 400, ImageError: 400, DeskGone: 404, LinkError: 502, DeskError: 502,
@@ -49,7 +49,7 @@ class Problem(Exception):  # noqa: N818 - an answer, raised where it is found
 
 def problem(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Give an error as a response; nothing in it can steer a terminal."""
-    return JSONResponse({"code": code, "message": printable(message)[:LONGEST]}, status, headers)
+    return JSONResponse({"code": code, "message": printable(message)[:MAX_MESSAGE_CHARS]}, status, headers)
 
 
 def translated(error: HotdeskError) -> Problem:
@@ -89,7 +89,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HotdeskError, answer_ours)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http)
-    app.add_exception_handler(ClientDisconnect, answer_left)
+    app.add_exception_handler(ClientDisconnect, answer_disconnected)
     app.add_exception_handler(Exception, answer_unknown)
 
 
@@ -108,17 +108,17 @@ async def answer_ours(request: Request, error: Exception) -> JSONResponse:
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """Say what has not the shape that is described; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
-    told = error.errors()[:8]
+    errors = error.errors()[:8]
     remedy = "see /api/openapi.json"
-    if ("body",) in (each.get("loc") for each in told) and "json" not in request.headers.get("content-type", ""):
+    if ("body",) in (each.get("loc") for each in errors) and "json" not in request.headers.get("content-type", ""):
         remedy = "send JSON, and `Content-Type: application/json` with it; " + remedy
-    return problem(422, "request.invalid", "; ".join([*map(fault, told), remedy]))
+    return problem(422, "request.invalid", "; ".join([*map(fault, errors), remedy]))
 
 
-def fault(told: dict[str, Any]) -> str:
+def fault(error: dict[str, Any]) -> str:
     """Say where something is wrong, and why."""
-    place: Sequence[object] = told.get("loc", ())
-    return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {told.get('msg', 'it is wrong')}"
+    place: Sequence[object] = error.get("loc", ())
+    return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'it is wrong')}"
 
 
 async def answer_http(request: Request, error: Exception) -> JSONResponse:
@@ -132,11 +132,11 @@ async def answer_http(request: Request, error: Exception) -> JSONResponse:
 def methods(request: Request) -> list[str]:
     """List the methods a path has, in whichever routes."""
     routes: Sequence[BaseRoute] = request.app.routes
-    asked = {method: {**request.scope, "method": method} for method in METHODS}
-    return [method for method in METHODS if any(each.matches(asked[method])[0] is Match.FULL for each in routes)]
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    return [method for method in METHODS if any(each.matches(scopes[method])[0] is Match.FULL for each in routes)]
 
 
-async def answer_left(request: Request, error: Exception) -> JSONResponse:
+async def answer_disconnected(request: Request, error: Exception) -> JSONResponse:
     """Answer nobody: whoever asked is gone."""
     return problem(400, "request.left", "whoever asked went away")
 

@@ -24,10 +24,10 @@ from hotdesk.linux import private_files
 
 router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413, 507))
 FOLDER = ("serve", "uploads")
-LARGEST = 256 * MIB
-MOST = 1000
+MAX_UPLOAD_BYTES = 256 * MIB
+MAX_UPLOADS = 1000
 """Files that may wait for a job, of one tenant."""
-SECONDS = 3600.0
+UPLOAD_LIFETIME_S = 3600.0
 UploadId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
@@ -41,16 +41,16 @@ class Uploaded(Model):
 
 @router.post("", status_code=201, summary="Send a file for a job", openapi_extra=BYTES)
 async def upload(
-    asked: ForJobs, request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
+    context: ForJobs, request: Request, name: Annotated[str, Query(min_length=1, max_length=255)]
 ) -> Uploaded:
     """Take a file in; `files` of a new job names it by its id."""
     check_name(name)
-    folder = folder_of(asked.tenant.settings)
+    folder = folder_of(context.tenant.settings)
     await anyio.to_thread.run_sync(sweep, folder)
-    if len(os.listdir(folder)) >= MOST:
-        raise Problem(429, "upload.many", f"{MOST} files wait for a job already; start it, or wait an hour")
+    if len(os.listdir(folder)) >= MAX_UPLOADS:
+        raise Problem(429, "upload.many", f"{MAX_UPLOADS} files wait for a job already; start it, or wait an hour")
     number = secrets.token_hex(16)
-    size = await received(request, folder / number, LARGEST, asked.tenant.settings.disk_floor)
+    size = await received(request, folder / number, MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
     return Uploaded(id=number, name=name, size=size)
 
 
@@ -67,13 +67,13 @@ def sweep(folder: Path) -> None:
     """Remove what nobody came for."""
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > SECONDS:
+            if time.time() - path.stat().st_mtime > UPLOAD_LIFETIME_S:
                 path.unlink()
 
 
-def place(asked: RequestContext, number: str, target: Path) -> None:
+def place(context: RequestContext, number: str, target: Path) -> None:
     """Copy an upload to where a job finds it; it stays, for the same again."""
-    source = folder_of(asked.tenant.settings) / number
+    source = folder_of(context.tenant.settings) / number
     if not source.is_file():
         raise Problem(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
     try:

@@ -40,32 +40,32 @@ class SecretOrder(Model):
 
 
 @router.get("", summary="Secrets, by name")
-async def list_secrets(asked: ForVault, limit: Limit = 100, after: After = "") -> Page[SecretShown]:
+async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "") -> Page[SecretShown]:
     """List the tenant's secrets: names and kinds, never values."""
-    some, more = paged(await known(asked), lambda each: each.name, limit, after)
+    some, more = paged(await secrets_of(context), lambda each: each.name, limit, after)
     return Page(items=some, next=more)
 
 
 @router.put("/{name}", summary="Keep a secret")
-async def keep(asked: ForVault, name: SecretName, told: SecretOrder) -> SecretShown:
+async def keep(context: ForVault, name: SecretName, order: SecretOrder) -> SecretShown:
     """Put a secret in; one of that name is replaced, one version up."""
-    value = told.value.encode("utf-8", "surrogatepass")
-    await anyio.to_thread.run_sync(asked.tenant.host.note, VaultChanged(new_id(), name, "put", asked.by))
-    await asked.native.jobs.starter.keep_secret(asked.tenant.name, name, told.kind, value)
-    return await one(asked, name)
+    value = order.value.encode("utf-8", "surrogatepass")
+    await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "put", context.by))
+    await context.native.jobs.starter.keep_secret(context.tenant.name, name, order.kind, value)
+    return await one(context, name)
 
 
 @router.delete("/{name}", status_code=204, summary="Forget a secret")
-async def forget(asked: ForVault, name: SecretName) -> None:
+async def forget(context: ForVault, name: SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
-    await one(asked, name)
-    await anyio.to_thread.run_sync(asked.tenant.host.note, VaultChanged(new_id(), name, "removed", asked.by))
-    await asked.native.jobs.starter.forget_secret(asked.tenant.name, name)
+    await one(context, name)
+    await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "removed", context.by))
+    await context.native.jobs.starter.forget_secret(context.tenant.name, name)
 
 
-async def known(asked: RequestContext) -> list[SecretShown]:
+async def secrets_of(context: RequestContext) -> list[SecretShown]:
     """Give what may be known of the tenant's secrets."""
-    folder = asked.tenant.settings.lib / "keys"
+    folder = context.tenant.settings.lib / "keys"
     found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
     return [
         SecretShown(name=each.name, kind=each.kind, version=each.version, created=each.created, changed=each.changed)
@@ -73,9 +73,9 @@ async def known(asked: RequestContext) -> list[SecretShown]:
     ]
 
 
-async def one(asked: RequestContext, name: str) -> SecretShown:
+async def one(context: RequestContext, name: str) -> SecretShown:
     """Give one of the tenant's secrets; another's is as unknown as one that never was."""
-    for each in await known(asked):
+    for each in await secrets_of(context):
         if each.name == name:
             return each
     raise Problem(404, "secret.missing", f"there is no secret {name}; GET /vault lists those there are")

@@ -16,9 +16,9 @@ from urllib.parse import quote
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-SECONDS = 60.0
+LINK_LIFETIME_S = 60.0
 """How long a link lasts."""
-MOST, LARGEST = 256, 64 << 20
+MAX_LINKS, MAX_LINK_BYTES = 256, 64 << 20
 """Links one tenant has at a time, and the bytes they hold: the oldest end first."""
 LABEL = "content"
 PICTURES = {
@@ -66,11 +66,11 @@ class Content:
         for key in [key for key, link in self.links.items() if link.until <= now]:
             del self.links[key]
         own = {key: len(link.data) for key, link in self.links.items() if link.tenant == tenant}
-        while own and (len(own) >= MOST or sum(own.values()) + len(data) > LARGEST):
+        while own and (len(own) >= MAX_LINKS or sum(own.values()) + len(data) > MAX_LINK_BYTES):
             oldest = next(iter(own))
             del self.links[oldest], own[oldest]
         key = secrets.token_urlsafe(32)
-        self.links[key] = ContentLink(tenant, data, name, report, now + SECONDS)
+        self.links[key] = ContentLink(tenant, data, name, report, now + LINK_LIFETIME_S)
         return f"/content/{key}"
 
     def find(self, path: str) -> ContentLink | None:

@@ -82,11 +82,11 @@ class WebPage:
         if file is None:
             message = NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "there is no such file"
             return JSONResponse({"code": "page.none", "message": message}, 404, rules)
-        asked = Headers(scope=scope)
+        headers = Headers(scope=scope)
         rules["etag"] = file.tag
-        if asked.get("if-none-match") == file.tag:
+        if headers.get("if-none-match") == file.tag:
             return Response(None, 304, rules)
-        if "gzip" in asked.get("accept-encoding", ""):
+        if "gzip" in headers.get("accept-encoding", ""):
             return Response(file.packed, 200, {**rules, "content-encoding": "gzip"}, file.media)
         return Response(file.plain, 200, rules, file.media)
 
@@ -97,8 +97,8 @@ class WebPage:
     async def find(self, name: str) -> WebFile | None:
         """Give a file by its name; what shows screens is large, and made of many, when it is first asked for."""
         if name == viewer.LIBRARY and name not in self.files:
-            made = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
-            self.files |= {} if made is None else {name: made}
+            file = await anyio.to_thread.run_sync(library, novnc.folder(self.lib))
+            self.files |= {} if file is None else {name: file}
         return self.files.get(name)
 
 

@@ -46,11 +46,11 @@ class RequestContext:
         store, caller = self.native.idempotency, self.caller
         return await store.once(caller.tenant, key, body, work, (caller.key, act))
 
-    def tenants_seen(self) -> list[Tenant]:
+    def visible_tenants(self) -> list[Tenant]:
         """List the tenants whose numbers the caller sees: the operator, an admin of the machine's own, sees all."""
         operator = self.tenant.name == DEFAULT_TENANT and self.caller.may("admin")
-        known = self.native.tenants.open.values()
-        return sorted(known, key=lambda each: each.name) if operator else [self.tenant]
+        tenants = self.native.tenants.open.values()
+        return sorted(tenants, key=lambda each: each.name) if operator else [self.tenant]
 
     @property
     def by(self) -> str:
@@ -87,7 +87,7 @@ def key_of(connection: HTTPConnection) -> str | None:
     return connection.headers.get("x-api-key")
 
 
-async def asked_by(connection: HTTPConnection, power: Power | None) -> RequestContext:
+async def authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
     """Say who asks, if they may; and have their tenant's machine up."""
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
@@ -112,12 +112,12 @@ class RequirePower:
         browser: Annotated[object, Security(BROWSER)],
     ) -> RequestContext:
         """Say who asks."""
-        return await asked_by(request, self.power)
+        return await authorize(request, self.power)
 
 
 async def on_socket(socket: WebSocket, power: Power) -> RequestContext:
     """Say who opens a WebSocket; a browser must come from our own page."""
-    return await asked_by(socket, power)
+    return await authorize(socket, power)
 
 
 Anybody = Annotated[RequestContext, Depends(RequirePower())]

@@ -14,10 +14,10 @@ from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.problems import Problem
 
 COOKIE = "__Host-hotdesk"
-SECONDS = 12 * 3600.0
+SESSION_LIFETIME_S = 12 * 3600.0
 """How long a browser stays signed in."""
-MOST = 10_000
-MOST_OF_TENANT = 500
+MAX_SESSIONS = 10_000
+MAX_SESSIONS_PER_TENANT = 500
 """Browsers of one tenant: the oldest is signed out first, and nobody else's."""
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 TRIES, WINDOW = 20, 60.0
@@ -40,7 +40,7 @@ class Browsers:
 
     def __init__(self, keys: ApiKeys) -> None:
         self.keys = keys
-        self.known: dict[str, BrowserSession] = {}
+        self.sessions: dict[str, BrowserSession] = {}
         self.tries: dict[str, list[float]] = {}
 
     def begin(self, key: str, address: str) -> tuple[Caller, str, str]:
@@ -51,12 +51,14 @@ class Browsers:
         if caller is None:
             self.tries.setdefault(address, []).append(now)
             raise Problem(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
-        self.known = {name: each for name, each in list(self.known.items())[-MOST + 1 :] if each.until > now}
-        own = [name for name, each in self.known.items() if each.tenant == caller.tenant]
-        for name in own[: -MOST_OF_TENANT + 1]:
-            del self.known[name]
+        self.sessions = {
+            name: each for name, each in list(self.sessions.items())[-MAX_SESSIONS + 1 :] if each.until > now
+        }
+        own = [name for name, each in self.sessions.items() if each.tenant == caller.tenant]
+        for name in own[: -MAX_SESSIONS_PER_TENANT + 1]:
+            del self.sessions[name]
         cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.known[cookie] = BrowserSession(caller.key, csrf, now + SECONDS, caller.tenant)
+        self.sessions[cookie] = BrowserSession(caller.key, csrf, now + SESSION_LIFETIME_S, caller.tenant)
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:
@@ -71,7 +73,7 @@ class Browsers:
 
     def session(self, connection: HTTPConnection) -> BrowserSession | None:
         """Give the session a browser's cookie names."""
-        found = self.known.get(connection.cookies.get(COOKIE, ""))
+        found = self.sessions.get(connection.cookies.get(COOKIE, ""))
         return found if found is not None and found.until > time.monotonic() else None
 
     def find(self, connection: HTTPConnection) -> Caller | None:
@@ -96,4 +98,4 @@ class Browsers:
 
     def end(self, connection: HTTPConnection) -> None:
         """Sign a browser out."""
-        self.known.pop(connection.cookies.get(COOKIE, ""), None)
+        self.sessions.pop(connection.cookies.get(COOKIE, ""), None)

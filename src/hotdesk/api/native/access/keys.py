@@ -47,47 +47,47 @@ class KeyMade(KeyShown):
 
 
 @router.get("", summary="Keys")
-async def list_keys(asked: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
+async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
     """List the tenant's keys; never more of one than its id."""
-    some, more = paged(known(asked), lambda each: each.id, limit, after)
+    some, more = paged(keys_of(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("", status_code=201, summary="Make a key")
-async def make(asked: ForAdmin, told: KeyOrder) -> KeyMade:
+async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
-    if beyond := sorted(set(told.powers) - asked.caller.powers):
+    if beyond := sorted(set(order.powers) - context.caller.powers):
         raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
-    make_key = partial(writable_keys(asked).make, told.name, asked.tenant.name, told.powers, told.seconds)
+    make_key = partial(writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
-    powers = tuple(sorted(told.powers))
-    change = KeyChanged(new_id(), text[4:12], "made", asked.by, told.name, asked.tenant.name, powers)
-    await anyio.to_thread.run_sync(asked.tenant.host.note, change)
-    [made] = [each for each in known(asked) if each.id == text[4:12]]
-    return KeyMade(**made.model_dump(), key=text)
+    powers = tuple(sorted(order.powers))
+    change = KeyChanged(new_id(), text[4:12], "made", context.by, order.name, context.tenant.name, powers)
+    await anyio.to_thread.run_sync(context.tenant.host.note, change)
+    [shown] = [each for each in keys_of(context) if each.id == text[4:12]]
+    return KeyMade(**shown.model_dump(), key=text)
 
 
 @router.delete("/{key}", status_code=204, summary="Revoke a key")
-async def revoke(asked: ForAdmin, key: KeyId) -> None:
+async def revoke(context: ForAdmin, key: KeyId) -> None:
     """End a key at once."""
-    if key not in {each.id for each in known(asked)}:
+    if key not in {each.id for each in keys_of(context)}:
         raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
-    await anyio.to_thread.run_sync(asked.tenant.host.note, KeyChanged(new_id(), key, "revoked", asked.by))
-    await anyio.to_thread.run_sync(writable_keys(asked).revoke, key)
+    await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
+    await anyio.to_thread.run_sync(writable_keys(context).revoke, key)
 
 
-def writable_keys(asked: RequestContext) -> ApiKeys:
+def writable_keys(context: RequestContext) -> ApiKeys:
     """Open the file of keys once more, to change it in a thread: the disk may take long, and requests read `known`."""
-    return ApiKeys(asked.native.keys.path.parent)
+    return ApiKeys(context.native.keys.path.parent)
 
 
-def known(asked: RequestContext) -> list[KeyShown]:
+def keys_of(context: RequestContext) -> list[KeyShown]:
     """Give the tenant's keys."""
-    keys = asked.native.keys
+    keys = context.native.keys
     keys.refresh()
     return [
         KeyShown(id=each.id, name=each.name, powers=list(each.powers), made=each.made, expires=each.expires,
                  revoked=each.revoked)
         for each in keys.known.values()
-        if each.tenant == asked.tenant.name
+        if each.tenant == context.tenant.name
     ]  # fmt: skip

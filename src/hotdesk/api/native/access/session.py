@@ -33,12 +33,12 @@ class Who(Model):
 
 
 @router.post("", summary="Sign a browser in")
-async def begin(told: SignIn, request: Request, response: Response) -> Who:
+async def begin(sign_in: SignIn, request: Request, response: Response) -> Who:
     """Give a browser a cookie for a key; the key itself is not kept there."""
     if "origin" in request.headers:  # another page signs nobody in here
         native_of(request).sessions.check_origin(request)
     address = request.client.host if request.client is not None else ""
-    caller, cookie, csrf = native_of(request).sessions.begin(told.key, address)
+    caller, cookie, csrf = native_of(request).sessions.begin(sign_in.key, address)
     response.set_cookie(COOKIE, cookie, secure=True, httponly=True, samesite="strict", path="/")
     response.headers["cache-control"] = "no-store"
     LOG.write("sign-in", name=caller.name, key=caller.key, tenant=caller.tenant, address=address)
@@ -46,17 +46,17 @@ async def begin(told: SignIn, request: Request, response: Response) -> Who:
 
 
 @router.get("", summary="Who asks")
-async def show(asked: Anybody, request: Request, response: Response) -> Who:
+async def show(context: Anybody, request: Request, response: Response) -> Who:
     """Say whose key this is, and what it may be used for."""
-    session = asked.native.sessions.session(request)
+    session = context.native.sessions.session(request)
     response.headers["cache-control"] = "no-store"
-    return who(asked.caller, session.csrf if session is not None else "")
+    return who(context.caller, session.csrf if session is not None else "")
 
 
 @router.delete("", status_code=204, summary="Sign a browser out")
-async def end(asked: Anybody, request: Request, response: Response) -> None:
+async def end(context: Anybody, request: Request, response: Response) -> None:
     """End this browser's session."""
-    asked.native.sessions.end(request)
+    context.native.sessions.end(request)
     response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
 
 

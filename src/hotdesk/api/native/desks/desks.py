@@ -33,7 +33,7 @@ SHOWN = ("open", "starting", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
 ALLOW = "Rules, as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
-LEAST = 10.0
+MIN_LIFETIME_S = 10.0
 """Seconds a desk lasts at least: with little of a processor it takes some to open."""
 OUTPUT = 1 << 20
 """Bytes of a program's output that an answer holds, of each stream."""
@@ -49,8 +49,12 @@ class DeskOrder(Model):
     cpus: Annotated[float, Field(ge=0.01, le=1024)] = 2.0
     memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
     disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
-    deadline: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds until it burns, come what may.")] = 3600
-    idle: Annotated[float, Field(ge=LEAST, le=86400, description="Seconds without a call until it is burnt.")] = 900
+    deadline: Annotated[
+        float, Field(ge=MIN_LIFETIME_S, le=86400, description="Seconds until it burns, come what may.")
+    ] = 3600
+    idle: Annotated[
+        float, Field(ge=MIN_LIFETIME_S, le=86400, description="Seconds without a call until it is burnt.")
+    ] = 900
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
     root: Annotated[bool, Field(description="Whether programs may run as root inside.")] = False
@@ -126,117 +130,119 @@ class ForkOrder(Model):
 
 
 @router.get("", summary="Open desks")
-async def list_desks(asked: ForDesks, limit: Limit = 100, after: After = "") -> Page[DeskShown]:
+async def list_desks(context: ForDesks, limit: Limit = 100, after: After = "") -> Page[DeskShown]:
     """List the tenant's desks, those of its jobs and sandboxes among them, the oldest first."""
-    some, more = paged(await shown(asked), lambda each: each.id, limit, after)
+    some, more = paged(await shown(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("", status_code=201, summary="Open a desk")
-async def open_desk(asked: ForDesks, told: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
+async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
     """Open a desk that lasts until it is burnt or its time is up."""
-    return await asked.once("desks", again, told, lambda: opened(asked, told))
+    return await context.once("desks", again, order, lambda: opened(context, order))
 
 
-async def opened(asked: RequestContext, told: DeskOrder) -> DeskShown:
+async def opened(context: RequestContext, order: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
-    require_template(told.image)
+    require_template(order.image)
     spec = Spec(
-        image=told.image, cpus=told.cpus, memory=bytes_of(told.memory), disk=bytes_of(told.disk), env=told.env,
-        deadline=told.deadline, idle=told.idle, root=told.root, by=asked.by,
+        image=order.image, cpus=order.cpus, memory=bytes_of(order.memory), disk=bytes_of(order.disk), env=order.env,
+        deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
     )  # fmt: skip
-    scope = await in_thread(scope_of, told.allow) if told.allow else CLOSED
+    scope = await in_thread(scope_of, order.allow) if order.allow else CLOSED
     require_public(scope.rules)
-    desk = await asked.tenant.host.open(spec, scope)
-    if asked.by_page:
-        asked.tenant.host.mark_personal(desk.id)
-    return await one(asked, desk.id)
+    desk = await context.tenant.host.open(spec, scope)
+    if context.by_page:
+        context.tenant.host.mark_personal(desk.id)
+    return await one(context, desk.id)
 
 
 @router.get("/{desk}", summary="One desk")
-async def get_desk(asked: ForDesks, desk: DeskName) -> DeskShown:
+async def get_desk(context: ForDesks, desk: DeskName) -> DeskShown:
     """Say how a desk stands."""
-    return await one(asked, desk)
+    return await one(context, desk)
 
 
 @router.delete("/{desk}", status_code=204, summary="Burn a desk")
-async def burn_desk(asked: ForDesks, desk: DeskName) -> None:
+async def burn_desk(context: ForDesks, desk: DeskName) -> None:
     """End a desk and everything of it."""
-    await one(asked, desk)
-    await burn(asked, DeskId(desk))
+    await one(context, desk)
+    await burn(context, DeskId(desk))
 
 
 @router.get("/{desk}/usage", summary="What a desk uses")
-async def usage(asked: ForDesks, desk: DeskName) -> UsageShown:
+async def usage(context: ForDesks, desk: DeskName) -> UsageShown:
     """Say what a desk uses, as its keeper reads it."""
-    async with at(asked, desk, stopped=True) as found:
+    async with at(context, desk, stopped=True) as found:
         return UsageShown(**asdict(await found.usage()))
 
 
 @router.post("/{desk}/run", summary="Run a program")
-async def run(asked: ForDesks, desk: DeskName, told: RunOrder) -> Ended:
+async def run(context: ForDesks, desk: DeskName, order: RunOrder) -> Ended:
     """Run a program to its end; a missing one is a result: exit code 127."""
-    stdin = told.stdin.encode() if told.encoding == "text" else decoded(told.stdin)
-    async with at(asked, desk) as found:
-        done = await found.run(told.argv, stdin=stdin, env=told.env, cwd=told.cwd, user=told.user,
-                               timeout=told.timeout, output_limit=OUTPUT)  # fmt: skip
-    return ended(done, told.encoding)
+    stdin = order.stdin.encode() if order.encoding == "text" else decoded(order.stdin)
+    async with at(context, desk) as found:
+        done = await found.run(order.argv, stdin=stdin, env=order.env, cwd=order.cwd, user=order.user,
+                               timeout=order.timeout, output_limit=OUTPUT)  # fmt: skip
+    return ended(done, order.encoding)
 
 
 @router.post("/{desk}/pause", status_code=204, summary="Pause a desk")
-async def pause(asked: ForDesks, desk: DeskName) -> None:
+async def pause(context: ForDesks, desk: DeskName) -> None:
     """Stop every program where it is. Twice is no error."""
-    async with at(asked, desk, stopped=True) as found:
+    async with at(context, desk, stopped=True) as found:
         await found.pause()
 
 
 @router.post("/{desk}/resume", status_code=204, summary="Let a desk go on")
-async def resume(asked: ForDesks, desk: DeskName) -> None:
+async def resume(context: ForDesks, desk: DeskName) -> None:
     """Let everything go on."""
-    async with at(asked, desk, stopped=True) as found:
+    async with at(context, desk, stopped=True) as found:
         await found.resume()
 
 
 @router.post("/{desk}/snapshots", status_code=201, summary="Keep a desk's files as they are")
-async def snapshot(asked: ForDesks, desk: DeskName) -> SnapshotShown:
+async def snapshot(context: ForDesks, desk: DeskName) -> SnapshotShown:
     """Keep a desk's files as they are now, for as long as the desk lasts."""
-    async with at(asked, desk) as found:
+    async with at(context, desk) as found:
         return SnapshotShown(snapshot=await found.snapshot())
 
 
 @router.post("/{desk}/rollback", status_code=204, summary="Go back to a snapshot")
-async def rollback(asked: ForDesks, desk: DeskName, told: RollbackOrder) -> None:
+async def rollback(context: ForDesks, desk: DeskName, order: RollbackOrder) -> None:
     """Have the files exactly as they were; every program ends."""
-    async with at(asked, desk) as found:
-        await found.rollback(SnapshotId(told.snapshot))
+    async with at(context, desk) as found:
+        await found.rollback(SnapshotId(order.snapshot))
 
 
 @router.post("/{desk}/fork", status_code=201, summary="Open desks with the same files")
-async def fork(asked: ForDesks, desk: DeskName, told: ForkOrder) -> Page[DeskShown]:
+async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[DeskShown]:
     """Open desks that begin with this one's files."""
-    async with at(asked, desk) as found:
-        forks = await asked.tenant.host.fork(found, told.count, SnapshotId(told.snapshot) if told.snapshot else None)
-    return Page(items=[await one(asked, each.id) for each in forks])
+    async with at(context, desk) as found:
+        source = SnapshotId(order.snapshot) if order.snapshot else None
+        forks = await context.tenant.host.fork(found, order.count, source)
+    return Page(items=[await one(context, each.id) for each in forks])
 
 
-async def shown(asked: RequestContext) -> list[DeskShown]:
+async def shown(context: RequestContext) -> list[DeskShown]:
     """Give the tenant's desks."""
-    jobs = {desk: tale.job for tale in (await asked.ledger.known()).values() for desk in tale.desks if not tale.ended}
-    found = [told for told in state.desks(asked.tenant.settings) if told["kept"] and told["state"] in SHOWN]
-    return [as_shown(told, jobs.get(str(told["id"]), "")) for told in found]
+    summaries = (await context.ledger.summaries()).values()
+    jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
+    found = [record for record in state.desks(context.tenant.settings) if record["kept"] and record["state"] in SHOWN]
+    return [as_shown(record, jobs.get(str(record["id"]), "")) for record in found]
 
 
-async def one(asked: RequestContext, desk: str) -> DeskShown:
+async def one(context: RequestContext, desk: str) -> DeskShown:
     """Give one of the tenant's desks; another's is as unknown as one that never was."""
-    for each in await shown(asked):
+    for each in await shown(context):
         if each.id == desk:
             return each
     raise DeskGone(f"desk {desk} is not open here; GET /desks lists those that are")
 
 
-def as_shown(told: dict[str, object], job: str) -> DeskShown:
+def as_shown(record: dict[str, object], job: str) -> DeskShown:
     """Say of a desk what its folder says."""
-    return DeskShown.model_validate({**{name: told.get(name, 0) for name in FACTS}, "job": job}, strict=False)
+    return DeskShown.model_validate({**{name: record.get(name, 0) for name in FACTS}, "job": job}, strict=False)
 
 
 def bytes_of(size: str | int) -> int:
@@ -245,40 +251,40 @@ def bytes_of(size: str | int) -> int:
 
 
 @asynccontextmanager
-async def owner_of(asked: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
+async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[RemoteRuntime]:
     """Give the process that keeps a desk; one that has just ended takes its desks along."""
     try:
-        async with remote_runtime(owner_path(asked.tenant.settings, desk)) as owner:
+        async with remote_runtime(owner_path(context.tenant.settings, desk)) as owner:
             yield owner
     except Unanswered:
         raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
 
 
-async def burn(asked: RequestContext, desk: DeskId) -> None:
+async def burn(context: RequestContext, desk: DeskId) -> None:
     """Burn one of the tenant's desks where it is kept: here, or by the process of a job or a command."""
     try:
-        await asked.tenant.host.runtime.find(desk)
+        await context.tenant.host.runtime.find(desk)
     except DeskGone:
-        async with owner_of(asked, desk) as owner:
+        async with owner_of(context, desk) as owner:
             await owner.burn(desk)
     else:
-        await asked.tenant.host.burn(desk)
+        await context.tenant.host.burn(desk)
 
 
 @asynccontextmanager
-async def at(asked: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
+async def at(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
     """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
-    told = await one(asked, name)
-    if told.state in STOPPED and not stopped:
+    status = await one(context, name)
+    if status.state in STOPPED and not stopped:
         raise Problem(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume lets it go on")
     try:
-        own = await asked.tenant.host.runtime.find(DeskId(name))
+        own = await context.tenant.host.runtime.find(DeskId(name))
     except DeskGone:
         own = None
     if own is not None:
         yield own
         return
-    async with owner_of(asked, DeskId(name)) as owner:
+    async with owner_of(context, DeskId(name)) as owner:
         yield await owner.find(DeskId(name))
 
 

@@ -12,7 +12,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
 
 from hotdesk.api.native.access.auth import ForDesks
-from hotdesk.api.native.bodies import BYTES, GIVEN, MEDIA, attachment, bounded
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, bounded
 from hotdesk.api.native.desks.desks import at
 from hotdesk.api.native.problems import documented
 from hotdesk.api.native.schema import DeskName, Model, Page, clean
@@ -21,8 +21,8 @@ from hotdesk.desk.seam import Entry
 from hotdesk.errors import FileError
 
 router = APIRouter(prefix="/desks/{desk}", tags=["files"], responses=documented(409, 413, 502, 507))
-LARGEST = 4 * GIB
-MOST = 10_000
+MAX_FILE_BYTES = 4 * GIB
+MAX_ENTRIES = 10_000
 """Entries of one listing."""
 FilePath = Annotated[
     str, Query(max_length=4096, pattern="^[^\\x00]*$", description="A path inside; relative ones mean the home folder.")
@@ -45,19 +45,19 @@ class EntryShown(Model):
 
 
 @router.get("/entries", summary="List a folder")
-async def entries(asked: ForDesks, desk: DeskName, path: FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
+async def entries(context: ForDesks, desk: DeskName, path: FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
     """List a folder inside a desk, sorted by name."""
-    async with at(asked, desk) as found:
-        listed = await found.list(path or ".", depth=depth, limit=MOST)
+    async with at(context, desk) as found:
+        listed = await found.list(path or ".", depth=depth, limit=MAX_ENTRIES)
     return Page(items=[as_shown(each) for each in listed])
 
 
-@router.get("/file", summary="Read a file", response_class=Response, responses=GIVEN)
-async def read(asked: ForDesks, desk: DeskName, path: FilePath) -> Response:
+@router.get("/file", summary="Read a file", response_class=Response, responses=BYTES_RESPONSE)
+async def read(context: ForDesks, desk: DeskName, path: FilePath) -> Response:
     """Give a file's bytes, to be saved."""
     stack = AsyncExitStack()
     try:
-        found = await stack.enter_async_context(at(asked, desk))
+        found = await stack.enter_async_context(at(context, desk))
         pieces = found.read_stream(path)
         stack.push_async_callback(pieces.aclose)  # the client may hang up amid the file
         first = await anext(pieces, b"")
@@ -74,18 +74,18 @@ async def read(asked: ForDesks, desk: DeskName, path: FilePath) -> Response:
 
 
 @router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)
-async def write(asked: ForDesks, desk: DeskName, path: FilePath, request: Request) -> None:
+async def write(context: ForDesks, desk: DeskName, path: FilePath, request: Request) -> None:
     """Write a file in place, making its folders."""
-    async with at(asked, desk) as found:
-        await found.write(path, bounded(request, LARGEST))
+    async with at(context, desk) as found:
+        await found.write(path, bounded(request, MAX_FILE_BYTES))
 
 
 @router.delete("/file", status_code=204, summary="Remove a file or folder")
-async def remove(asked: ForDesks, desk: DeskName, path: FilePath) -> None:
+async def remove(context: ForDesks, desk: DeskName, path: FilePath) -> None:
     """Remove a path with all below it."""
     if not path.strip("/."):
         raise FileError("a desk's whole home or root is not removed so; burn the desk", "invalid")
-    async with at(asked, desk) as found:
+    async with at(context, desk) as found:
         await found.remove(path)
 
 

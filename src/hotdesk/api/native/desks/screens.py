@@ -27,7 +27,7 @@ router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documente
 SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
 VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
-KEEPING = 30.0
+KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
 """How a WebSocket is closed where there is no such desk, and where it is not for whoever asks."""
@@ -56,27 +56,27 @@ class Turn(Model):
 
 
 @router.get("/wheel", summary="Who drives")
-async def wheel(asked: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
+async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Say who looks at a desk and who drives it."""
-    async with owner(asked, desk) as far:
-        return shown(asked, desk, viewer, await far.wheel())
+    async with owner(context, desk) as far:
+        return shown(context, desk, viewer, await far.wheel())
 
 
 @router.post("/wheel", summary="Take the wheel, or give it back")
-async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
+async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     """Drive a desk oneself, which suspends its worker, or let the worker go on.
 
     Whoever drives must be connected to the screen. Where the desk is just being prepared or cleared between two steps,
     the screen is disconnected for a moment: `wheel.blind` and `wheel.lost` mean to connect again and repeat.
     """
-    await one(asked, desk)
-    name = asked.native.viewers.latest(asked.caller, desk, told.viewer)
+    await one(context, desk)
+    name = context.native.viewers.latest(context.caller, desk, order.viewer)
     if name is None:
         raise Problem(409, "wheel.blind", "the screen is not connected: open it first, then take over")
-    act = "take" if told.act == "take" else "hand back"
-    async with owner(asked, desk) as far:
+    act = "take" if order.act == "take" else "hand back"
+    async with owner(context, desk) as far:
         try:
-            return shown(asked, desk, told.viewer, await far.turn(act, name, ""))
+            return shown(context, desk, order.viewer, await far.turn(act, name, ""))
         except BriefError as e:
             raise Problem(409, "wheel.taken", str(e)) from None
         except DeskGone:
@@ -85,10 +85,10 @@ async def turn(asked: ForDesks, desk: DeskName, told: Turn) -> WheelShown:
             raise Problem(409, "wheel.lost", str(e)) from None
 
 
-def shown(asked: RequestContext, desk: str, viewer: str, told: object) -> WheelShown:
+def shown(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
     """Tell of a wheel."""
-    facts = told if isinstance(told, dict) else {}
-    name = asked.native.viewers.latest(asked.caller, desk, viewer) or "-"
+    facts = reply if isinstance(reply, dict) else {}
+    name = context.native.viewers.latest(context.caller, desk, viewer) or "-"
     driver = str(facts.get("driver", ""))
     return WheelShown(
         viewers=int(str(facts.get("viewers", 0))),
@@ -102,35 +102,38 @@ def shown(asked: RequestContext, desk: str, viewer: str, told: object) -> WheelS
 
 
 @asynccontextmanager
-async def owner(asked: RequestContext, desk: str) -> AsyncIterator[Far]:
+async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
     """Give the owner of one of the tenant's desks: this server, or the process of a job."""
-    await one(asked, desk)
-    async with owner_of(asked, DeskId(desk)) as runtime:
-        yield Far(runtime, DeskId(desk), asked.by)
+    await one(context, desk)
+    async with owner_of(context, DeskId(desk)) as runtime:
+        yield Far(runtime, DeskId(desk), context.by)
 
 
 @router.websocket("/screen")
 async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(pattern=NAMED)] = "") -> None:
     """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
-    asked = await admitted(websocket, desk)
-    if asked is None:
+    context = await admitted(websocket, desk)
+    if context is None:
         return
     name = new_name()
     try:
-        async with owner(asked, desk) as far:
-            with await far.screen(name, True) as sock, asked.native.viewers.looking(asked.caller, desk, name, viewer):
+        async with owner(context, desk) as far:
+            with (
+                await far.screen(name, True) as sock,
+                context.native.viewers.looking(context.caller, desk, name, viewer),
+            ):
                 await accept(websocket)
-                await joined(websocket, sock, far, name, asked)
+                await joined(websocket, sock, far, name, context)
     except HotdeskError as e:
         await close(websocket, GONE, str(e))
 
 
-async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, asked: RequestContext) -> None:
+async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext) -> None:
     """Carry bytes both ways until either side ends."""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keep_driving, far, name)
-            tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+            tasks.start_soon(while_admitted, context, tasks.cancel_scope)
             await relay(sock, websocket.receive_bytes, websocket.send_bytes)
             tasks.cancel_scope.cancel()
     except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
@@ -141,7 +144,7 @@ async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str,
 async def keep_driving(far: Far, viewer: str) -> None:
     """Tell the desk's owner, again and again, that a viewer is still there."""
     while True:
-        await anyio.sleep(KEEPING)
+        await anyio.sleep(KEEPALIVE_INTERVAL_S)
         with suppress(HotdeskError):
             await far.turn("keep", viewer, "")
 
@@ -154,15 +157,15 @@ async def terminal(
     columns: Annotated[int, Query(ge=1, le=1000)] = 80,
 ) -> None:
     """Give a terminal: binary messages are bytes both ways, a text is its new size."""
-    asked = await admitted(websocket, desk)
-    if asked is None:
+    context = await admitted(websocket, desk)
+    if context is None:
         return
     try:
-        async with at(asked, desk) as found:
+        async with at(context, desk) as found:
             process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
             await accept(websocket)
             try:
-                await typed(websocket, process, asked)
+                await typed(websocket, process, context)
             finally:
                 with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
                     await process.kill()
@@ -172,16 +175,16 @@ async def terminal(
         await close(websocket, GONE, str(e))
 
 
-async def typed(websocket: WebSocket, process: Process, asked: RequestContext) -> None:
+async def typed(websocket: WebSocket, process: Process, context: RequestContext) -> None:
     """Carry what is typed and what is said, until the shell ends or nobody looks."""
     async with anyio.create_task_group() as tasks:
 
         async def up() -> None:
             with suppress(HotdeskError):  # its desk is gone
-                while (told := await websocket.receive())["type"] != "websocket.disconnect":
-                    if (data := told.get("bytes")) is not None:
+                while (message := await websocket.receive())["type"] != "websocket.disconnect":
+                    if (data := message.get("bytes")) is not None:
                         await process.send(data)
-                    elif (size := size_of(told.get("text"))) is not None:
+                    elif (size := size_of(message.get("text"))) is not None:
                         await process.resize(size)
             tasks.cancel_scope.cancel()
 
@@ -193,13 +196,13 @@ async def typed(websocket: WebSocket, process: Process, asked: RequestContext) -
 
         tasks.start_soon(up)
         tasks.start_soon(down)
-        tasks.start_soon(while_admitted, asked, tasks.cancel_scope)
+        tasks.start_soon(while_admitted, context, tasks.cancel_scope)
     await close(websocket, 1000, "")
 
 
-async def while_admitted(asked: RequestContext, scope: anyio.CancelScope) -> None:
+async def while_admitted(context: RequestContext, scope: anyio.CancelScope) -> None:
     """End what somebody looks at or types into once their key is revoked or over."""
-    await asked.native.keys.ended(asked.caller.key)
+    await context.native.keys.ended(context.caller.key)
     scope.cancel()
 
 
@@ -216,11 +219,11 @@ async def admitted(websocket: WebSocket, desk: str) -> RequestContext | None:
     """Say who looks; whoever may not is told so, and None."""
     native_of(websocket)
     try:
-        asked = await on_socket(websocket, "desks")
+        context = await on_socket(websocket, "desks")
         if not ID_SHAPE.fullmatch(desk):
             raise Problem(404, "desk.gone", "that is not a desk's id")
-        await one(asked, desk)
-        return asked
+        await one(context, desk)
+        return context
     except Problem as e:
         await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))
     except HotdeskError as e:

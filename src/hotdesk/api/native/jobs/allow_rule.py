@@ -37,27 +37,27 @@ class Allowed(Model):
 
 
 @router.post("/allow", summary="Let a job's desks reach something more")
-async def allow(asked: ForApproval, job: JobName, told: Allowance) -> Allowed:
+async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> Allowed:
     """Add a rule for this job's desks, now and later; a deny of its brief and the operator's ceiling stand above it."""
-    tale = await find(asked, job)
-    rule = parse_rule(told.rule)
+    tale = await find(context, job)
+    rule = parse_rule(allowance.rule)
     require_public([rule])
-    held = [each.id for each in await open_desks(asked) if each.job == job]
-    if not isinstance(tale, JobSummary) or not held:
+    desks = [each.id for each in await open_desks(context) if each.job == job]
+    if not isinstance(tale, JobSummary) or not desks:
         why = "has no desk now for which anything could be allowed; ask again while it takes a step"
         raise Problem(409, "job.still", f"job {job} {why}")
-    require_other(asked, tale)
-    return Allowed(rule=rule_text(rule), desks=await allowed_at(asked, held, rule_text(rule)))
+    require_other(context, tale)
+    return Allowed(rule=rule_text(rule), desks=await allowed_at(context, desks, rule_text(rule)))
 
 
-async def allowed_at(asked: RequestContext, desks: list[str], rule: str) -> list[str]:
+async def allowed_at(context: RequestContext, desks: list[str], rule: str) -> list[str]:
     """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
     done: list[str] = []
     why: BriefError | None = None
     for desk in desks:
         try:
-            async with owner_of(asked, DeskId(desk)) as owner:
-                await owner.allow(DeskId(desk), rule, asked.by)
+            async with owner_of(context, DeskId(desk)) as owner:
+                await owner.allow(DeskId(desk), rule, context.by)
             done.append(desk)
         except BriefError as e:
             why = e

@@ -22,7 +22,7 @@ from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, d
 from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], responses=documented(409))
-LONGEST = 64 << 10
+MAX_TEXT_CHARS = 64 << 10
 ApprovalId = Annotated[str, Path(pattern="^[A-Za-z0-9]{1,64}$")]
 
 
@@ -65,7 +65,7 @@ class Decision(Model):
     """What a person says, to exactly what they were shown."""
 
     answer: Literal["approve", "refuse", "answer", "edit"]
-    words: Annotated[str, Field(max_length=LONGEST)] = ""
+    words: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
     plan: Annotated[str, Field(max_length=1 << 20, description="With `edit`: the plan, as TOML.")] = ""
     digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -80,54 +80,54 @@ class Settled(Model):
 
 
 @router.get("", summary="What waits for people")
-async def list_approvals(asked: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
+async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
     """List what waits, of jobs and of doors, the most urgent first."""
-    found = [*await cases(asked), *await at_doors(asked)]
+    found = [*await cases(context), *await at_doors(context)]
     some, more = paged(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("/{id}", summary="Decide")
-async def decide(asked: ForApproval, id: ApprovalId, told: Decision) -> Settled:
+async def decide(context: ForApproval, id: ApprovalId, decision: Decision) -> Settled:
     """Say yes, no, or what was asked for; to exactly what the digest names, once."""
-    for tale in (await asked.ledger.known()).values():
+    for tale in (await context.ledger.summaries()).values():
         if (pending := tale.waiting.pending.get(id)) is not None:
-            case = await anyio.to_thread.run_sync(case_of, asked.tenant.settings, tale.waiting, pending)
-            return await settle(asked, tale, case, told)
-    return await answer_door(asked, id, told)
+            case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
+            return await settle(context, tale, case, decision)
+    return await answer_door(context, id, decision)
 
 
-async def cases(asked: RequestContext) -> list[Approval]:
+async def cases(context: RequestContext) -> list[Approval]:
     """Give what jobs wait for."""
     now = int(time.time() * 1000)
     found = []
-    for tale in (await asked.ledger.known()).values():
+    for tale in (await context.ledger.summaries()).values():
         for pending in tale.waiting.open if tale.ended is None else ():
             if pending.until > now:
-                case = await anyio.to_thread.run_sync(case_of, asked.tenant.settings, tale.waiting, pending)
-                found.append(of_case(asked, tale, case))
+                case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
+                found.append(of_case(context, tale, case))
     return found
 
 
-def of_case(asked: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
+def of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
         id=pending.id, kind=pending.kind, job=pending.job, task=clean(tale.goal), desk=None, card=shown(case),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
-        asked=None, until=pending.until / 1000, by=requester(asked, tale),
+        asked=None, until=pending.until / 1000, by=requester(context, tale),
     )  # fmt: skip
 
 
-def requester(asked: RequestContext, tale: JobSummary) -> str:
+def requester(context: RequestContext, tale: JobSummary) -> str:
     """Name who asked for a job."""
-    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(tale.job)
+    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(tale.job)
     return request.by if request is not None else tale.by
 
 
-def require_other(asked: RequestContext, tale: JobSummary) -> None:
+def require_other(context: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
-    if not asked.native.serving.requester_may_approve and requester(asked, tale) == asked.caller.name:
+    if not context.native.serving.requester_may_approve and requester(context, tale) == context.caller.name:
         raise Problem(403, "approval.requester", "who asked for a job does not approve it here; somebody else has to")
 
 
@@ -152,50 +152,50 @@ def draft(subject: str) -> str:
         return ""
 
 
-async def settle(asked: RequestContext, tale: JobSummary, case: OpenDecision, told: Decision) -> Settled:
+async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, decision: Decision) -> Settled:
     """Decide what a job waits for, if nobody was first."""
-    require_other(asked, tale)
-    answer = meant(case, told)
-    edited = from_draft(told.plan) if told.answer == "edit" else ""
+    require_other(context, tale)
+    answer = meant(case, decision)
+    edited = from_draft(decision.plan) if decision.answer == "edit" else ""
     try:
-        case.require_open(told.digest)
+        case.require_open(decision.digest)
     except BriefError as e:
         raise Problem(409, "approval.closed", str(e)) from None
-    words = told.words.strip() if told.answer in ("answer", "refuse") else ""
-    made = await anyio.to_thread.run_sync(decided, case, answer, asked.by, edited, words)
-    await anyio.to_thread.run_sync(asked.tenant.host.note, made)
+    words = decision.words.strip() if decision.answer in ("answer", "refuse") else ""
+    event = await anyio.to_thread.run_sync(decided, case, answer, context.by, edited, words)
+    await anyio.to_thread.run_sync(context.tenant.host.note, event)
     try:
-        await anyio.to_thread.run_sync(require_first, asked.tenant.settings, made)
+        await anyio.to_thread.run_sync(require_first, context.tenant.settings, event)
     except BriefError as e:
         raise Problem(409, "approval.closed", str(e)) from None
-    return Settled(id=made.id, answer=made.answer, by=made.by, digest=made.digest)
+    return Settled(id=event.id, answer=event.answer, by=event.by, digest=event.digest)
 
 
-def meant(case: OpenDecision, told: Decision) -> Answer:
+def meant(case: OpenDecision, decision: Decision) -> Answer:
     """Say what an answer means for what waits; a question takes words, anything else yes or no."""
     kind = case.pending.kind
-    match told.answer:
+    match decision.answer:
         case "refuse":
             return "refused"
-        case "answer" if kind == "question" and told.words.strip():
+        case "answer" if kind == "question" and decision.words.strip():
             return "answered"
         case "approve" if kind != "question":
             return "approved"
-        case "edit" if kind in PLANS and told.plan.strip():
+        case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = "`answer` with words" if kind == "question" else "`approve` or `refuse`; a plan `edit` with a plan, too"
     raise Problem(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
 
 
-async def at_doors(asked: RequestContext) -> list[Approval]:
+async def at_doors(context: RequestContext) -> list[Approval]:
     """Give what desks ask for at their doors."""
-    tales = (await asked.ledger.known()).values()
+    tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
-    waiting = await questions.everything(asked.tenant.settings)
-    return [of_question(asked, each.asked, jobs.get(each.asked.desk)) for each in waiting]
+    waiting = await questions.everything(context.tenant.settings)
+    return [of_question(context, each.asked, jobs.get(each.asked.desk)) for each in waiting]
 
 
-def of_question(asked: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
+def of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
     place = {"domain": registrable(question.host), "host": question.host}
@@ -208,24 +208,26 @@ def of_question(asked: RequestContext, question: Question, tale: JobSummary | No
         id=question.id, kind="door", job=tale.job if tale is not None else None,
         task=clean(tale.goal) if tale is not None else "", desk=question.desk, card=card, plan_text="",
         digest=question.digest, asked=None, until=time.time() + question.seconds,
-        by=requester(asked, tale) if tale is not None else "",
+        by=requester(context, tale) if tale is not None else "",
     )  # fmt: skip
 
 
-async def answer_door(asked: RequestContext, number: str, told: Decision) -> Settled:
+async def answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
     """Answer what a desk asks for, at its owner."""
-    if told.answer not in ("approve", "refuse"):
+    if decision.answer not in ("approve", "refuse"):
         raise Problem(400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only")
-    found = [each for each in await questions.everything(asked.tenant.settings) if each.asked.id == number]
+    found = [each for each in await questions.everything(context.tenant.settings) if each.asked.id == number]
     if not found:
         raise Problem(404, "approval.missing", f"nothing waits under {number}; GET /approvals lists what does")
     try:
-        waiting = questions.chosen(found, number, told.digest)
+        waiting = questions.chosen(found, number, decision.digest)
     except BriefError as e:
         raise Problem(409, "approval.closed", str(e)) from None
-    tale = next((each for each in (await asked.ledger.known()).values() if waiting.asked.desk in each.desks), None)
+    tale = next(
+        (each for each in (await context.ledger.summaries()).values() if waiting.asked.desk in each.desks), None
+    )
     if tale is not None:
-        require_other(asked, tale)
-    done = await questions.answer(waiting, told.answer == "approve", asked.by)
-    answer = "approved" if told.answer == "approve" else "refused"
-    return Settled(id=done.id, answer=answer, by=asked.by, digest=done.digest)
+        require_other(context, tale)
+    done = await questions.answer(waiting, decision.answer == "approve", context.by)
+    answer = "approved" if decision.answer == "approve" else "refused"
+    return Settled(id=done.id, answer=answer, by=context.by, digest=done.digest)

@@ -24,7 +24,7 @@ from hotdesk.checks.required import checks_of
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
 
-LEFT = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
+EXCLUDED_FILES = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
 """What of a template's folder no job needs."""
 BESIDE = "inputs"
 """What a client may name though only an operator else does: the folder is the job's own, and holds what it sent."""
@@ -39,7 +39,7 @@ class SentFile:
 
 
 def lay_out(
-    asked: RequestContext, folder: Path, text: str, form: Form, files: Sequence[SentFile], template: Template | None
+    context: RequestContext, folder: Path, text: str, form: Form, files: Sequence[SentFile], template: Template | None
 ) -> Brief:
     """Put a brief and its files into a folder of their own, and read it; what is wrong with it is told."""
     (folder / f"brief.{form}").write_text(text, encoding="utf-8")
@@ -50,8 +50,8 @@ def lay_out(
         if name.partition("/")[0] in FILES:
             raise Problem(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
         if template is not None:
-            require_wanted(template, name)
-        uploads.place(asked, each.upload, folder / name)
+            require_expected_file(template, name)
+        uploads.place(context, each.upload, folder / name)
     if template is None:
         refuse_reserved(text)
     try:
@@ -65,28 +65,28 @@ def lay_out(
     require_template(job.image)
     if job.wall == "local":
         raise Problem(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
-    return admitted(job, asked.tenant.settings.limits)
+    return admitted(job, context.tenant.settings.limits)
 
 
 def refuse_reserved(text: str) -> None:
     """Refuse what only whoever runs this machine may say."""
     try:
-        told = tomllib.loads(text)
+        fields = tomllib.loads(text)
     except (ValueError, RecursionError):
         return  # it is told where it is read
     for key, reserved in OPERATOR_ONLY.items():
-        if key != BESIDE and key in told and (reserved.always or reserved.when(told[key])):
+        if key != BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
             raise Problem(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
 
 
-def require_wanted(template: Template, name: str) -> None:
+def require_expected_file(template: Template, name: str) -> None:
     """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
-    asked_for = [each.name for each in template.shown.files]
+    expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
         raise Problem(400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced")
-    if name not in asked_for and not template.shown.uploads:
-        wanted = f"it takes {', '.join(asked_for)}" if asked_for else "it takes no files"
-        raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {wanted}")
+    if name not in expected and not template.shown.uploads:
+        remedy = f"it takes {', '.join(expected)}" if expected else "it takes no files"
+        raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {remedy}")
 
 
 def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:
@@ -100,5 +100,5 @@ def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]
 
 def bring(template: Template, folder: Path) -> None:
     """Copy what lies beside a template's brief beside this one; what it lacks is for whoever starts it to send."""
-    left = shutil.ignore_patterns(*LEFT)
-    shutil.copytree(template.folder, folder, ignore=left, dirs_exist_ok=True)
+    ignore = shutil.ignore_patterns(*EXCLUDED_FILES)
+    shutil.copytree(template.folder, folder, ignore=ignore, dirs_exist_ok=True)

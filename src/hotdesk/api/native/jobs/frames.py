@@ -21,17 +21,17 @@ WIDTH = 1280
 def frame(settings: Config, job: str, act: int) -> bytes:
     """Give the picture of the screen that came of an act, as JPEG."""
     paper = paper_of(settings, job, act)
-    told = PaperReader(settings.lib / JOBS, job).told(paper) if paper else {}
+    content = PaperReader(settings.lib / JOBS, job).told(paper) if paper else {}
     try:
-        image = screen_of(base64.b64decode(str(told.get("image", "")), validate=True))
+        image = screen_of(base64.b64decode(str(content.get("image", "")), validate=True))
     except (binascii.Error, ValueError):
         image = None
     if image is None:
         raise Problem(404, "frame.missing", f"act {act} has no picture of the screen, or none that is kept")
     image.thumbnail((WIDTH, 2 * WIDTH))
-    made = io.BytesIO()
-    image.save(made, "JPEG", quality=85)
-    return made.getvalue()
+    output = io.BytesIO()
+    image.save(output, "JPEG", quality=85)
+    return output.getvalue()
 
 
 def paper_of(settings: Config, job: str, act: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path as Place
 from typing import Annotated, Literal
 
 import anyio
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Body, Path, Response
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from hotdesk.api.launch.job_command import folder_of
@@ -77,11 +77,11 @@ class JobOrder(Model):
         return self
 
 
-def require_key(told: SecretStr | None) -> SecretStr | None:
+def require_key(key: SecretStr | None) -> SecretStr | None:
     """Refuse what no header could hold."""
-    if told is not None and not KEY_SHAPE.fullmatch(told.get_secret_value()):
+    if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
         raise ValueError("a key is one word of plain characters")
-    return told
+    return key
 
 
 class ResumeOrder(Model):
@@ -106,66 +106,67 @@ class ModelsShown(Model):
 
 
 @router.get("/models", summary="Models for jobs")
-async def list_models(asked: ForJobs) -> ModelsShown:
+async def list_models(context: ForJobs) -> ModelsShown:
     """Say which models a job may name here."""
-    listed = asked.native.serving.models
+    listed = context.native.serving.models
     return ModelsShown(items=list(listed), default=listed[0] if listed else None, providers=list(PROVIDERS))
 
 
 @router.post("", status_code=201, summary="Start a job")
-async def start(asked: ForJobs, told: JobOrder, again: IdempotencyKey = None) -> JobShown:
+async def start(context: ForJobs, order: JobOrder, again: IdempotencyKey = None) -> JobShown:
     """Have a brief carried out, in a process of its own."""
-    return await asked.once("jobs", again, told, lambda: started(asked, told))
+    return await context.once("jobs", again, order, lambda: started(context, order))
 
 
-async def started(asked: RequestContext, told: JobOrder) -> JobShown:
+async def started(context: RequestContext, order: JobOrder) -> JobShown:
     """Lay a brief out, and have it carried out."""
     job = new_id()
-    folder = make_folder(asked.tenant.settings, job)
-    jobs = asked.native.jobs
+    folder = make_folder(context.tenant.settings, job)
+    jobs = context.native.jobs
     try:
-        request, scripted, models = await anyio.to_thread.run_sync(prepared, asked, told, job, folder)
-        await jobs.remember(asked.tenant.name, asked.tenant.settings, request)
-        options = {**told.limits.model_dump(exclude_none=True), "models": list(models), "approve": told.approve}
-        options |= {"template": told.template} if scripted else {}
-        take = partial(asked.tenant.host.take, **request.takes)
-        await jobs.starter.work(asked.tenant.name, job, take, requester=asked.caller.name, **options)
+        request, scripted, models = await anyio.to_thread.run_sync(prepared, context, order, job, folder)
+        await jobs.remember(context.tenant.name, context.tenant.settings, request)
+        options = {**order.limits.model_dump(exclude_none=True), "models": list(models), "approve": order.approve}
+        options |= {"template": order.template} if scripted else {}
+        take = partial(context.tenant.host.take, **request.takes)
+        await jobs.starter.work(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
-        jobs.forget(asked.tenant.name, asked.tenant.settings, job)
+        jobs.forget(context.tenant.name, context.tenant.settings, job)
         raise
-    return whole_unborn(asked, request)
+    return whole_unborn(context, request)
 
 
 def prepared(
-    asked: RequestContext, told: JobOrder, job: str, folder: Place
+    context: RequestContext, order: JobOrder, job: str, folder: Place
 ) -> tuple[RequestedJob, bool, tuple[str, ...]]:
     """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
-    form: Form = "json" if told.template is not None else "toml"
-    template = templates.find(asked.native.templates, told.template) if told.template is not None else None
-    text = templates.filled(template, told.values) if template is not None else told.brief or ""
-    files = [SentFile(each.upload, each.name) for each in told.files]
-    read = lay_out(asked, folder, text, form, files, template)
-    scripted = template is not None and template.shown.scripted and not told.models
-    models = () if scripted else chosen_models(asked, told, read, template)
+    form: Form = "json" if order.template is not None else "toml"
+    template = templates.find(context.native.templates, order.template) if order.template is not None else None
+    text = templates.filled(template, order.values) if template is not None else order.brief or ""
+    files = [SentFile(each.upload, each.name) for each in order.files]
+    read = lay_out(context, folder, text, form, files, template)
+    scripted = template is not None and template.shown.scripted and not order.models
+    models = () if scripted else chosen_models(context, order, read, template)
     amounts = takes(read.size, read.deliverables)
-    return RequestedJob(job, read.goal, asked.caller.name, time.time(), told.template or "", amounts), scripted, models
+    request = RequestedJob(job, read.goal, context.caller.name, time.time(), order.template or "", amounts)
+    return request, scripted, models
 
 
-def chosen_models(asked: RequestContext, told: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
+def chosen_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
     """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
-    listed = asked.native.serving.models
+    listed = context.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
-    require_models((*told.models, *own), listed)
-    if not told.models and not read.models.plan and not listed:
+    require_models((*order.models, *own), listed)
+    if not order.models and not read.models.plan and not listed:
         raise Problem(
             400,
             "brief.models",
             f"no model is chosen, and this server has no default; name one, as {EXAMPLES}, or have its operator set "
             "`[serve] models`",
         )
-    models = tuple(told.models) or (() if read.models.plan else listed[:1])
+    models = tuple(order.models) or (() if read.models.plan else listed[:1])
     if models:
-        admitted(replace(read, models=Models(models, models)), asked.tenant.settings.limits)
+        admitted(replace(read, models=Models(models, models)), context.tenant.settings.limits)
     return models
 
 
@@ -177,75 +178,78 @@ def require_models(names: Iterable[str], listed: Sequence[str]) -> None:
 
 
 @router.get("", summary="Jobs")
-async def list_jobs(asked: ForJobs, limit: Limit = 100, after: After = "") -> Page[JobLine]:
+async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> Page[JobLine]:
     """List the tenant's jobs, the newest first."""
-    known = await asked.ledger.known()
-    requests = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings)
-    lines = [line(asked, tale) for tale in known.values()]
-    lines += [JobLine.model_validate(unborn(asked, each)) for each in requests.values() if each.job not in known]
+    summaries = await context.ledger.summaries()
+    requests = context.native.jobs.requests(context.tenant.name, context.tenant.settings)
+    lines = [line(context, tale) for tale in summaries.values()]
+    lines += [JobLine.model_validate(unborn(context, each)) for each in requests.values() if each.job not in summaries]
     lines.sort(key=lambda each: (each.begun or 0, each.id), reverse=True)
     some, more = paged(lines, lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.get("/{job}", summary="One job")
-async def get_job(asked: ForJobs, job: JobName) -> JobShown:
+async def get_job(context: ForJobs, job: JobName) -> JobShown:
     """Say how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
-    tale = await find(asked, job)
+    tale = await find(context, job)
     if isinstance(tale, RequestedJob):
-        return whole_unborn(asked, tale)
-    desks = [each.id for each in await open_desks(asked)]
-    return await anyio.to_thread.run_sync(whole, asked, tale, desks)
+        return whole_unborn(context, tale)
+    desks = [each.id for each in await open_desks(context)]
+    return await anyio.to_thread.run_sync(whole, context, tale, desks)
 
 
 @router.post("/{job}/stop", status_code=202, summary="Stop a job")
-async def stop(asked: ForJobs, job: JobName) -> JobShown:
+async def stop(context: ForJobs, job: JobName) -> JobShown:
     """Have a job finish its act and stop, so that it can go on; a second time its desks burn at once."""
-    await find(asked, job)
-    if not asked.native.jobs.starter.is_running(asked.tenant.name, job):
+    await find(context, job)
+    if not context.native.jobs.starter.is_running(context.tenant.name, job):
         raise Problem(409, "job.still", f"job {job} does not run here")
-    await asked.native.jobs.starter.signal(asked.tenant.name, job)
-    return await get_job(asked, job)
+    await context.native.jobs.starter.signal(context.tenant.name, job)
+    return await get_job(context, job)
 
 
 @router.post("/{job}/resume", status_code=202, summary="Go on with a job")
-async def resume(asked: ForJobs, job: JobName, told: ResumeOrder | None = None) -> JobShown:
+async def resume(
+    context: ForJobs, job: JobName, order: Annotated[ResumeOrder | None, Body(title="Told")] = None
+) -> JobShown:
     """Go on with a job that stopped, was killed, or used up a limit."""
-    tale = await find(asked, job)
+    tale = await find(context, job)
     if isinstance(tale, RequestedJob) or tale.ended is not None:
         raise Problem(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
-    if tale.forgotten is not None or not (asked.tenant.settings.lib / JOBS / job).is_dir():
+    folder = context.tenant.settings.lib / JOBS / job
+    if tale.forgotten is not None or not folder.is_dir():
         raise Problem(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
-    if asked.native.jobs.starter.is_running(asked.tenant.name, job) or is_held(asked.tenant.settings.lib / JOBS / job):
+    if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
         raise Problem(409, "job.running", f"somebody works at job {job} already")
-    if not folder_of(asked.tenant.settings, job).is_dir():
+    if not folder_of(context.tenant.settings, job).is_dir():
         raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
-    given = told or ResumeOrder(models=[])
-    require_models(given.models, asked.native.serving.models)
-    options = {**given.limits.model_dump(exclude_none=True), "approve": given.approve, "models": list(given.models)}
-    options["requester"] = asked.caller.name
-    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
-    take = partial(asked.tenant.host.take, **(request.takes if request is not None else takes()))
-    starter, key = asked.native.jobs.starter, given.key.get_secret_value().encode() if given.key else b""
+    order = order or ResumeOrder(models=[])
+    require_models(order.models, context.native.serving.models)
+    options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
+    options["requester"] = context.caller.name
+    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
+    take = partial(context.tenant.host.take, **(request.takes if request is not None else takes()))
+    starter, key = context.native.jobs.starter, order.key.get_secret_value().encode() if order.key else b""
     if key:
-        await starter.resume_with_key(asked.tenant.name, job, take, key, **options)
+        await starter.resume_with_key(context.tenant.name, job, take, key, **options)
     else:
-        await starter.resume(asked.tenant.name, job, take, **options)
-    return await get_job(asked, job)
+        await starter.resume(context.tenant.name, job, take, **options)
+    return await get_job(context, job)
 
 
 @router.delete("/{job}", status_code=204, summary="Forget a job")
-async def forget_job(asked: ForJobs, job: JobName) -> None:
+async def forget_job(context: ForJobs, job: JobName) -> None:
     """Destroy what is kept of a job beside the journal; what it delivered stays in the drive."""
-    tale = await find(asked, job)
-    settings, kept = asked.tenant.settings, asked.tenant.settings.lib / JOBS / job
-    if asked.native.jobs.starter.is_running(asked.tenant.name, job) or is_held(kept):
+    tale = await find(context, job)
+    settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
+    if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
         raise Problem(409, "job.running", f"somebody works at job {job}; stop it first")
-    if isinstance(tale, JobSummary) and kept.is_dir():
+    if isinstance(tale, JobSummary) and folder.is_dir():
         noted = tale.forgotten is not None
-        forget(settings.lib / JOBS, job, asked.tenant.host.note, asked.by, noted=noted)
-    asked.native.stories.forget(asked.tenant.name, job)
-    await anyio.to_thread.run_sync(asked.native.jobs.forget, asked.tenant.name, settings, job)
+        forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
+    context.native.stories.forget(context.tenant.name, job)
+    await anyio.to_thread.run_sync(context.native.jobs.forget, context.tenant.name, settings, job)
 
 
 @router.get(
@@ -254,18 +258,18 @@ async def forget_job(asked: ForJobs, job: JobName) -> None:
     response_class=Response,
     responses={200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def get_frame(asked: ForJobs, job: JobName, act: Annotated[int, Path(ge=1, le=10**6)]) -> Response:
+async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=1, le=10**6)]) -> Response:
     """Give what an act saw of the screen, drawn anew here."""
-    await find(asked, job)
-    data = await anyio.to_thread.run_sync(frame, asked.tenant.settings, job, act)
+    await find(context, job)
+    data = await anyio.to_thread.run_sync(frame, context.tenant.settings, job, act)
     return Response(data, 200, {"X-Content-Type-Options": "nosniff", "Cache-Control": "private"}, "image/jpeg")
 
 
-async def find(asked: RequestContext, job: str) -> JobSummary | RequestedJob:
+async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
-    if job in await asked.ledger.known():
-        return await anyio.to_thread.run_sync(tell, journal_of(asked.tenant.settings), job)
-    request = asked.native.jobs.requests(asked.tenant.name, asked.tenant.settings).get(job)
+    if job in await context.ledger.summaries():
+        return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job)
+    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
         raise Problem(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")
     return request

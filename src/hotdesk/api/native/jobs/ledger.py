@@ -14,7 +14,7 @@ from hotdesk.event import JobBegun
 from hotdesk.job.record.decisions import journal_of
 from hotdesk.job.record.summary import LINE, JobSummary
 
-LATELY = 10_000_000_000
+RECENT_NS = 10_000_000_000
 """Nanoseconds within which a commit is surely seen."""
 NAMES = tuple(kind.__name__ for kind in LINE)
 
@@ -26,15 +26,15 @@ class JobLedger:
         self.journal = journal_of(settings)
         self.tales: dict[str, JobSummary] = {}
         self.last = 0
-        self.seen: object = None
+        self.last_stamp: object = None
         self.reading = anyio.Lock()
 
-    async def known(self) -> dict[str, JobSummary]:
+    async def summaries(self) -> dict[str, JobSummary]:
         """Give every job there is, the oldest first."""
         async with self.reading:
-            if (now := stamp(self.journal)) != self.seen:
+            if (now := stamp(self.journal)) != self.last_stamp:
                 await anyio.to_thread.run_sync(self.read_on)
-                self.seen = now
+                self.last_stamp = now
         return self.tales
 
     def read_on(self) -> None:
@@ -52,9 +52,9 @@ def stamp(journal: Path) -> object:
     found = []
     for path in (journal, journal.with_name(journal.name + "-wal")):
         try:
-            told = os.stat(path)
-            found.append((told.st_mtime_ns, told.st_size, told.st_ino))
+            status = os.stat(path)
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
         except FileNotFoundError:
             found.append((0, 0, 0))
     newest = max(each[0] for each in found)
-    return object() if time.time_ns() - newest < LATELY else tuple(found)
+    return object() if time.time_ns() - newest < RECENT_NS else tuple(found)

@@ -19,7 +19,7 @@ from hotdesk.event import Verified
 from hotdesk.job.record.decisions import JOBS, journal_of
 from hotdesk.job.report.paper_text import PaperReader
 
-MOST_PAGES = 100
+MAX_PAGES = 100
 WIDTH = 1280
 RULES = {
     "X-Content-Type-Options": "nosniff",
@@ -72,14 +72,16 @@ def drawn(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
                 last[check] = paper
     reading = PaperReader(settings.lib / JOBS, version.job)
     verdicts = ((check, reading.seen(paper)) for check, paper in last.items())
-    return [(check, each) for check, seen in verdicts if seen is not None for each in seen.pictures][:MOST_PAGES]
+    return [(check, each) for check, verdict in verdicts if verdict is not None for each in verdict.pictures][
+        :MAX_PAGES
+    ]
 
 
 def jpeg(picture: PagePicture) -> bytes:
     """Encode a page anew, no wider than a screen."""
-    made = io.BytesIO()
+    output = io.BytesIO()
     with Image.open(io.BytesIO(picture.png), formats=["PNG"]) as image:
         page = image.convert("RGB")
     page.thumbnail((WIDTH, 2 * WIDTH))
-    page.save(made, "JPEG", quality=85)
-    return made.getvalue()
+    page.save(output, "JPEG", quality=85)
+    return output.getvalue()

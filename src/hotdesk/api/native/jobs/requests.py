@@ -58,15 +58,15 @@ class Jobs:
     """The jobs of a server."""
 
     starter: LauncherClient
-    known: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
+    by_tenant: dict[str, dict[str, RequestedJob]] = field(default_factory=dict)
     """What was asked for, by tenant and job."""
 
     def requests(self, tenant: str, settings: Config) -> dict[str, RequestedJob]:
         """Give everything that was asked for here, read once."""
-        if tenant not in self.known:
+        if tenant not in self.by_tenant:
             found = (read_request(path) for path in sorted((settings.lib / ORDERS).glob(f"*/{REQUEST}")))
-            self.known[tenant] = {each.job: each for each in found if each is not None}
-        return self.known[tenant]
+            self.by_tenant[tenant] = {each.job: each for each in found if each is not None}
+        return self.by_tenant[tenant]
 
     async def remember(self, tenant: str, settings: Config, request: RequestedJob) -> None:
         """Write down what is asked for; in a thread, because the disk may take long."""

@@ -25,7 +25,7 @@ from hotdesk.job.report.story import Following, Timeline
 router = APIRouter(tags=["jobs"], responses=documented())
 PIECE = 500
 """Things that are told at a time."""
-MOST_FAULTS, MOST_ARGUMENTS = 40, 32
+MAX_FAULTS, MAX_ARGUMENTS = 40, 32
 TITLE, TEXT, LONG = 300, 600, 1200
 ARGUMENT, OUTPUT = 4000, 16_000
 """Characters: desks and models choose how long all of these are."""
@@ -109,46 +109,46 @@ class ActShown(ActLine):
 
 
 @router.get("/jobs/{job}/story", summary="What happened in a job, in words")
-async def story(asked: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
+async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
     """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
-    found = await remembered(asked, job)
+    found = await remembered(context, job)
     if found is None:
         return StoryShown(moments=[], steps=[], acts=[], last=0, more=False)
     async with found.reading:
-        return await anyio.to_thread.run_sync(read_on, asked, found.following, after)
+        return await anyio.to_thread.run_sync(read_on, context, found.following, after)
 
 
 @router.get("/jobs/{job}/acts/{act}", summary="One act")
-async def get_act(asked: ForJobs, job: JobName, act: ActNumber) -> ActShown:
+async def get_act(context: ForJobs, job: JobName, act: ActNumber) -> ActShown:
     """Tell of one use of a tool: all its arguments, and what came of it."""
-    found = await remembered(asked, job)
+    found = await remembered(context, job)
     if found is not None:
         async with found.reading:
-            await anyio.to_thread.run_sync(found.following.read_on, journal_of(asked.tenant.settings))
-            known = found.following.story.acts.get(act)
-            if known is not None:
-                return await anyio.to_thread.run_sync(whole_act, found.following.story.reading, known)
+            await anyio.to_thread.run_sync(found.following.read_on, journal_of(context.tenant.settings))
+            tool_use = found.following.story.acts.get(act)
+            if tool_use is not None:
+                return await anyio.to_thread.run_sync(whole_act, found.following.story.reading, tool_use)
     raise Problem(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
 
 
-async def remembered(asked: RequestContext, job: str) -> Remembered | None:
+async def remembered(context: RequestContext, job: str) -> Remembered | None:
     """Give a job's story as far as it was read; None: the job has not begun."""
-    tale = await find(asked, job)
+    tale = await find(context, job)
     if not isinstance(tale, JobSummary):
         return None
 
     def begin() -> Following:
-        return Following(job, Timeline(PaperReader(asked.tenant.settings.lib / JOBS, job)))
+        return Following(job, Timeline(PaperReader(context.tenant.settings.lib / JOBS, job)))
 
     if tale.forgotten is not None:  # its papers are destroyed, and what was remembered of them is dropped
-        asked.native.stories.forget(asked.tenant.name, job)
+        context.native.stories.forget(context.tenant.name, job)
         return Remembered(begin())
-    return asked.native.stories.find(asked.tenant.name, job, begin)
+    return context.native.stories.find(context.tenant.name, job, begin)
 
 
-def read_on(asked: RequestContext, following: Following, after: int) -> StoryShown:
+def read_on(context: RequestContext, following: Following, after: int) -> StoryShown:
     """Read a story on, and tell what is new of it."""
-    following.read_on(journal_of(asked.tenant.settings))
+    following.read_on(journal_of(context.tenant.settings))
     return shown(following, after)
 
 
@@ -170,15 +170,17 @@ def shown(following: Following, after: int) -> StoryShown:
 def moment_of(moment: Moment) -> MomentShown:
     """Tell of a moment."""
     return MomentShown(
-        number=moment.number, at=moment.at / 1000, title=said(moment.title, TITLE), text=said(moment.text, TEXT),
-        tone=moment.tone, faults=faults_of(moment.faults[:MOST_FAULTS]),
+        number=moment.number, at=moment.at / 1000, title=excerpt(moment.title, TITLE), text=excerpt(moment.text, TEXT),
+        tone=moment.tone, faults=faults_of(moment.faults[:MAX_FAULTS]),
     )  # fmt: skip
 
 
 def faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
     """Tell what is wrong with a file."""
     return [
-        FaultShown(where=said(each.where, TITLE), expected=said(each.expected, TITLE), found=said(each.found, TITLE))
+        FaultShown(
+            where=excerpt(each.where, TITLE), expected=excerpt(each.expected, TITLE), found=excerpt(each.found, TITLE)
+        )
         for each in faults
     ]
 
@@ -186,19 +188,20 @@ def faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
 def attempt_of(each: Attempted) -> AttemptShown:
     """Tell of an attempt at a step."""
     return AttemptShown(
-        number=each.number, at=each.at / 1000, step=said(each.step, TITLE), attempt=each.attempt,
-        what=said(each.what, TEXT), model=said(each.model, TITLE), ended=each.ended / 1000 if each.ended else None,
-        outcome=each.outcome, note=said(each.note, LONG) if each.outcome == "failed" else "",
-        leaves=said(each.leaves, LONG), rolled_back=each.rolled_back,
+        number=each.number, at=each.at / 1000, step=excerpt(each.step, TITLE), attempt=each.attempt,
+        what=excerpt(each.what, TEXT), model=excerpt(each.model, TITLE), outcome=each.outcome,
+        ended=each.ended / 1000 if each.ended else None,
+        note=excerpt(each.note, LONG) if each.outcome == "failed" else "",
+        leaves=excerpt(each.leaves, LONG), rolled_back=each.rolled_back,
     )  # fmt: skip
 
 
 def line_of(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
-        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": said(act.tool, TITLE),
-        "call": said(act.call, TEXT), "why": said(act.why, TEXT), "outcome": act.outcome, "seconds": act.ms / 1000,
-        "result": said(act.words or act.output, LONG), "picture": act.has_picture,
+        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": excerpt(act.tool, TITLE),
+        "call": excerpt(act.call, TEXT), "why": excerpt(act.why, TEXT), "outcome": act.outcome,
+        "seconds": act.ms / 1000, "result": excerpt(act.words or act.output, LONG), "picture": act.has_picture,
     }  # fmt: skip
 
 
@@ -206,11 +209,11 @@ def whole_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.told(act.call_paper).get("arguments"), output_of(reading.told(act.paper))
     arguments = [
-        ArgumentShown(name=said(str(name), TITLE), value=said(value_of(str(name), value), ARGUMENT))
-        for name, value in list(call.items() if isinstance(call, dict) else ())[:MOST_ARGUMENTS]
+        ArgumentShown(name=excerpt(str(name), TITLE), value=excerpt(value_of(str(name), value), ARGUMENT))
+        for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": said(output.text, OUTPUT),
+        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": excerpt(output.text, OUTPUT),
     })  # fmt: skip
 
 
@@ -224,7 +227,7 @@ def value_of(name: str, value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def said(text: str, longest: int) -> str:
+def excerpt(text: str, longest: int) -> str:
     """Give a text that can be written as UTF-8, of one that is long the beginning and the end."""
     if len(text) > longest:
         half = longest // 2

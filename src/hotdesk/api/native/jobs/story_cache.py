@@ -10,7 +10,7 @@ import anyio
 
 from hotdesk.job.report.story import Following
 
-MOST = 32
+MAX_STORIES = 32
 """Stories that are remembered, of all tenants together."""
 
 
@@ -26,16 +26,16 @@ class Remembered:
 class Stories:
     """The stories of a server."""
 
-    known: OrderedDict[tuple[str, str], Remembered] = field(default_factory=OrderedDict)
+    stories: OrderedDict[tuple[str, str], Remembered] = field(default_factory=OrderedDict)
 
     def find(self, tenant: str, job: str, begin: Callable[[], Following]) -> Remembered:
         """Give a story, the remembered one if there is one."""
-        found = self.known.pop((tenant, job), None) or Remembered(begin())
-        self.known[tenant, job] = found
-        while len(self.known) > MOST:
-            self.known.popitem(last=False)
+        found = self.stories.pop((tenant, job), None) or Remembered(begin())
+        self.stories[tenant, job] = found
+        while len(self.stories) > MAX_STORIES:
+            self.stories.popitem(last=False)
         return found
 
     def forget(self, tenant: str, job: str) -> None:
         """Drop what is remembered of a job."""
-        self.known.pop((tenant, job), None)
+        self.stories.pop((tenant, job), None)

@@ -49,22 +49,22 @@ class Parameters:
 
 def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
     """Fill a template's brief in; `Problem` says what may not stand where."""
-    made: dict[str, object] = {}
+    filled: dict[str, object] = {}
     for key, value in brief.items():
         if key in RULES:
-            made[key] = [fill_rule(key, each, parameters) for each in value] if isinstance(value, list) else value
+            filled[key] = [fill_rule(key, each, parameters) for each in value] if isinstance(value, list) else value
             continue
         if key not in TEXTS:
             require_none(key, value, parameters)
         elif key == "deliverables":
             require_fixed(value, parameters)
-        made[key] = parameters.fill(value)
-    return made
+        filled[key] = parameters.fill(value)
+    return filled
 
 
-def fill_rule(key: str, told: object, parameters: Parameters) -> object:
+def fill_rule(key: str, rule: object, parameters: Parameters) -> object:
     """Fill one rule or grant in."""
-    filled, free = parameters.fill(told), parameters.free_in(told)
+    filled, free = parameters.fill(rule), parameters.free_in(rule)
     for name in free:
         if not WORD.fullmatch(parameters.values[name]):
             raise Problem(
@@ -73,15 +73,15 @@ def fill_rule(key: str, told: object, parameters: Parameters) -> object:
                 f"{name!r} is one host or one part of a path here: letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
-        require_one_host(told, parameters)
+        require_one_host(rule, parameters)
         require_public(read_rules(filled))
     return filled
 
 
-def require_one_host(told: object, parameters: Parameters) -> None:
+def require_one_host(value: object, parameters: Parameters) -> None:
     """Refuse a value that makes another host of a rule than the operator meant: a whole one, or one label of one."""
-    for name in dict.fromkeys(parameters.free_in(told)):
-        stood_in = put_in(told, {**parameters.values, name: STAND_IN})
+    for name in dict.fromkeys(parameters.free_in(value)):
+        stood_in = put_in(value, {**parameters.values, name: STAND_IN})
         for rule in read_rules(stood_in):
             if STAND_IN not in rule.host:
                 continue
@@ -93,25 +93,25 @@ def require_one_host(told: object, parameters: Parameters) -> None:
                 raise Problem(400, "template.value", f"{name!r} stands for {what}")
 
 
-def read_rules(told: object) -> tuple[Rule, ...]:
+def read_rules(value: object) -> tuple[Rule, ...]:
     """Read a rule as it was filled in."""
-    if not isinstance(told, str | dict):
+    if not isinstance(value, str | dict):
         return ()  # it is refused where the brief is read
     try:
-        return rules_of(told)
+        return rules_of(value)
     except BriefError as e:
         raise Problem(400, "template.value", f"filled in, a rule of the template cannot be read: {e}") from None
 
 
-def require_fixed(told: object, parameters: Parameters) -> None:
+def require_fixed(data: object, parameters: Parameters) -> None:
     """Refuse a client's text where it would say how a deliverable is checked."""
-    if isinstance(told, Mapping):
-        for key, value in told.items():
+    if isinstance(data, Mapping):
+        for key, value in data.items():
             if key in FIXED:
                 require_none(key, value, parameters)
             require_fixed(value, parameters)
-    elif isinstance(told, list):
-        for each in told:
+    elif isinstance(data, list):
+        for each in data:
             require_fixed(each, parameters)
 
 
@@ -137,10 +137,10 @@ def texts(value: object) -> Iterable[str]:
             yield from texts(each)
 
 
-def put_in(value: object, told: Mapping[str, str]) -> object:
+def put_in(value: object, values: Mapping[str, str]) -> object:
     """Put what was filled in into every text."""
     if isinstance(value, dict):
-        return {key: put_in(each, told) for key, each in value.items()}
+        return {key: put_in(each, values) for key, each in value.items()}
     if isinstance(value, list):
-        return [put_in(each, told) for each in value]
-    return HOLE.sub(lambda hole: told.get(hole[1], hole[0]), value) if isinstance(value, str) else value
+        return [put_in(each, values) for each in value]
+    return HOLE.sub(lambda hole: values.get(hole[1], hole[0]), value) if isinstance(value, str) else value

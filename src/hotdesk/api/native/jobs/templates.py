@@ -78,9 +78,9 @@ class Template:
 
 
 @router.get("", summary="Templates")
-async def list_templates(asked: ForJobs, limit: Limit = 100, after: After = "") -> Page[TemplateShown]:
+async def list_templates(context: ForJobs, limit: Limit = 100, after: After = "") -> Page[TemplateShown]:
     """List the briefs an operator installed, and those that come with hotdesk."""
-    found = [each.shown for each in installed(asked.native.templates)]
+    found = [each.shown for each in installed(context.native.templates)]
     some, more = paged(found, lambda each: each.name, limit, after)
     return Page(items=some, next=more)
 
@@ -106,10 +106,10 @@ def in_folder(folder: Path) -> Iterator[Template]:
         name = file.parent.name
         if NAME_SHAPE.fullmatch(name) and (file.parent / "brief.toml").is_file():
             try:
-                told = tomllib.loads(file.read_text())
-                files = [{"name": each} if isinstance(each, str) else each for each in told.pop("files", [])]
+                fields = tomllib.loads(file.read_text())
+                files = [{"name": each} if isinstance(each, str) else each for each in fields.pop("files", [])]
                 script = (file.parent / SCRIPT).is_file()
-                own = {"title": name, "text": "", "values": [], "uploads": False, **told}
+                own = {"title": name, "text": "", "values": [], "uploads": False, **fields}
                 shown = TemplateShown.model_validate({**own, "name": name, "files": files, "scripted": script})
             except (OSError, ValueError, ValidationError, TypeError):
                 continue
@@ -126,16 +126,16 @@ def find(folders: tuple[Path, ...], name: str) -> Template:
 
 def filled(template: Template, values: Mapping[str, Filled]) -> str:
     """Give the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
-    known = {each.name: each for each in template.shown.values}
-    if unknown := sorted(set(values) - set(known)):
+    definitions = {each.name: each for each in template.shown.values}
+    if unknown := sorted(set(values) - set(definitions)):
         raise Problem(400, "template.value", f"{unknown[0]!r} is nothing that {template.shown.name} asks for")
-    told = {name: values.get(name, each.default) for name, each in known.items()}
-    for name, value in told.items():
+    resolved = {name: values.get(name, each.default) for name, each in definitions.items()}
+    for name, value in resolved.items():
         if value is None:
             raise Problem(400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`")
-        if (choices := known[name].choices) is not None and value not in choices:
+        if (choices := definitions[name].choices) is not None and value not in choices:
             raise Problem(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
-    free = {name for name, each in known.items() if each.choices is None and told[name] != each.default}
-    parameters = Parameters({name: str(value) for name, value in told.items()}, frozenset(free))
+    free = {name for name, each in definitions.items() if each.choices is None and resolved[name] != each.default}
+    parameters = Parameters({name: str(value) for name, value in resolved.items()}, frozenset(free))
     brief = tomllib.loads((template.folder / "brief.toml").read_text())
     return json.dumps(fill_brief(brief, parameters))
