@@ -105,9 +105,9 @@ def load(environ: dict[str, str] | None = None) -> Config:
     env = dict(os.environ) if environ is None else environ
     run, lib, etc = folders(env)
     table = read_table(etc / "config.toml")
-    known = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
+    kinds = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
     chosen: dict[str, object] = {}
-    for name, kind in known.items():
+    for name, kind in kinds.items():
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
@@ -139,11 +139,11 @@ def tenant_names(settings: Config) -> list[str]:
 
 def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
     """Check what bounds every brief. Only the file has it."""
-    told = known_settings("ceiling", table, CEILING)
-    hosts = told.pop("hosts", None)
+    settings = known_settings("ceiling", table, CEILING)
+    hosts = settings.pop("hosts", None)
     if hosts is not None and "ceiling" in chosen:
         raise BriefError("[ceiling] hosts and [door] ceiling mean the same; remove one of them")
-    found: dict[str, object] = {"limits": Ceiling(**told)}
+    found: dict[str, object] = {"limits": Ceiling(**settings)}
     return found if hosts is None else {**found, "ceiling": hosts}
 
 
@@ -165,13 +165,13 @@ def load_jobs(table: dict[str, object]) -> dict[str, object]:
     }
 
 
-def known_settings(name: str, table: object, known: Mapping[str, Any]) -> dict[str, Any]:
+def known_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
     """Read a table of settings, each by its type hint."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
-    if unknown := sorted(set(table) - set(known)):
+    if unknown := sorted(set(table) - set(hints)):
         raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
-    return {key: read_setting(f"{name}.{key}", value, known[key]) for key, value in table.items()}
+    return {key: read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
 
 
 def read_setting(name: str, value: object, hint: Any) -> Any:

@@ -78,9 +78,9 @@ class Host:
         """The same where this process has a keeper of its own: an ordinary user's desks are a server's."""
         self.personal: set[DeskId] = set()
         """Desks that people opened for themselves, and that no worker uses so far."""
-        self.known_seats: Seats | None = None
-        self.known_watching: Watching | None = None
-        self.known_lending: Lending | None = None
+        self._seats: Seats | None = None
+        self._watching: Watching | None = None
+        self._lending: Lending | None = None
         self.standing: Standing | None = None
 
     def __repr__(self) -> str:
@@ -133,10 +133,10 @@ class Host:
 
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
         """Give the desks of this owner their supervisor."""
-        made: Doors = import_module(DOORS).Doors(self.config, parts, tasks)
-        made.in_use = self.keeper_runtime().used.add
-        self.stack.callback(made.close)
-        return made
+        doors: Doors = import_module(DOORS).Doors(self.config, parts, tasks)
+        doors.in_use = self.keeper_runtime().used.add
+        self.stack.callback(doors.close)
+        return doors
 
     @property
     def doors(self) -> Doors:
@@ -147,12 +147,12 @@ class Host:
     def seats(self) -> Seats:
         """Give what reaches the screens and browsers of the desks this process opens itself."""
         runtime = self.keeper_runtime()
-        if self.known_seats is None:
-            made: Seats = import_module(SEATS).Seats(runtime.parts, runtime.tasks)
+        if self._seats is None:
+            created: Seats = import_module(SEATS).Seats(runtime.parts, runtime.tasks)
             runtime.departed = self.departed
-            self.stack.callback(made.close)
-            self.known_seats = made
-        return self.known_seats
+            self.stack.callback(created.close)
+            self._seats = created
+        return self._seats
 
     def seat(self, desk: Desk) -> DeskSeat:
         """Give the seat at a desk's screen and browser."""
@@ -168,8 +168,8 @@ class Host:
         await self.doors.ready()
         self.personal.discard(desk.id)
         hands_at = import_module(HANDS).hands_at
-        made: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
-        return made
+        toolbox: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
+        return toolbox
 
     def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do at a desk of an image, before there is one."""
@@ -183,24 +183,24 @@ class Host:
 
     def leave(self, desk: DeskId) -> None:
         """Let go of whoever reads a desk's screen and browser: the next look has another reader."""
-        if self.known_seats is not None:
-            self.known_seats.renew(desk)
+        if self._seats is not None:
+            self._seats.renew(desk)
 
     @property
     def watching(self) -> Watching:
         """Give who looks at the desks this process opens itself, and who drives them."""
-        if self.known_watching is None:
+        if self._watching is None:
             kind = import_module(WATCHING).Watching
-            self.known_watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
-        return cast("Watching", self.known_watching)
+            self._watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
+        return cast("Watching", self._watching)
 
     def people(self, route: str) -> Watching | Lending:
         """Give who answers those who look at desks, drive them, or use their tools."""
         if route != "tools":
             return self.watching
-        if self.known_lending is None:
-            self.known_lending = import_module(LENDING).Lending(self.hands)
-        return cast("Lending", self.known_lending)
+        if self._lending is None:
+            self._lending = import_module(LENDING).Lending(self.hands)
+        return cast("Lending", self._lending)
 
     def wheel(self, desk: Desk) -> Wheel:
         """Give the wheel of a desk: its worker's, unless a person has taken over."""
@@ -213,9 +213,9 @@ class Host:
 
     def departed(self, desk: DeskId) -> None:
         """Let go of what belongs to a desk that ended."""
-        for known in (self.known_lending, self.known_watching, self.known_seats):
-            if known is not None:
-                known.leave(desk)
+        for each in (self._lending, self._watching, self._seats):
+            if each is not None:
+                each.leave(desk)
 
     async def ready(self) -> None:
         """Be able to take notes, and to read them."""
@@ -269,12 +269,12 @@ class Host:
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
-        wanted = spec or Spec()
-        if not wanted.by:
-            wanted = replace(wanted, by=described())
-        if wanted.sterile:
-            await self.sterilize(wanted.image)
-        return await self.runtime.open(wanted, scope)
+        chosen = spec or Spec()
+        if not chosen.by:
+            chosen = replace(chosen, by=described())
+        if chosen.sterile:
+            await self.sterilize(chosen.image)
+        return await self.runtime.open(chosen, scope)
 
     @contextlib.asynccontextmanager
     async def open_desk(self, spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIterator[Desk]:
@@ -366,10 +366,10 @@ def control_path(settings: Config, owner: int) -> Path:
 
 def owner_path(settings: Config, desk: DeskId) -> Path:
     """Give the control socket of a desk's owner; `DeskGone` when there is no such desk."""
-    told = state.facts(settings.run / "desks" / desk)
-    if told is None:
+    facts = state.facts(settings.run / "desks" / desk)
+    if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
-    return control_path(settings, int(str(told.get("owner", 0))))
+    return control_path(settings, int(str(facts.get("owner", 0))))
 
 
 def server(settings: Config) -> Path:

@@ -20,11 +20,11 @@ Where: TypeAlias = Literal["", "fresh", "same"]
 MOST_STEPS = 100
 MOST_ITEMS = 200
 """Items of a list in a step."""
-LONGEST = 1 << 20
+MAX_PLAN_CHARS = 1 << 20
 """Characters of a plan."""
 LONGEST_TEXT = 20_000
 """Characters of one text in it."""
-DEEPEST = 20
+MAX_DEPTH = 20
 """Lists and objects inside each other, in the arguments of an action."""
 EXAMPLE_STEP = (
     '{"name": "fetch-orders", "intent": "Fetch the orders of the month.", "tools": ["shell"], '
@@ -74,7 +74,7 @@ def is_plain(value: object, depth: int = 0) -> bool:
             return True
         case int() | float():
             return abs(value) < 1 << 63
-        case list() | dict() if depth < DEEPEST:
+        case list() | dict() if depth < MAX_DEPTH:
             inner = [*value, *value.values()] if isinstance(value, dict) else value
             return all(is_plain(each, depth + 1) for each in inner)
     return False
@@ -152,8 +152,8 @@ def to_json(plan: Plan) -> str:
 
 def from_json(text: str) -> Plan:
     """Read a plan strictly; `BriefError` says where it is wrong, why, and how it is written."""
-    if len(text) > LONGEST:
-        raise wrong("the plan", f"it is longer than {LONGEST:,} characters", "write fewer, shorter steps")
+    if len(text) > MAX_PLAN_CHARS:
+        raise wrong("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     try:
         data = loads(text, overflow=True)
     except StrictError as e:
@@ -191,15 +191,15 @@ def as_text(plan: Plan) -> str:
     lines = ["# A step can do what it lists. One without `hosts`, `grants` or `tools` has all of the brief's."]
     lines += [f"thoughts = {toml_value(plan.thoughts)}"] if plan.thoughts else []
     for step in plan.steps:
-        lines += ["", "[[steps]]", *(f"{name} = {toml_value(value)}" for name, value in told_of(step))]
+        lines += ["", "[[steps]]", *(f"{name} = {toml_value(value)}" for name, value in step_fields(step))]
     return "\n".join(lines) + "\n"
 
 
-def told_of(step: Step) -> list[tuple[str, object]]:
+def step_fields(step: Step) -> list[tuple[str, object]]:
     """List what a step says that is not as usual."""
     usual = Step(step.name, step.intent)
-    said = [(each.name, getattr(step, each.name)) for each in fields(Step)]
-    return [(name, value) for name, value in said if name in ("name", "intent") or value != getattr(usual, name)]
+    values = [(each.name, getattr(step, each.name)) for each in fields(Step)]
+    return [(name, value) for name, value in values if name in ("name", "intent") or value != getattr(usual, name)]
 
 
 def toml_value(value: object) -> str:
@@ -233,8 +233,8 @@ def toml_character(character: str) -> str:
 
 def parse_text(text: str) -> Plan:
     """Read a plan a person edited."""
-    if len(text) > 2 * LONGEST:
-        raise wrong("the plan", f"it is longer than {2 * LONGEST:,} characters", "write fewer, shorter steps")
+    if len(text) > 2 * MAX_PLAN_CHARS:
+        raise wrong("the plan", f"it is longer than {2 * MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as e:

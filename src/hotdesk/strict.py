@@ -93,8 +93,8 @@ class StrictError(ValueError):
 
 def read(kind: Callable[..., T], value: object) -> T:
     """Read a dataclass, or whatever a hint describes; `StrictError` says what is wrong and where."""
-    made: T = reader(kind)(value)
-    return made
+    result: T = reader(kind)(value)
+    return result
 
 
 @cache
@@ -118,10 +118,10 @@ def loads(text: str | bytes, *, duplicates: bool = False, overflow: bool = False
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    table = dict(pairs)
+    if len(table) != len(pairs):
         raise ValueError("a key stands there twice")
-    return made
+    return table
 
 
 def _refuse_constant(text: str) -> float:
@@ -301,9 +301,9 @@ def _read_object(
         raise StrictError("it is missing", (next(key for key in readers if key in needed - value.keys()),))
     done: dict[str, object] = {}
     for key, each in value.items():
-        if (known := readers.get(key)) is not None:
+        if (entry := readers.get(key)) is not None:
             try:
-                done[known[0]] = known[1](each)
+                done[entry[0]] = entry[1](each)
             except StrictError as e:
                 e.path = (key, *e.path)
                 raise

@@ -15,7 +15,7 @@ Value: TypeAlias = str | int | float | bool | list[str] | list[int]
 Arguments: TypeAlias = Mapping[str, Value]
 """What a tool is used with, checked: every parameter that was given or has a default."""
 
-LONGEST = 100_000
+MAX_TEXT_CHARS = 100_000
 """Characters of a text, where a parameter says nothing else."""
 MOST_ITEMS = 1000
 JSON_TYPES: dict[Kind, dict[str, object]] = {
@@ -54,28 +54,28 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
     """Bounds of a number; of each number in a list."""
-    longest: int = LONGEST
+    longest: int = MAX_TEXT_CHARS
     """Characters of a text, and of each text in a list."""
     items: int = MOST_ITEMS
     """Items of a list."""
 
     def schema(self) -> dict[str, object]:
         """Give it as JSON Schema."""
-        told: dict[str, object] = dict(JSON_TYPES[self.kind])
+        keywords: dict[str, object] = dict(JSON_TYPES[self.kind])
         if self.what:
-            told["description"] = self.what
+            keywords["description"] = self.what
         if self.choices:
-            told["enum"] = list(self.choices)
-        inner = told
-        if isinstance(items := told.get("items"), dict):
-            inner = told["items"] = dict(items)
+            keywords["enum"] = list(self.choices)
+        inner = keywords
+        if isinstance(items := keywords.get("items"), dict):
+            inner = keywords["items"] = dict(items)
         if self.least > -math.inf:
             inner["minimum"] = self.least
         if self.most < math.inf:
             inner["maximum"] = self.most
         if self.default is not None:
-            told["default"] = self.default
-        return told
+            keywords["default"] = self.default
+        return keywords
 
     def wrong(self, value: object) -> str:
         """Say what is wrong with a value; empty: nothing."""
@@ -123,15 +123,15 @@ class Tool:
             "additionalProperties": False,
         }
 
-    def check(self, given: object) -> dict[str, Value]:
+    def check(self, arguments: object) -> dict[str, Value]:
         """Give the arguments with defaults filled in; `Wrong` tells what is wrong, what is right, and an example."""
-        if not isinstance(given, Mapping):
+        if not isinstance(arguments, Mapping):
             raise self.refuse("its arguments are no object")
-        known = {each.name: each for each in self.parameters}
-        wrong = [f"there is no '{printable(str(name))[:40]}'" for name in given if name not in known]
+        parameters = {each.name: each for each in self.parameters}
+        wrong = [f"there is no '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
         checked: dict[str, Value] = {}
-        for name, parameter in known.items():
-            value = given.get(name)
+        for name, parameter in parameters.items():
+            value = arguments.get(name)
             if value is None and parameter.required:
                 wrong.append(f"{name} is missing")
             elif value is None and parameter.default is not None:

@@ -258,7 +258,7 @@ ANY_SPELLING = Removal(
 @falls_without(
     "no key twice",
     ANY_SPELLING,
-    Removal("hotdesk/strict.py", "    if len(made) != len(pairs):\n", "    if not pairs:\n"),
+    Removal("hotdesk/strict.py", "    if len(table) != len(pairs):\n", "    if not pairs:\n"),
     cases="a key twice | a hash twice",
 )
 @falls_without(

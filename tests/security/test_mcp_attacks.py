@@ -131,7 +131,9 @@ def test_no_text_of_a_desk_becomes_a_link_a_client_would_follow() -> None:
 
 @falls_without(
     "arguments a tool does not have",
-    Removal("hotdesk/tool.py", "for name in given if name not in known]", "for name in given if name is None]"),
+    Removal(
+        "hotdesk/tool.py", "for name in arguments if name not in parameters]", "for name in arguments if name is None]"
+    ),
 )
 @pytest.mark.container
 @pytest.mark.parametrize("more", [{"image": "desktop"}, {"allow": ["write *"]}, {"memory": "64G"}, {"root": True}])

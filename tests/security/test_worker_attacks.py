@@ -162,7 +162,7 @@ def test_neither_door_nor_desk_can_write_a_decision(actor: str) -> None:
     "an amended step lists its hosts",
     Removal(
         "brain/amendments.py",
-        "    hosts = tuple(rules) if now.hosts is None and asked.hosts else now.hosts\n",
+        "    hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts\n",
         "    hosts = now.hosts\n",
     ),
 )
@@ -236,7 +236,7 @@ def test_no_policy_lets_an_amendment_pass_that_puts_something_at_stake(asked: Am
     "the ceiling holds for people",
     Removal(
         "brain/amendments.py",
-        "    if any(is_barred(rule, held(step, job.scope.rules), top) for step, rule in wanted):\n",
+        "    if any(is_barred(rule, select_rules(step, job.scope.rules), top) for step, rule in rules):\n",
         "    if not top:\n",
     ),
 )
@@ -625,9 +625,9 @@ async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkey
         {"budget": JobBudget(dollars=math.nan)},
         {"budget": JobBudget(dollars=2.0)},
         {"budget": JobBudget(tokens=-1)},
-        {"seconds": math.nan, "given": frozenset({"seconds"})},
-        {"seconds": math.inf, "given": frozenset({"seconds"})},
-        {"approve": "auto", "given": frozenset({"approve"})},
+        {"seconds": math.nan, "explicit": frozenset({"seconds"})},
+        {"seconds": math.inf, "explicit": frozenset({"seconds"})},
+        {"approve": "auto", "explicit": frozenset({"approve"})},
         {"wall": "local"},
         {"scope": replace(SCOPE, names={"erp.test": "127.0.0.1:1"})},
         {"scope": replace(SCOPE, grants=(parse_grant("other@erp.test bearer"),))},
@@ -740,8 +740,8 @@ def room(settings: Config, shared_room: Room) -> Room:
     "what the brief asks is asked where nothing is planned",
     Removal(
         "brain/permits.py",
-        '        yield from (each for each in held(step.name, scope.rules) if each.verdict != "deny")\n',
-        '        yield from (replace(each, verdict="allow") for each in held(step.name, scope.rules))\n',
+        '        yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")\n',
+        '        yield from (replace(each, verdict="allow") for each in select_rules(step.name, scope.rules))\n',
     ),
 )
 @pytest.mark.container

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
-from hotdesk.brain.permits import granted, held, is_risky, matches, writes
+from hotdesk.brain.permits import granted, is_risky, matches, select_rules, writes
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
@@ -22,7 +22,7 @@ from hotdesk.strict import StrictError, loads
 from hotdesk.tool import Arguments, Parameter, Tool, text_of, texts_of
 
 Policy: TypeAlias = Literal["approved", "ask", "refused"]
-MOST = 20
+MAX_AMENDMENT_ITEMS = 20
 """Items of each list in one amendment."""
 AMEND = Tool(
     "amend",
@@ -31,10 +31,13 @@ AMEND = Tool(
     (
         Parameter("reason", "text", "why it is needed, in a sentence", required=True, longest=300),
         Parameter(
-            "hosts", "texts", "rules with method and path, as 'GET https://erp.example.test/orders/*'", items=MOST
+            "hosts",
+            "texts",
+            "rules with method and path, as 'GET https://erp.example.test/orders/*'",
+            items=MAX_AMENDMENT_ITEMS,
         ),
-        Parameter("grants", "texts", "names of secrets", items=MOST),
-        Parameter("tools", "texts", "names of tools", items=MOST),
+        Parameter("grants", "texts", "names of secrets", items=MAX_AMENDMENT_ITEMS),
+        Parameter("tools", "texts", "names of tools", items=MAX_AMENDMENT_ITEMS),
         Parameter("steps", "text", f"steps to add after this one, as a JSON list: [{EXAMPLE_STEP}]"),
     ),
     example={"reason": "The orders are on a second page.", "hosts": ["GET https://erp.example.test/orders/2"]},
@@ -62,14 +65,16 @@ def read_amendment(step: str, arguments: Arguments) -> Amendment:
         steps_data = loads(text_of(arguments, "steps") or "[]", overflow=True)
     except StrictError as e:
         raise BriefError(f"steps cannot be read: it is not JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
-    if not isinstance(steps_data, list) or len(steps_data) > MOST:
-        raise BriefError(f"steps cannot be read: it is no list of at most {MOST}; write [{EXAMPLE_STEP}]")
+    if not isinstance(steps_data, list) or len(steps_data) > MAX_AMENDMENT_ITEMS:
+        raise BriefError(
+            f"steps cannot be read: it is no list of at most {MAX_AMENDMENT_ITEMS}; write [{EXAMPLE_STEP}]"
+        )
     steps = tuple(read_part(Step, each, f"steps[{index}]") for index, each in enumerate(steps_data))
     hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
-    asked = Amendment(step, tuple(rule_text(allowing(each)) for each in hosts), grants, tools, steps)
-    if asked == Amendment(step):
+    amendment = Amendment(step, tuple(rule_text(allowing(each)) for each in hosts), grants, tools, steps)
+    if amendment == Amendment(step):
         raise BriefError("nothing is asked for; name hosts, grants, tools or steps")
-    return replace(asked, reason=text_of(arguments, "reason"))
+    return replace(amendment, reason=text_of(arguments, "reason"))
 
 
 def allowing(text: str) -> Rule:
@@ -80,29 +85,29 @@ def allowing(text: str) -> Rule:
     return replace(rule, step="")
 
 
-def amend(plan: Plan, asked: Amendment, scope: Scope = CLOSED) -> Plan:
+def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
     """Give the plan with what is asked for in it: only the step being taken is another, and steps stand behind it.
 
     A step that has all of the scope lists it from then on: what is approved is the plan, so each host stands in it.
     """
-    index = index_of(plan, asked.step)
-    taken = {step.name for step in plan.steps}
-    if len(plan.steps) + len(asked.steps) > MOST_STEPS:
+    index = index_of(plan, amendment.step)
+    names = {step.name for step in plan.steps}
+    if len(plan.steps) + len(amendment.steps) > MOST_STEPS:
         raise BriefError(f"the plan would have more than {MOST_STEPS} steps; ask for fewer")
-    for step in asked.steps:
-        if step.name in taken:
+    for step in amendment.steps:
+        if step.name in names:
             raise BriefError(f"the plan has a step {printable(step.name[:64])!r} already; name the new one otherwise")
-        taken.add(step.name)
+        names.add(step.name)
     now = plan.steps[index]
-    rules = (rule_text(each) for each in held(now.name, scope.rules) if each.verdict != "deny")
-    hosts = tuple(rules) if now.hosts is None and asked.hosts else now.hosts
+    rules = (rule_text(each) for each in select_rules(now.name, scope.rules) if each.verdict != "deny")
+    hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
         now,
-        hosts=joined(hosts, asked.hosts),
-        grants=joined(now.grants, asked.grants),
-        tools=joined(now.tools, asked.tools),
+        hosts=joined(hosts, amendment.hosts),
+        grants=joined(now.grants, amendment.grants),
+        tools=joined(now.tools, amendment.tools),
     )
-    return replace(plan, steps=(*plan.steps[:index], now, *asked.steps, *plan.steps[index + 1 :]))
+    return replace(plan, steps=(*plan.steps[:index], now, *amendment.steps, *plan.steps[index + 1 :]))
 
 
 def index_of(plan: Plan, name: str) -> int:
@@ -118,12 +123,12 @@ def joined(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ..
     return None if have is None else tuple(dict.fromkeys((*have, *more)))
 
 
-def widened(scope: Scope, asked: Amendment) -> Scope:
+def widened(scope: Scope, amendment: Amendment) -> Scope:
     """Give a brief's scope with what a person approved beyond it, each rule for its step alone."""
-    wanted = [(asked.step, each) for each in asked.hosts]
-    wanted += [(step.name, each) for step in asked.steps for each in step.hosts or ()]
-    rules = [(step, allowing(text)) for step, text in wanted]
-    more = [replace(rule, step=step) for step, rule in rules if within(rule, held(step, scope.rules)) is None]
+    hosts = [(amendment.step, each) for each in amendment.hosts]
+    hosts += [(step.name, each) for step in amendment.steps for each in step.hosts or ()]
+    rules = [(step, allowing(text)) for step, text in hosts]
+    more = [replace(rule, step=step) for step, rule in rules if within(rule, select_rules(step, scope.rules)) is None]
     return replace(scope, rules=tuple(dict.fromkeys((*scope.rules, *more))))
 
 
@@ -136,8 +141,8 @@ def difference(old: Plan, new: Plan) -> tuple[str, ...]:
         if name not in before:
             lines.append(f"+ step {shown} ({step.kind})")
         lines += [f"{sign} {shown}: {fact}" for sign, fact in changes(before.get(name, EMPTY), step)]
-    kept = [name for name in before if name in after]
-    if kept != [name for name in after if name in before]:
+    common = [name for name in before if name in after]
+    if common != [name for name in after if name in before]:
         lines.append("the steps stand in another order")
     return tuple(lines)
 
@@ -178,21 +183,21 @@ def shown_host(text: str) -> str:
         return printable(text)
 
 
-def policy(asked: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
+def policy(amendment: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
     """Decide an amendment, or say that a person must: never beyond the operator's ceiling or against a deny."""
-    top, now = tuple(ceiling), plan.steps[index_of(plan, asked.step)]
-    wanted = [(asked.step, allowing(each)) for each in asked.hosts]
-    wanted += [(step.name, allowing(each)) for step in asked.steps for each in step.hosts or ()]
-    secrets = {*asked.grants, *(each for step in asked.steps for each in step.grants or ())}
-    if any(is_barred(rule, held(step, job.scope.rules), top) for step, rule in wanted):
+    top, now = tuple(ceiling), plan.steps[index_of(plan, amendment.step)]
+    rules = [(amendment.step, allowing(each)) for each in amendment.hosts]
+    rules += [(step.name, allowing(each)) for step in amendment.steps for each in step.hosts or ()]
+    secrets = {*amendment.grants, *(each for step in amendment.steps for each in step.grants or ())}
+    if any(is_barred(rule, select_rules(step, job.scope.rules), top) for step, rule in rules):
         return "refused"
     if not secrets <= {each.secret for each in job.scope.grants}:
         return "refused"
-    inside = all(within(rule, held(step, job.scope.rules)) for step, rule in wanted)
-    tools = all(matches(each, job.tools or ("*",)) for each in asked.tools)
-    reading = not any(writes(rule) for _, rule in wanted)
-    alone = not asked.steps and not secrets and not granted(now, job.scope)
-    after = amend(plan, asked, job.scope).steps[index_of(plan, asked.step)]
+    inside = all(within(rule, select_rules(step, job.scope.rules)) for step, rule in rules)
+    tools = all(matches(each, job.tools or ("*",)) for each in amendment.tools)
+    reading = not any(writes(rule) for _, rule in rules)
+    alone = not amendment.steps and not secrets and not granted(now, job.scope)
+    after = amend(plan, amendment, job.scope).steps[index_of(plan, amendment.step)]
     stakes = {*is_risky(after, job.scope)} - {*is_risky(now, job.scope)}
     harmless = inside and tools and reading and alone and not stakes
     return "approved" if approve in ("auto", "risky") and harmless else "ask"
@@ -200,10 +205,10 @@ def policy(asked: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:
     """Say whether nobody may approve a rule: the operator or the brief denies it, or nobody could look inside."""
-    held_rules = tuple(brief)
+    brief_rules = tuple(brief)
     if ceiling and within(rule, ceiling) is None:
         return True
-    if rule.tunnel and within(rule, held_rules) is None:
+    if rule.tunnel and within(rule, brief_rules) is None:
         return True
-    denies = (each for each in held_rules if each.verdict == "deny" and overlap(rule, each))
+    denies = (each for each in brief_rules if each.verdict == "deny" and overlap(rule, each))
     return any(not decides(each) > decides(rule) for each in denies)

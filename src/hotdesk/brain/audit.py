@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from hotdesk.brain.permits import compile_scope, granted, held, matches, soils, writes
+from hotdesk.brain.permits import compile_scope, granted, matches, select_rules, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Brief, placed
 from hotdesk.brief.coverage import covers_host, ends, within
@@ -54,8 +54,8 @@ def audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     allowed = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     for name in step.tools or ():
         if not any(matches(each, (name,)) for each in allowed):
-            known = any(matches(each.name, (name,)) for each in tools)
-            why = "the brief does not allow that tool" if known else "there is no such tool"
+            exists = any(matches(each.name, (name,)) for each in tools)
+            why = "the brief does not allow that tool" if exists else "there is no such tool"
             yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {listed(sorted(allowed))}."
 
 
@@ -73,12 +73,12 @@ def audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
 def audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
     """Check one place it goes to."""
     shown = repr(rule_text(rule))
-    brief = [rule_text(each) for each in held(step.name, scope.rules)]
+    brief = [rule_text(each) for each in select_rules(step.name, scope.rules)]
     if rule.verdict == "deny":
         yield f"{shown} denies. A plan lists only where a step goes; leave it out."
     elif rule.step not in ("", step.name):
         yield f"{shown} is for another step. List it there."
-    elif within(rule, held(step.name, scope.rules)) is None:
+    elif within(rule, select_rules(step.name, scope.rules)) is None:
         yield (
             f"{shown} is not covered by one rule of the brief. For this step the brief has: {listed(brief)}. "
             "List hosts, methods and paths inside one of these, and outside what it denies."
@@ -101,8 +101,8 @@ def audit_grants(step: Step, scope: Scope) -> Iterator[str]:
     for name in step.grants or ():
         hosts = [(each.host, each.port) for each in mine if each.secret == name]
         if not hosts:
-            known = listed(sorted({each.secret for each in mine}))
-            yield f"the brief grants no secret {printable(name[:64])!r} to this step. It grants: {known}."
+            secrets = listed(sorted({each.secret for each in mine}))
+            yield f"the brief grants no secret {printable(name[:64])!r} to this step. It grants: {secrets}."
         elif not any(reachable(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
             yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
@@ -119,7 +119,7 @@ def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
 def listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Give the rules a step lists, but for those that are none."""
     if step.hosts is None:
-        return held(step.name, scope.rules)
+        return select_rules(step.name, scope.rules)
     found = []
     for text in step.hosts:
         try:
@@ -150,16 +150,16 @@ def audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str
         yield "a `choose` step needs two actions or more to choose from."
     if len({each.name for each in step.actions}) < len(step.actions) or not all(each.name for each in step.actions):
         yield "two of its actions have one name, or one has none. Give each its own."
-    known = {each.name: each for each in tools if matches(each.name, job.tools or ("*",))}
+    usable = {each.name: each for each in tools if matches(each.name, job.tools or ("*",))}
     for each in step.actions:
-        if each.tool not in known:
+        if each.tool not in usable:
             yield (
                 f"the action {printable(each.name[:64])!r} uses {printable(each.tool[:64])!r}, which this step cannot "
-                f"use. It may use: {listed(sorted(known))}."
+                f"use. It may use: {listed(sorted(usable))}."
             )
             continue
         try:
-            known[each.tool].check(each.arguments)
+            usable[each.tool].check(each.arguments)
         except Wrong as e:
             yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
 

@@ -82,17 +82,17 @@ class ModelBrain:
 
 def asking(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:
     """Give what asks the first model that answers; one that failed is not asked again in this step."""
-    left = list(models)
+    remaining = list(models)
     failures: dict[str, str] = {}
 
     async def ask(request: ModelRequest) -> Reply:
         while True:
             try:
-                return await left[0].ask(request)
+                return await remaining[0].ask(request)
             except ModelError as e:
-                failures[left[0].name] = str(e)
-                if len(left) == 1:
+                failures[remaining[0].name] = str(e)
+                if len(remaining) == 1:
                     raise ModelError("; then ".join(failures.values())) from e
-                del left[0]
+                del remaining[0]
 
     return ask

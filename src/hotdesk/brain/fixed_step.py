@@ -19,9 +19,9 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
     (act,) = log.thought(
         step.name, ModelRequest("", ()), Reply(calls=(call,), stop="calls", usage=FREE, model=PLANNED), 0
     )
-    seen = await stage.use(call)
-    log.observed(step.name, act, call, seen, int((time.monotonic() - began) * 1000))
-    if not seen.ok:
+    observation = await stage.use(call)
+    log.observed(step.name, act, call, observation, int((time.monotonic() - began) * 1000))
+    if not observation.ok:
         return StepOutcome(False, "its program failed", "its program failed")
     lacking = await stage.lacking()
     return StepOutcome(not lacking, lacking or "its program ended well", "it did not leave what it promised")

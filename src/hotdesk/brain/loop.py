@@ -64,12 +64,12 @@ class Loop:
             reply, acts = await self.think(tuple(memory.items()))
             memory.add(reply)
             if not reply.calls:
-                if self.watcher.said_nothing() == "stop":
+                if self.watcher.note_silence() == "stop":
                     return StepOutcome(False, "it said things and did nothing", "it said things and did nothing")
                 memory.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
                 continue
-            seen, ended = await self.act(reply.calls, acts)
-            memory.add(Results(tuple(zip(reply.calls, seen, strict=True))))
+            observations, ended = await self.act(reply.calls, acts)
+            memory.add(Results(tuple(zip(reply.calls, observations, strict=True))))
             if ended is not None:
                 return ended
 
@@ -108,7 +108,7 @@ class Loop:
 
     async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], StepOutcome | None]:
         """Use what is wanted: at once where no use sees another, else in order."""
-        seen: list[Observation] = [Observation()] * len(calls)
+        observations: list[Observation] = [Observation()] * len(calls)
         ended: list[StepOutcome] = []
 
         async def one(place: int) -> None:
@@ -122,7 +122,7 @@ class Loop:
             spent = int((time.monotonic() - began) * 1000)
             paper = self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
             self.notes.observed(self.situation.step.name, acts[place], calls[place].tool, observation.text, paper)
-            seen[place] = observation
+            observations[place] = observation
             if end is not None:
                 ended.append(end)
 
@@ -136,11 +136,11 @@ class Loop:
         else:
             for place in range(len(calls)):
                 if ended:
-                    seen[place] = Observation("The step had ended before this was used.", ok=False)
-                    self.log.observed(self.situation.step.name, acts[place], calls[place], seen[place], 0)
+                    observations[place] = Observation("The step had ended before this was used.", ok=False)
+                    self.log.observed(self.situation.step.name, acts[place], calls[place], observations[place], 0)
                 else:
                     await one(place)
-        return seen, ended[0] if ended else None
+        return observations, ended[0] if ended else None
 
     def are_parallel(self, calls: Sequence[Call]) -> bool:
         """Say whether all of these may go on at once."""
@@ -151,26 +151,26 @@ class Loop:
         """Use one tool; say also whether the step ends with it."""
         own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
-            seen = await self.stage.use(call)
-            if not seen.ok and call.tool not in OFFERED_ELSEWHERE and not self.offers(call.tool):
-                seen = replace(seen, text=f"{seen.text} {ALWAYS}")
-            chosen = call.tool == "choose" and seen.ok
-            return seen, StepOutcome(True, f"it chose: {seen.text[:200]}") if chosen else None
+            observation = await self.stage.use(call)
+            if not observation.ok and call.tool not in OFFERED_ELSEWHERE and not self.offers(call.tool):
+                observation = replace(observation, text=f"{observation.text} {ALWAYS}")
+            chosen = call.tool == "choose" and observation.ok
+            return observation, StepOutcome(True, f"it chose: {observation.text[:200]}") if chosen else None
         try:
-            given = own.check(call.arguments)
+            arguments = own.check(call.arguments)
         except Wrong as e:
             return Observation(str(e), ok=False), None
         match call.tool:
             case "finish":
-                return await self.finish(str(given["summary"]))
+                return await self.finish(str(arguments["summary"]))
             case "give_up":
-                return Observation("Given up."), StepOutcome(False, str(given["why"]), "it gave up")
+                return Observation("Given up."), StepOutcome(False, str(arguments["why"]), "it gave up")
             case "remember":
-                self.notes.remember(self.situation.step.name, str(given["text"]))
+                self.notes.remember(self.situation.step.name, str(arguments["text"]))
                 return Observation("Noted."), None
             case "recall":
-                return Observation(self.notes.recall(str(given["query"]), integer_of(given, "limit"))), None
-        return await self.stage.use(replace(call, arguments=given)), None
+                return Observation(self.notes.recall(str(arguments["query"]), integer_of(arguments, "limit"))), None
+        return await self.stage.use(replace(call, arguments=arguments)), None
 
     def offers(self, name: str) -> bool:
         """Say whether a tool is among those this step has."""

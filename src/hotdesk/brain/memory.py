@@ -28,7 +28,7 @@ NEWEST = 4
 """Turns that stay as they are, while they fit."""
 PICTURES = 20
 """Pictures a conversation may have before they are cut to the newest."""
-PICTURES_KEPT = 3
+RETAINED_PICTURES = 3
 PICTURE_TOKENS = 1600
 ITEM_TOKENS = 12
 """What a message costs beside its words."""
@@ -60,8 +60,8 @@ def tokens(item: Item) -> int:
     match item:
         case OurMessage(text):
             return ITEM_TOKENS + text_tokens(text)
-        case Results(seen):
-            return ITEM_TOKENS + sum(seen_tokens(call, each) for call, each in seen)
+        case Results(pairs):
+            return ITEM_TOKENS + sum(observation_tokens(call, each) for call, each in pairs)
         case Reply():
             calls = sum(text_tokens(each.tool) + json_tokens(each.arguments) for each in item.calls)
             plain = text_tokens(item.text) + calls + ITEM_TOKENS * len(item.calls)
@@ -78,10 +78,10 @@ def json_tokens(value: object) -> int:
     return text_tokens(json.dumps(value, default=str)) if value else 0
 
 
-def seen_tokens(call: Call, seen: Observation) -> int:
+def observation_tokens(call: Call, observation: Observation) -> int:
     """Estimate what an observation costs."""
-    picture = PICTURE_TOKENS if seen.image else 0
-    return ITEM_TOKENS + text_tokens(call.id) + text_tokens(seen.text) + text_tokens(seen.note) + picture
+    picture = PICTURE_TOKENS if observation.image else 0
+    return ITEM_TOKENS + text_tokens(call.id) + text_tokens(observation.text) + text_tokens(observation.note) + picture
 
 
 class MemoryTurn:
@@ -108,34 +108,34 @@ class MemoryTurn:
         self.items[number], self.costs[number] = item, tokens(item)
         self.pictures = self.count_pictures()
 
-    def seen(self) -> Iterator[tuple[int, Results]]:
+    def results(self) -> Iterator[tuple[int, Results]]:
         """Give where results are."""
         return ((number, item) for number, item in enumerate(self.items) if isinstance(item, Results))
 
     def count_pictures(self) -> int:
         """Count its pictures."""
-        return sum(bool(each.image) for _, results in self.seen() for _, each in results.seen)
+        return sum(bool(each.image) for _, results in self.results() for _, each in results.pairs)
 
     def shrink(self) -> None:
         """Make each large observation a line."""
-        for number, results in self.seen():
-            self.put(number, Results(tuple((call, in_a_line(call, each)) for call, each in results.seen)))
+        for number, results in self.results():
+            self.put(number, Results(tuple((call, in_a_line(call, each)) for call, each in results.pairs)))
 
     def blind(self) -> None:
         """Take its pictures away."""
-        for number, results in self.seen():
-            self.put(number, Results(tuple((call, without_picture(each)) for call, each in results.seen)))
+        for number, results in self.results():
+            self.put(number, Results(tuple((call, without_picture(each)) for call, each in results.pairs)))
 
     def clip(self, longest: int) -> None:
         """Leave beginning and end of each observation longer than so many characters."""
-        for number, results in self.seen():
-            self.put(number, Results(tuple((call, clipped(each, longest)) for call, each in results.seen)))
+        for number, results in self.results():
+            self.put(number, Results(tuple((call, clipped(each, longest)) for call, each in results.pairs)))
 
     def line(self) -> str:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
-        used = [in_brief(call, each) for _, results in self.seen() for call, each in results.seen]
-        said = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
-        return one_line("; ".join(used) or f"said: {' '.join(said)}", LINE)
+        used = [in_brief(call, each) for _, results in self.results() for call, each in results.pairs]
+        texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
+        return one_line("; ".join(used) or f"said: {' '.join(texts)}", LINE)
 
 
 class WorkingSet:
@@ -219,11 +219,11 @@ class WorkingSet:
 
     def cut_pictures(self) -> None:
         """Leave the newest few."""
-        kept = 0
+        count = 0
         for turn in reversed(self.turns):
-            if kept >= PICTURES_KEPT:
+            if count >= RETAINED_PICTURES:
                 turn.blind()
-            kept += turn.pictures
+            count += turn.pictures
 
     def cut_but(self, newest: int, share: float) -> None:
         """Shrink, then drop, the oldest turns but the newest, until what is left fits a share."""
@@ -253,41 +253,41 @@ class WorkingSet:
             turn.shrink()
 
 
-def in_a_line(call: Call, seen: Observation) -> Observation:
+def in_a_line(call: Call, observation: Observation) -> Observation:
     """Say what was observed in a line, unless it is little."""
-    if len(seen.text) <= SMALL:
-        return without_picture(seen)
-    find = f'; recall("{words}") finds it' if (words := first_words(seen.text)) else ""
-    picture = "; a picture was here" if seen.image else ""
-    line = f"[{one_line(call.tool, 40)}: {outcome(seen)}{picture}{find}]"
-    return replace(seen, text=line, image=b"", media="", note=one_line(seen.note, SMALL))
+    if len(observation.text) <= SMALL:
+        return without_picture(observation)
+    find = f'; recall("{words}") finds it' if (words := first_words(observation.text)) else ""
+    picture = "; a picture was here" if observation.image else ""
+    line = f"[{one_line(call.tool, 40)}: {outcome(observation)}{picture}{find}]"
+    return replace(observation, text=line, image=b"", media="", note=one_line(observation.note, SMALL))
 
 
-def without_picture(seen: Observation) -> Observation:
+def without_picture(observation: Observation) -> Observation:
     """Say that there was a picture."""
-    if not seen.image:
-        return seen
-    return replace(seen, text=f"{seen.text}\n{GONE}".lstrip(), image=b"", media="")
+    if not observation.image:
+        return observation
+    return replace(observation, text=f"{observation.text}\n{GONE}".lstrip(), image=b"", media="")
 
 
-def clipped(seen: Observation, longest: int) -> Observation:
+def clipped(observation: Observation, longest: int) -> Observation:
     """Leave beginning and end of a long text."""
-    if len(seen.text) <= longest:
-        return seen
+    if len(observation.text) <= longest:
+        return observation
     half = longest // 2
-    middle = f"\n[… {len(seen.text) - 2 * half:,} characters are left out here; recall finds them …]\n"
-    return replace(seen, text=seen.text[:half] + middle + seen.text[-half:])
+    middle = f"\n[… {len(observation.text) - 2 * half:,} characters are left out here; recall finds them …]\n"
+    return replace(observation, text=observation.text[:half] + middle + observation.text[-half:])
 
 
-def in_brief(call: Call, seen: Observation) -> str:
+def in_brief(call: Call, observation: Observation) -> str:
     """Say what was used with what, and how it went; of a person's answer its words."""
-    came = one_line(seen.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(seen)
+    came = one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(observation)
     return f"{call.tool} {one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"
 
 
-def outcome(seen: Observation) -> str:
+def outcome(observation: Observation) -> str:
     """Say how it went, and how much there was to read."""
-    return f"{'ok' if seen.ok else 'failed'}, {len(seen.text):,} characters"
+    return f"{'ok' if observation.ok else 'failed'}, {len(observation.text):,} characters"
 
 
 def first_words(text: str) -> str:

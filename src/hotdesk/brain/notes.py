@@ -74,7 +74,7 @@ class Notes:
         """Gives what a paper says, as it was observed."""
         self.most = most
         self.entries: list[NoteEntry] = []
-        self.held: deque[NoteEntry] = deque()
+        self.cached: deque[NoteEntry] = deque()
         """Observations whose text is in memory, oldest first."""
         self.size = 0
         for entry in entries:
@@ -100,9 +100,9 @@ class Notes:
         if entry.text is not None:
             self.size += sys.getsizeof(entry.text)
             if entry.kind == "observation":
-                self.held.append(entry)
-        while self.size > self.most and self.held:
-            self.let_go(self.held.popleft())
+                self.cached.append(entry)
+        while self.size > self.most and self.cached:
+            self.let_go(self.cached.popleft())
 
     def let_go(self, entry: NoteEntry) -> None:
         """Hold a text no longer; without a paper to read it from, its beginning stays."""
@@ -122,8 +122,8 @@ class Notes:
 
     def recall(self, query: str, limit: int = 8) -> str:
         """Give the lines that say most of what is asked for, and where each comes from."""
-        wanted = NoteQuery.of(query)
-        found = (hit for number, entry in enumerate(self.entries) for hit in self.search(wanted, number, entry))
+        parsed = NoteQuery.of(query)
+        found = (hit for number, entry in enumerate(self.entries) for hit in self.search(parsed, number, entry))
         best = heapq.nlargest(limit, found)
         lines = [HEADING]
         for _, number, line in best:
@@ -132,11 +132,11 @@ class Notes:
                 lines.append(line)
         return "\n".join(lines) if best else NOTHING
 
-    def search(self, wanted: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
+    def search(self, query: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
         """Give an entry's best passages: score, entry, words. Of two alike the newer is better."""
         own = 1.0 if entry.kind == "observation" else OWN_WORD
-        likely = heapq.nlargest(LIKELY, wanted.glance(self.text(entry)))
-        return heapq.nlargest(PER_ENTRY, ((own * wanted.score(part), number, part) for _, _, part in likely))
+        likely = heapq.nlargest(LIKELY, query.glance(self.text(entry)))
+        return heapq.nlargest(PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,11 @@ class NoteQuery:
     def score(self, passage: str) -> float:
         """Say how much of it a passage has: whole words, parts of words, neighbours, the phrase."""
         there = split(passage)
-        known = set(there)
-        whole = sum(weight(word) for word in self.words if word in known)
-        parts = sum(weight(word) for word in self.words if word not in known and any(word in each for each in known))
+        present = set(there)
+        whole = sum(weight(word) for word in self.words if word in present)
+        parts = sum(
+            weight(word) for word in self.words if word not in present and any(word in each for each in present)
+        )
         near = len(set(pairwise(there)).intersection(pairwise(self.words)))
         score = whole + parts / 3 + near
         return score + 2 * len(self.words) * (bool(whole) and self.phrase in " ".join(there))

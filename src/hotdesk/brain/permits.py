@@ -55,11 +55,11 @@ def bound(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
 def step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
     """Give the rules of one step but for denies: those of its plan, and asks for the rest."""
     if step.hosts is None:
-        yield from (each for each in held(step.name, scope.rules) if each.verdict != "deny")
+        yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
         return
     allowed = [shaped(rule, cover, shares[cover], step.name) for rule, cover in planned(step, scope)]
     yield from allowed
-    for each in held(step.name, scope.rules):
+    for each in select_rules(step.name, scope.rules):
         if each.verdict == "ask":
             yield each
         elif each.verdict == "allow" and not each.tunnel:
@@ -70,12 +70,12 @@ def planned(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
     """Give each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
-        cover = within(rule, held(step.name, scope.rules)) if rule.step in ("", step.name) else None
+        cover = within(rule, select_rules(step.name, scope.rules)) if rule.step in ("", step.name) else None
         if cover is not None and "ask" not in (rule.verdict, cover.verdict):
             yield rule, cover
 
 
-def held(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
+def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Give the rules that hold for a step."""
     return tuple(each for each in rules if each.step in ("", step))
 
@@ -151,7 +151,7 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 def reaches(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Give what a step may reach without being asked."""
     if step.hosts is None:
-        return tuple(each for each in held(step.name, scope.rules) if each.verdict == "allow")
+        return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
     return tuple(rule for rule, _ in planned(step, scope))
 
 
@@ -194,8 +194,8 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
             yield Stake("tunnel", f"passes TLS unread: {domain_first(rule.host, rule_text(rule))}", rule)
     for rule in rules:
         if writes(rule) and not rule.tunnel:
-            known, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
-            yield Stake("write", f"may write{'' if known else ' as nobody'}: {text}", rule, signed_in=known)
+            signed_in, text = rule.host in trusted, domain_first(rule.host, rule_text(rule))
+            yield Stake("write", f"may write{'' if signed_in else ' as nobody'}: {text}", rule, signed_in=signed_in)
     for rule in rules:
         if rule.private or is_address(rule.host):
             yield Stake("private", f"reaches a private network: {rule_text(rule)}", rule)
@@ -219,7 +219,7 @@ def soils(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
     """Say whether a step may leave something foreign at the desk that later steps are taken at."""
     step = plan.steps[index]
     reads = step.hosts is None or bool(step.hosts)
-    reaching = bool(held(step.name, scope.rules)) if step.hosts is None else reads
+    reaching = bool(select_rules(step.name, scope.rules)) if step.hosts is None else reads
     if needs_fresh(plan, index, has_inputs, scope):
         return bool(step.makes) and (reaching or has_inputs)
     return reaching or has_inputs

@@ -15,11 +15,11 @@ from hotdesk.brain.audit import audit
 from hotdesk.brain.memory import fit
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.prompts import words
-from hotdesk.brain.seam import Log, PlanningTask, Unplanned
+from hotdesk.brain.seam import Log, PlanningError, PlanningTask
 from hotdesk.brain.window import share_out
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError, printable
-from hotdesk.plan import EXAMPLE, LONGEST, Plan, from_json, to_json
+from hotdesk.plan import EXAMPLE, MAX_PLAN_CHARS, Plan, from_json, to_json
 from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of
 
 Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
@@ -32,7 +32,7 @@ WINDOW = 200_000
 PLAN = Tool(
     "plan",
     "Give the plan: JSON with `steps` and, if you like, `thoughts` on why so.",
-    (Parameter("plan", "text", "the plan as JSON", required=True, longest=LONGEST),),
+    (Parameter("plan", "text", "the plan as JSON", required=True, longest=MAX_PLAN_CHARS),),
     example={"plan": EXAMPLE},
 )
 FINDINGS = Tool(
@@ -54,26 +54,26 @@ FINDINGS = Tool(
 async def make_plan(
     ask: Ask, task: PlanningTask, job: Brief, log: Log, rounds: int = ROUNDS, window: int = WINDOW
 ) -> Plan:
-    """Have a plan made that code has nothing against; `Unplanned` lists what is left when there are no more rounds.
+    """Have a plan made that code has nothing against; `PlanningError` lists what is left when there are no more rounds.
 
     What only the model says against its own plan goes back as long as there are rounds, and is then shown with it.
     """
     cache = job.digest[:16]
     thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [OurMessage(describe(task))], cache, window)
-    left: Sequence[str] = ()
+    findings: Sequence[str] = ()
     for number in range(1, rounds + 1):
-        plan, left = await thinking.next_plan()
+        plan, findings = await thinking.next_plan()
         if plan is not None:
-            left = audit(plan, job, task.tools)
-            said = () if left else await criticise(ask, task, plan, log, cache, window)
-            log.planned(plan, number, (*left, *said))
-            if not left and (not said or number == rounds):
+            findings = audit(plan, job, task.tools)
+            criticism = () if findings else await criticise(ask, task, plan, log, cache, window)
+            log.planned(plan, number, (*findings, *criticism))
+            if not findings and (not criticism or number == rounds):
                 thinking.answer(())
                 return plan
-            left = left or said
-        thinking.answer(left)
-    listed = "; ".join(map(printable, left))
-    raise Unplanned(
+            findings = findings or criticism
+        thinking.answer(findings)
+    listed = "; ".join(map(printable, findings))
+    raise PlanningError(
         f"no plan keeps within the brief after {rounds} rounds; widen the brief or state it simpler: {listed}"
     )
 
@@ -82,8 +82,8 @@ async def criticise(
     ask: Ask, task: PlanningTask, plan: Plan, log: Log, cache: str, window: int = WINDOW
 ) -> tuple[str, ...]:
     """Have a model say what is wrong with a plan it does not know to be its own."""
-    told = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
-    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [OurMessage(told)], cache, window)
+    prompt = f"{describe(task)}\n\nThe plan:\n{to_json(plan)}\n\nWhat is wrong with it?"
+    thinking = Thinking(ask, log, words("criticise"), (FINDINGS,), [OurMessage(prompt)], cache, window)
     reply = await thinking.ask_once()
     found: list[str] = []
     for call in reply.calls:
@@ -125,8 +125,8 @@ class Thinking:
         """Ask for the next reply, and have it noted."""
         self.log.check()
         room = share_out(self.window, self.system, self.tools)
-        told = fit(self.history, room.conversation)
-        request = ModelRequest(self.system, told, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
+        history = fit(self.history, room.conversation)
+        request = ModelRequest(self.system, history, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
         began = time.monotonic()
         reply = await self.ask(request)
         self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
@@ -138,8 +138,10 @@ class Thinking:
         """Say what came of a reply: its calls' results, or our words where it had none."""
         listed = "\n".join(f"- {each}" for each in findings)
         text = f"This plan cannot be taken yet:\n{listed}\nGive the whole plan again, corrected, with the tool `plan`."
-        seen = Observation(text if findings else "Noted.", ok=not findings)
-        self.history.append(Results(tuple((call, seen) for call in self.open)) if self.open else OurMessage(text))
+        observation = Observation(text if findings else "Noted.", ok=not findings)
+        self.history.append(
+            Results(tuple((call, observation) for call in self.open)) if self.open else OurMessage(text)
+        )
         self.open = ()
 
 

@@ -31,16 +31,16 @@ class RepetitionWatcher:
         self.failed = 0
         self.silences = 0
 
-    def saw(self, call: Call, seen: Observation) -> Verdict:
+    def saw(self, call: Call, observation: Observation) -> Verdict:
         """Judge after a call."""
         self.silences = 0
-        self.failed = 0 if seen.ok else self.failed + 1
-        self.marks.append(mark(call, seen))
+        self.failed = 0 if observation.ok else self.failed + 1
+        self.marks.append(mark(call, observation))
         found = [self.round(period) for period in PERIODS] + [self.failures()]
         verdict, self.why = max(found, key=lambda each: ("", "warn", "stop").index(each[0]))
         return verdict
 
-    def said_nothing(self) -> Verdict:
+    def note_silence(self) -> Verdict:
         """Judge after a reply without a call."""
         self.silences += 1
         self.why = (
@@ -78,11 +78,11 @@ class RepetitionWatcher:
         return ("warn", why) if self.failed == FAILED_WARN else ("", "")
 
 
-def mark(call: Call, seen: Observation) -> bytes:
+def mark(call: Call, observation: Observation) -> bytes:
     """Give what is alike for the same call with the same outcome, whatever the order of its arguments."""
-    told = [call.tool, canonical(call.arguments), seen.ok, seen.text, seen.note]
-    digest = hashlib.sha256(json.dumps(told).encode())
-    digest.update(seen.image)
+    fields = [call.tool, canonical(call.arguments), observation.ok, observation.text, observation.note]
+    digest = hashlib.sha256(json.dumps(fields).encode())
+    digest.update(observation.image)
     return digest.digest()
 
 

@@ -70,7 +70,7 @@ class Log(Protocol):
         """
         ...
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+    def observed(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Note what came of a call; give the paper that says it."""
         ...
 
@@ -91,7 +91,7 @@ class Halted(Exception):  # noqa: N818 - a state, and read as one
     """The job shall stop between two acts, and be resumable."""
 
 
-class Unplanned(BriefError):  # noqa: N818 - a result of the work, and read as one
+class PlanningError(BriefError):
     """Whoever plans gave no plan that keeps within the brief: its work failed, and nothing of ours."""
 
 
@@ -108,7 +108,7 @@ class Brain(Protocol):
         ...
 
     async def plan(self, task: PlanningTask, log: Log) -> Plan:
-        """Think before acting: give a plan that the audit has nothing against; `Unplanned` where there is none."""
+        """Think before acting: give a plan that the audit has nothing against; `PlanningError` where there is none."""
         ...
 
     async def act(self, situation: Situation, stage: Stage, log: Log) -> StepOutcome:

@@ -16,10 +16,10 @@ from hotdesk.brain.models import allowed
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.tool import Vision
 
-SECONDS = 60.0
+TRY_TIMEOUT_S = 60.0
 """One try."""
 RETRIES = 2
-LONGEST = 150.0
+TOTAL_TIMEOUT_S = 150.0
 """All tries together."""
 TOKENS = 2000
 ORDER = (
@@ -41,13 +41,13 @@ class AnthropicVision:
         """Ask, and give the text of the answer."""
         source = {"type": "base64", "media_type": media, "data": image}
         content = [{"type": "image", "source": source}, {"type": "text", "text": question}]
-        told = await client.messages.create(
+        reply = await client.messages.create(
             model=self.model,
             max_tokens=TOKENS,
             system=ORDER,
             messages=[{"role": "user", "content": content}],
         )
-        return "".join(part.text for part in told.content if part.type == "text")
+        return "".join(part.text for part in reply.content if part.type == "text")
 
 
 class OpenAIVision:
@@ -63,14 +63,14 @@ class OpenAIVision:
         """Ask, and give the text of the answer."""
         picture = {"type": "input_image", "image_url": f"data:{media};base64,{image}", "detail": "auto"}
         content = [picture, {"type": "input_text", "text": question}]
-        told = await client.responses.create(
+        reply = await client.responses.create(
             model=self.model,
             max_output_tokens=TOKENS,
             instructions=ORDER,
             store=False,
             input=[{"role": "user", "content": content}],
         )
-        return str(told.output_text)
+        return str(reply.output_text)
 
 
 class Eyes:
@@ -87,9 +87,9 @@ class Eyes:
         """Ask about a picture; the library finds its key itself."""
         picture = base64.b64encode(image).decode()
         try:
-            async with self.make(timeout=SECONDS, max_retries=RETRIES) as client:
+            async with self.make(timeout=TRY_TIMEOUT_S, max_retries=RETRIES) as client:
                 allowed.check(str(client.base_url), self.model.model)
-                with anyio.fail_after(LONGEST):
+                with anyio.fail_after(TOTAL_TIMEOUT_S):
                     text = await self.model.tell(client, picture, media, question)
         except Exception as e:
             why = f"{type(e).__name__}: {printable(str(e))[:300]}"

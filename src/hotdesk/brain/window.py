@@ -12,7 +12,7 @@ from hotdesk.tool import Tool
 
 SHARE = 0.7
 """Of a window: the most a conversation may have."""
-LEAST = 0.5
+MIN_FREE_SHARE = 0.5
 """And what must be left for it and the reply before tools are told in fewer words."""
 LEAST_REPLY = 256
 FRAME = 24
@@ -32,12 +32,12 @@ class WindowShares:
 
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     """Give everybody a share; what does not fit at all is for whoever is asked to say."""
-    told = tuple(tools)
-    if window - fixed_tokens(system, told) < LEAST * window:
-        told = tuple(in_few_words(tool) for tool in tools)
-    left = max(window - fixed_tokens(system, told), 0)
-    reply = max(min(REPLY, left // 3), LEAST_REPLY)
-    return WindowShares(told, max(min(int(window * SHARE), left - reply), 0), reply)
+    shown = tuple(tools)
+    if window - fixed_tokens(system, shown) < MIN_FREE_SHARE * window:
+        shown = tuple(in_few_words(tool) for tool in tools)
+    remaining = max(window - fixed_tokens(system, shown), 0)
+    reply = max(min(REPLY, remaining // 3), LEAST_REPLY)
+    return WindowShares(shown, max(min(int(window * SHARE), remaining - reply), 0), reply)
 
 
 def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:

@@ -11,8 +11,8 @@ from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
 
-Told: TypeAlias = str | Mapping[str, object]
-MakeScope: TypeAlias = Callable[[Iterable[Told], Iterable[Told], Mapping[str, str]], Scope]
+ScopeEntry: TypeAlias = str | Mapping[str, object]
+MakeScope: TypeAlias = Callable[[Iterable[ScopeEntry], Iterable[ScopeEntry], Mapping[str, str]], Scope]
 """Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
 
 
@@ -21,13 +21,13 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
     listed(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
     listed(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
-    leads = list(names.held.values()) if isinstance(names.held, dict) else [None]
+    leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
         raise names.wrong(f"names is no table of at most {MOST_NAMES}; write {example(names, 'names')}")
-    if not rules.held and not grants.held and not names.held:
+    if not rules.value and not grants.value and not names.value:
         return CLOSED
     try:
-        return make_scope(rules.held, grants.held, names.held)
+        return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
         raise culprit(rules, grants, names, make_scope).wrong(str(e)) from None
 
@@ -35,18 +35,18 @@ def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
 def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:
     """Give what a scope fails by: the first that fails by itself."""
     for rule in rules.each():
-        if fails(make_scope, [rule.held], [], {}):
+        if fails(make_scope, [rule.value], [], {}):
             return rule
-    for name, lead in names.held.items():
+    for name, lead in names.value.items():
         if fails(make_scope, [], [], {name: lead}):
             return names.get(name)
     for grant in grants.each():
-        if fails(make_scope, rules.held, [grant.held], {}):
+        if fails(make_scope, rules.value, [grant.value], {}):
             return grant
     return rules
 
 
-def fails(make_scope: MakeScope, rules: list[Told], grants: list[Told], names: dict[str, str]) -> bool:
+def fails(make_scope: MakeScope, rules: list[ScopeEntry], grants: list[ScopeEntry], names: dict[str, str]) -> bool:
     """Say whether a scope cannot be made of these."""
     try:
         make_scope(rules, grants, names)

@@ -103,7 +103,7 @@ class Brief:
     models: Models = Models()
     wait: float = 86400.0
     """Seconds a person's answer is waited for; then it is no."""
-    given: frozenset[str] = frozenset()
+    explicit: frozenset[str] = frozenset()
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
 
 

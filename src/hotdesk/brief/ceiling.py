@@ -33,9 +33,9 @@ def within(job: Brief, ceiling: Ceiling) -> Brief:
             acts=ceiling.acts if budget.acts is None else budget.acts,
         ),
     )
-    if "seconds" not in job.given and ceiling.seconds is not None:
+    if "seconds" not in job.explicit and ceiling.seconds is not None:
         job = replace(job, seconds=min(job.seconds, ceiling.seconds))
-    if "approve" not in job.given and lax(job.approve) < lax(ceiling.approve):
+    if "approve" not in job.explicit and lax(job.approve) < lax(ceiling.approve):
         job = replace(job, approve=cast(Approve, ceiling.approve))
     return job
 
@@ -70,8 +70,8 @@ def beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
 
 def beyond_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what is used."""
-    asked = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
-    for name, amount in {**asked, "seconds": job.seconds}.items():
+    amounts = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
+    for name, amount in {**amounts, "seconds": job.seconds}.items():
         most: float | None = getattr(ceiling, name)
         if most is not None and amount is not None and not 0 <= amount <= most:
             key = name if name == "seconds" else f"budget.{name}"

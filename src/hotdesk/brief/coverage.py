@@ -26,9 +26,9 @@ Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
 
 def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
     """Give the rule that wholly covers another, whatever step it is for; None: none does, or it is not sure."""
-    held = tuple(rules)
-    for each in sorted((each for each in held if covers(each, rule)), key=decides, reverse=True):
-        if not any(undone(rule, each, other) for other in held):
+    candidates = tuple(rules)
+    for each in sorted((each for each in candidates if covers(each, rule)), key=decides, reverse=True):
+        if not any(undone(rule, each, other) for other in candidates):
             return each
     return None
 
@@ -149,13 +149,13 @@ def apart(one: str, other: str) -> bool:
     """Say whether two globs surely have no path in common."""
     if "%2F" in one + other:
         return False
-    left, right = one[1:].split("/"), other[1:].split("/")
-    for first, second in zip(left, right, strict=False):
+    first_parts, second_parts = one[1:].split("/"), other[1:].split("/")
+    for first, second in zip(first_parts, second_parts, strict=False):
         if "**" in (first, second):
             return False
         if apart_segments(first, second):
             return True
-    return "**" not in left + right and len(left) != len(right)
+    return "**" not in first_parts + second_parts and len(first_parts) != len(second_parts)
 
 
 def apart_segments(one: str, other: str) -> bool:
@@ -175,8 +175,8 @@ def covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[s
     """Say whether parameters are all among others, with values that may be sent there."""
     if wide is None or narrow is None:
         return wide is None
-    known = {unquote_plus(name): value for name, value in wide}
-    return all(covers_value(known.get(unquote_plus(name)), value) for name, value in narrow)
+    parameters = {unquote_plus(name): value for name, value in wide}
+    return all(covers_value(parameters.get(unquote_plus(name)), value) for name, value in narrow)
 
 
 def covers_value(wide: str | None, narrow: str) -> bool:

@@ -23,54 +23,54 @@ OTHER = "file"
 """The kind of what has no suffix."""
 
 
-def read_goal(told: BriefValue) -> str:
+def read_goal(field: BriefValue) -> str:
     """Read what is wanted."""
-    if not isinstance(told.held, str) or not plain(told.held) or not 0 < len(told.held.strip()) <= LONGEST_GOAL:
-        raise told.wrong(f"the goal is no text of at most {LONGEST_GOAL} characters; write {example(told, 'goal')}")
-    return told.held.strip()
+    if not isinstance(field.value, str) or not plain(field.value) or not 0 < len(field.value.strip()) <= LONGEST_GOAL:
+        raise field.wrong(f"the goal is no text of at most {LONGEST_GOAL} characters; write {example(field, 'goal')}")
+    return field.value.strip()
 
 
-def read_inputs(told: BriefValue, folder: Path) -> tuple[str, ...]:
+def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
-    for each in fields.listed(told, "inputs", MOST_FILES):
-        name, written = drive_input(each) if each.held.startswith(DRIVE) else file_input(each, folder)
+    for each in fields.listed(field, "inputs", MOST_FILES):
+        name, written = drive_input(each) if each.value.startswith(DRIVE) else file_input(each, folder)
         if name in found:
             raise each.wrong(f"two inputs are called {name!r}; name each once")
         found[name] = written
     return tuple(found.values())
 
 
-def file_input(told: BriefValue, folder: Path) -> tuple[str, str]:
+def file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the name of a file or folder beside the brief, which no link leads away from there."""
-    path = fields.path(told)
+    path = fields.path(field)
     place = folder / path
     if not place.is_file() and not place.is_dir():
-        raise told.wrong(f"the input {path!r} is not there; it must lie beside the brief, a file or a folder")
+        raise field.wrong(f"the input {path!r} is not there; it must lie beside the brief, a file or a folder")
     if not place.resolve().is_relative_to(folder.resolve()):
-        raise told.wrong(f"the input {path!r} is a link to somewhere else; copy it beside the brief")
+        raise field.wrong(f"the input {path!r} is a link to somewhere else; copy it beside the brief")
     return path, path
 
 
-def drive_input(told: BriefValue) -> tuple[str, str]:
+def drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
-    name, at, version = told.held.removeprefix(DRIVE).partition("@")
+    name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not VERSION_SHAPE.fullmatch(version):
-        raise told.wrong(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
-    path = fields.path(replace(told, held=name))
+        raise field.wrong(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
+    path = fields.path(replace(field, value=name))
     return path, f"{DRIVE}{path}{at}{version}"
 
 
-def read_deliverables(told: BriefValue) -> tuple[Deliverable, ...]:
+def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
     """Read the files that are wanted; none lies where another is, or inside it."""
     found: list[Deliverable] = []
-    for each in fields.listed(told, "deliverables", MOST_FILES, "tables", (dict,)):
+    for each in fields.listed(field, "deliverables", MOST_FILES, "tables", (dict,)):
         one = read_deliverable(each)
         if any(inside(one.path, other.path) or inside(other.path, one.path) for other in found):
             raise each.get("path").wrong(f"two deliverables are at {one.path!r}; give each a path of its own")
         found.append(one)
     if not found:
-        raise told.wrong(f"deliverables is empty; write {example(told, 'deliverables')}")
+        raise field.wrong(f"deliverables is empty; write {example(field, 'deliverables')}")
     return tuple(found)
 
 
@@ -79,59 +79,59 @@ def inside(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def read_deliverable(told: BriefValue) -> Deliverable:
+def read_deliverable(item: BriefValue) -> Deliverable:
     """Read one file that is wanted."""
-    told.table("a deliverable", OF_DELIVERABLE, example(told, "deliverables"))
-    if not told.has("path"):
-        raise told.wrong(f"a deliverable has no path; write {told.write('path', 'report.xlsx')}")
-    path = fields.path(told.get("path"))
+    item.table("a deliverable", OF_DELIVERABLE, example(item, "deliverables"))
+    if not item.has("path"):
+        raise item.wrong(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
+    path = fields.path(item.get("path"))
     suffix = PurePosixPath(path).suffix[1:].lower()
-    kind = told.get("kind", suffix if KIND_SHAPE.fullmatch(suffix) else OTHER)
-    if not isinstance(kind.held, str) or not KIND_SHAPE.fullmatch(kind.held):
-        raise kind.wrong(f"kind is no word such as a suffix; write {told.write('kind', 'xlsx')}")
-    return Deliverable(path, kind.held, read_checks(told, kind.held), read_active(told))
+    kind = item.get("kind", suffix if KIND_SHAPE.fullmatch(suffix) else OTHER)
+    if not isinstance(kind.value, str) or not KIND_SHAPE.fullmatch(kind.value):
+        raise kind.wrong(f"kind is no word such as a suffix; write {item.write('kind', 'xlsx')}")
+    return Deliverable(path, kind.value, read_checks(item, kind.value), read_active(item))
 
 
-def read_active(told: BriefValue) -> tuple[str, ...]:
+def read_active(item: BriefValue) -> tuple[str, ...]:
     """Read what a deliverable may do beyond being read."""
-    active = told.get("active", [])
-    held = active.held
-    if not isinstance(held, list) or not all(isinstance(each, str) and KIND_SHAPE.fullmatch(each) for each in held):
-        instead = told.write("active", ["macros", "external-links"])
+    active = item.get("active", [])
+    names = active.value
+    if not isinstance(names, list) or not all(isinstance(each, str) and KIND_SHAPE.fullmatch(each) for each in names):
+        instead = item.write("active", ["macros", "external-links"])
         raise active.wrong(f"active is no list of what the file may do beyond being read; write {instead}")
-    return tuple(held)
+    return tuple(names)
 
 
-def read_checks(told: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
+def read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
     """Read what it must pass: what is listed; else the one that is named, or that has the name of its kind."""
-    if told.has("checks"):
-        return several_checks(told, told.get("checks"))
-    if kind == OTHER and not told.has("check"):
-        one, none = told.write("check", "xlsx"), told.write("checks", [])
-        raise told.wrong(f"nothing says how {told.held['path']!r} is checked; write {one}, or {none} for not at all")
-    return (read_check(told, told.get("check", kind)),)
+    if item.has("checks"):
+        return several_checks(item, item.get("checks"))
+    if kind == OTHER and not item.has("check"):
+        one, none = item.write("check", "xlsx"), item.write("checks", [])
+        raise item.wrong(f"nothing says how {item.value['path']!r} is checked; write {one}, or {none} for not at all")
+    return (read_check(item, item.get("check", kind)),)
 
 
-def several_checks(told: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
+def several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
-    if told.has("check") or told.has("expect"):
+    if item.has("check") or item.has("expect"):
         raise checks.wrong("a deliverable has checks, or check and expect, not both; move those into checks")
-    instead = told.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
-    if not isinstance(checks.held, list) or len(checks.held) > MOST_CHECKS:
+    instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
+    if not isinstance(checks.value, list) or len(checks.value) > MOST_CHECKS:
         raise checks.wrong(f"checks is no list of at most {MOST_CHECKS} tables; write {instead}")
     for each in checks.each():
         each.table("a check", ("check", "expect"), instead)
     return tuple(read_check(each, each.get("check")) for each in checks.each())
 
 
-def read_check(told: BriefValue, check: BriefValue) -> RequiredCheck:
+def read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
     """Read one check and what it shall find."""
-    expect = told.get("expect", {})
-    if not isinstance(expect.held, dict):
+    expect = item.get("expect", {})
+    if not isinstance(expect.value, dict):
         raise expect.wrong(
-            f"expect is no table of what the check shall find; write {told.write('expect', {'rows': 5})}"
+            f"expect is no table of what the check shall find; write {item.write('expect', {'rows': 5})}"
         )
-    for key, value in expect.held.items():
+    for key, value in expect.value.items():
         if not plain(value) or not plain(key):
             raise expect.get(key).wrong("expect holds a date, no number, or no text in UTF-8; write it as a text")
-    return RequiredCheck(fields.name(check, "check", "xlsx"), expect.held)
+    return RequiredCheck(fields.name(check, "check", "xlsx"), expect.value)

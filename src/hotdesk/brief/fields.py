@@ -15,62 +15,62 @@ NAME_SHAPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def listed(
-    told: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
+    field: BriefValue, key: str, most: int, what: str = "texts", kinds: tuple[type, ...] = (str,)
 ) -> list[BriefValue]:
     """Read a list of texts, or of what else is meant."""
-    if not isinstance(told.held, list) or len(told.held) > most:
-        raise told.wrong(f"{key} is no list of at most {most} {what}; write {example(told, key)}")
-    for each in told.each():
-        if not isinstance(each.held, kinds):
-            raise each.wrong(f"{key} is a list of {what}; write {example(told, key)}")
-    return told.each()
+    if not isinstance(field.value, list) or len(field.value) > most:
+        raise field.wrong(f"{key} is no list of at most {most} {what}; write {example(field, key)}")
+    for each in field.each():
+        if not isinstance(each.value, kinds):
+            raise each.wrong(f"{key} is a list of {what}; write {example(field, key)}")
+    return field.each()
 
 
-def name(told: BriefValue, key: str, instead: str) -> str:
+def name(field: BriefValue, key: str, instead: str) -> str:
     """Read the name of an image or a check."""
-    if not isinstance(told.held, str) or not NAME_SHAPE.fullmatch(told.held):
-        remedy = told.write(key, instead)
-        raise told.wrong(f"{key} is no name of small letters, digits, `_` and `-`; write {remedy}")
-    return told.held
+    if not isinstance(field.value, str) or not NAME_SHAPE.fullmatch(field.value):
+        remedy = field.write(key, instead)
+        raise field.wrong(f"{key} is no name of small letters, digits, `_` and `-`; write {remedy}")
+    return field.value
 
 
-def path(told: BriefValue) -> str:
+def path(field: BriefValue) -> str:
     """Read a path that stays below its folder, and is the same for everybody who sees it."""
-    found = PurePosixPath(told.held) if isinstance(told.held, str) else PurePosixPath("/")
-    if found.is_absolute() or not found.parts or ".." in found.parts or not told.held.isprintable():
-        shown = printable(str(told.held)[:80])
-        raise told.wrong(f"{shown!r} is no path below a folder; write it like 'out/report.xlsx'")
+    found = PurePosixPath(field.value) if isinstance(field.value, str) else PurePosixPath("/")
+    if found.is_absolute() or not found.parts or ".." in found.parts or not field.value.isprintable():
+        shown = printable(str(field.value)[:80])
+        raise field.wrong(f"{shown!r} is no path below a folder; write it like 'out/report.xlsx'")
     return str(found)
 
 
 def number(table: BriefValue, key: str, least: float, most: float) -> float | None:
     """Read a number within bounds, under the last part of its key; None: it is not given."""
     last = key.rpartition(".")[2]
-    told = table.get(last)
+    field = table.get(last)
     if not table.has(last):
         return None
-    if isinstance(told.held, bool) or not isinstance(told.held, int | float) or not least <= told.held <= most:
-        raise told.wrong(f"{key} is no number from {least:.15g} to {most:.15g}; write {example(told, key)}")
-    return told.held
+    if isinstance(field.value, bool) or not isinstance(field.value, int | float) or not least <= field.value <= most:
+        raise field.wrong(f"{key} is no number from {least:.15g} to {most:.15g}; write {example(field, key)}")
+    return field.value
 
 
 def count(table: BriefValue, key: str, most: int) -> int | None:
     """Read a whole number from 1; None: it is not given."""
     found = number(table, key, 1, most)
     if isinstance(found, float):
-        told = table.get(key.rpartition(".")[2])
-        raise told.wrong(f"{key} is no whole number; write {example(told, key)}")
+        field = table.get(key.rpartition(".")[2])
+        raise field.wrong(f"{key} is no whole number; write {example(field, key)}")
     return found
 
 
 def size(table: BriefValue, key: str, default: int, least: int) -> int:
     """Read a number of bytes, also written as `2G`."""
-    told = table.get(key.rpartition(".")[2], default)
+    field = table.get(key.rpartition(".")[2], default)
     try:
-        found = parse_size(told.held) if isinstance(told.held, str) else told.held
+        found = parse_size(field.value) if isinstance(field.value, str) else field.value
     except BriefError:
         found = None
     if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= MOST_BYTES:
         bounds = f"{least // MIB}M to {MOST_BYTES // GIB}G"
-        raise told.wrong(f"{key} is no size from {bounds}; write {example(told, key)}")
+        raise field.wrong(f"{key} is no size from {bounds}; write {example(field, key)}")
     return found

@@ -91,13 +91,13 @@ def read_words(words: list[str]) -> Grant:
     if not at or not found:
         raise ValueError("it is not written as NAME@host[:port]")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
-    seen: set[str] = set()
+    used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
-        grant = with_word(grant, word, words[position - 1], seen)
+        grant = with_word(grant, word, words[position - 1], used)
     return grant
 
 
-def with_word(grant: Grant, word: str, before: str, seen: set[str]) -> Grant:
+def with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
     """Add what one word says to a grant."""
     name, equals, value = word.partition("=")
     if name in get_args(PlaceKind):
@@ -109,9 +109,9 @@ def with_word(grant: Grant, word: str, before: str, seen: set[str]) -> Grant:
     if equals and (listed := LISTS.get(name)):
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
-    if name in seen or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
+    if name in used or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
         raise ValueError(f"{printable(word[:80])!r} stands there twice, or is not part of a grant")
-    seen.add(name)
+    used.add(name)
     return replace(grant, **read_option(name, value))  # type: ignore[arg-type]
 
 
@@ -162,8 +162,8 @@ def checked(grant: Grant) -> Grant:
 
 def is_variable(name: str) -> bool:
     """Say whether a placeholder may stand in a variable of that name."""
-    taken = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
-    return VARIABLE_SHAPE.fullmatch(name) is not None and not taken
+    reserved = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
+    return VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
 
 
 def exact_host(text: str) -> str:

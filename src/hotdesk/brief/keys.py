@@ -27,9 +27,9 @@ KEYS: Mapping[str, object] = {
 }
 
 
-def example(told: BriefValue, key: str) -> str:
+def example(field: BriefValue, key: str) -> str:
     """Write how a field, such as `size.memory`, is given in the language of a brief."""
     found: object = KEYS
     for part in key.split("."):
         found = cast(Mapping[str, object], found)[part]
-    return told.write(key, found)
+    return field.write(key, found)

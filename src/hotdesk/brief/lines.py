@@ -14,7 +14,7 @@ from hotdesk.errors import printable
 Where: TypeAlias = tuple[str | int, ...]
 """How a value is reached from the whole: `("deliverables", 0, "path")`."""
 
-DEEPEST = 16
+MAX_DEPTH = 16
 """Lists and tables in each other, and parts of a key."""
 BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*+")
 STRING = re.compile(
@@ -29,7 +29,7 @@ NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
-class UnparsableText(Exception):  # noqa: N818 - a state, and read as one
+class UnparsableTextError(Exception):
     """The text is not what it should be. Its parser will say so, and better."""
 
 
@@ -39,7 +39,7 @@ def toml_lines(text: str) -> dict[Where, int]:
     What is no TOML is for its parser to refuse: then these are the lines before that.
     """
     scan = Scan(text)
-    with suppress(UnparsableText, IndexError):
+    with suppress(UnparsableTextError, IndexError):
         scan.document()
     return scan.lines
 
@@ -47,7 +47,7 @@ def toml_lines(text: str) -> dict[Where, int]:
 def json_lines(text: str) -> dict[Where, int]:
     """Give the same of JSON; `ValueError`, too, for what Python takes for JSON and is none."""
     scan = Scan(text, strict=True)
-    with suppress(UnparsableText, IndexError):
+    with suppress(UnparsableTextError, IndexError):
         scan.skip()
         scan.value(())
     return scan.lines
@@ -137,7 +137,7 @@ class Scan:
         try:
             return str(tomllib.loads(f"key = {word}")["key"])
         except ValueError:
-            raise UnparsableText from None
+            raise UnparsableTextError from None
 
     def value(self, where: Where) -> None:
         """Read a value of any kind."""
@@ -169,8 +169,8 @@ class Scan:
 
     def limit(self, depth: int) -> None:
         """Refuse what lies so deep that parsers take long, or fail."""
-        if depth > DEEPEST:
-            raise ValueError(f", line {self.line()}: more than {DEEPEST} lie in each other here; a brief is flat")
+        if depth > MAX_DEPTH:
+            raise ValueError(f", line {self.line()}: more than {MAX_DEPTH} lie in each other here; a brief is flat")
 
     def skip(self) -> None:
         """Go past blanks, line breaks and comments."""
@@ -180,7 +180,7 @@ class Scan:
         """Give what has a shape here, and go past it."""
         found = shape.match(self.text, self.at)
         if found is None:
-            raise UnparsableText
+            raise UnparsableTextError
         self.at = found.end()
         return found.group()
 

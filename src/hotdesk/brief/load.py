@@ -31,7 +31,7 @@ from hotdesk.brief.wire import canonical_json
 from hotdesk.errors import BriefError, printable
 
 FILES = ("brief.toml", "brief.json")
-LARGEST = 1 << 20
+MAX_BRIEF_BYTES = 1 << 20
 """Bytes of the largest brief."""
 TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
@@ -44,7 +44,7 @@ def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Bri
     file = find_brief(path)
     try:
         with file.open("rb") as source:
-            data = source.read(LARGEST + 1)
+            data = source.read(MAX_BRIEF_BYTES + 1)
     except OSError as e:
         raise BriefError(f"the brief {printable(str(file))} cannot be read: {e.strerror}; name it or its folder") from e
     form: Form = "json" if file.suffix == ".json" else "toml"
@@ -66,8 +66,10 @@ def find_brief(path: Path) -> Path:
 
 def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "toml", *, operator: bool = True) -> Brief:
     """Read a brief's text; `ValueError` says where and why, and begins with a line or a colon."""
-    if len(data) > LARGEST:
-        raise ValueError(f": it is larger than {LARGEST >> 20} MiB; a brief says what is wanted, inputs hold the rest")
+    if len(data) > MAX_BRIEF_BYTES:
+        raise ValueError(
+            f": it is larger than {MAX_BRIEF_BYTES >> 20} MiB; a brief says what is wanted, inputs hold the rest"
+        )
     try:
         brief = parse_text(data.decode(), form)
     except UnicodeDecodeError as e:
@@ -80,9 +82,9 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
     """Read a brief that is a mapping; `BriefError` says which field, and why."""
     try:
         brief = BriefValue(as_plain(table))
-        if not plain(brief.held):
+        if not plain(brief.value):
             raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
-        digest = hashlib.sha256(canonical_json(brief.held).encode()).hexdigest()
+        digest = hashlib.sha256(canonical_json(brief.value).encode()).hexdigest()
         return job_of(brief, folder.absolute(), digest, make_scope, operator)
     except RecursionError:
         raise BriefError("the brief: its lists or tables lie too deep in each other; a brief is flat") from None
@@ -97,7 +99,7 @@ def brief_of(make_scope: MakeScope, folder: PathLike[str] | str = ".", **fields:
 
 def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, operator: bool) -> Brief:
     """Read the whole."""
-    if not isinstance(brief.held, dict):
+    if not isinstance(brief.value, dict):
         raise ValueError(": it is no table; it has fields, such as goal and deliverables")
     refuse_reserved(brief, operator)
     brief.table("a brief", KEYS, example(brief, "goal"))
@@ -121,7 +123,7 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
         budget=limits.read_budget(brief.get("budget", {})),
         models=limits.read_models(brief),
         wait=limits.read_wait(brief.get("wait", 86400)),
-        given=frozenset(brief.held),
+        explicit=frozenset(brief.value),
     )
 
 

@@ -18,7 +18,7 @@ BROKEN_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 TWICE = re.compile("%25[0-9A-Fa-f]{2}")
 DOTS = re.compile(r"/ *\.{1,2} *(?:[;/]|$)")
 """A segment that means `here` or `above` to somebody: also with parameters, as in `/..;/`."""
-HELD_SLASH = "\0"
+ENCODED_SLASH = "\0"
 """Stands for `%2F` read as part of a segment."""
 SEPARATOR = re.compile("[&;]")
 LONGEST_GLOB = 1024
@@ -54,10 +54,10 @@ def readings(path: str) -> tuple[str, ...]:
     if "%" not in path:
         return (path,)
     try:
-        held, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (HELD_SLASH, "/"))
+        whole, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (ENCODED_SLASH, "/"))
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8 behind its percent forms") from None
-    return (held,) if held == split else (held, split)
+    return (whole,) if whole == split else (whole, split)
 
 
 def canonical_glob(text: str) -> str:
@@ -110,7 +110,7 @@ def stars(glob: str, one: str, write: Callable[[str], str]) -> str:
 
 def literal(text: str) -> str:
     """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
-    return f"[{HELD_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
+    return f"[{ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 
 
 def canonical_query(text: str) -> str:

@@ -22,7 +22,7 @@ from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, printable
 
 EXAMPLE = "GET example.test/data/*"
-LONGEST = 1 << 17
+MAX_LINE_CHARS = 1 << 17
 """Characters of one line; no rule or grant in bounds has as many."""
 VERDICTS: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "ask": "ask", "tunnel": "allow"}
 WORDS = frozenset({*VERDICTS, "read", "write", "private"})
@@ -101,23 +101,23 @@ def size_text(size: int) -> str:
 
 def words_of(text: str) -> list[str]:
     """Split a line into its words; a part of one could say more than the whole."""
-    if len(text) > LONGEST:
-        raise ValueError(f"it is longer than {LONGEST} characters")
+    if len(text) > MAX_LINE_CHARS:
+        raise ValueError(f"it is longer than {MAX_LINE_CHARS} characters")
     return text.split()
 
 
 def read_words(words: list[str]) -> Rule:
     """Put a rule together from its words."""
-    left = list(words)
-    verdict = left.pop(0) if left and left[0] in VERDICTS else "allow"
+    rest = list(words)
+    verdict = rest.pop(0) if rest and rest[0] in VERDICTS else "allow"
     methods: tuple[str, ...] = READ if verdict != "deny" else ANY
-    if left and verdict != "tunnel" and (left[0] in ("read", "write") or METHODS_SHAPE.fullmatch(left[0])):
-        methods = read_methods(left.pop(0), verdict)
-    if not left:
+    if rest and verdict != "tunnel" and (rest[0] in ("read", "write") or METHODS_SHAPE.fullmatch(rest[0])):
+        methods = read_methods(rest.pop(0), verdict)
+    if not rest:
         raise ValueError("it names no host")
-    rule = read_target(left.pop(0))
+    rule = read_target(rest.pop(0))
     rule = replace(rule, verdict=VERDICTS[verdict], tunnel=verdict == "tunnel", methods=methods)
-    return replace(rule, **read_options(left))  # type: ignore[arg-type]
+    return replace(rule, **read_options(rest))  # type: ignore[arg-type]
 
 
 def read_methods(word: str, verdict: str) -> tuple[str, ...]:
@@ -176,8 +176,8 @@ def read_option(name: str, value: str | None) -> object:
 
 def read_table(table: Mapping[str, object]) -> Rule:
     """Put a rule together from a table."""
-    known = {field.name for field in fields(Rule)}
-    if unknown := sorted(str(name) for name in table if name not in known):
+    names = {field.name for field in fields(Rule)}
+    if unknown := sorted(str(name) for name in table if name not in names):
         raise ValueError(f"{unknown[0]!r} is no field of a rule")
     values = dict(table)
     for name in ("up", "down"):

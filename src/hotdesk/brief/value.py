@@ -18,7 +18,7 @@ Form: TypeAlias = Literal["toml", "json", "python"]
 class BriefValue:
     """A value, and where it is. What it raises is `ValueError`, beginning with a line or a colon."""
 
-    held: Any
+    value: Any
     where: Where = ()
     form: Form = "python"
     lines: dict[Where, int] = field(default_factory=dict)
@@ -35,28 +35,28 @@ class BriefValue:
         *tables, last = key.split(".")
         if self.form == "toml":
             return f"{key} = {toml_text(example)}"
-        told = f'"{last}": {json.dumps(example)}' if self.form == "json" else f"{last}={example!r}"
+        text = f'"{last}": {json.dumps(example)}' if self.form == "json" else f"{last}={example!r}"
         for table in reversed(tables):
-            told = f'"{table}": {{{told}}}' if self.form == "json" else f"{table}=dict({told})"
-        return told
+            text = f'"{table}": {{{text}}}' if self.form == "json" else f"{table}=dict({text})"
+        return text
 
     def has(self, key: str) -> bool:
         """Say whether a table has a key."""
-        return key in self.held
+        return key in self.value
 
     def get(self, key: str, default: object = None) -> BriefValue:
         """Give what a table has under a key."""
-        return replace(self, held=self.held.get(key, default), where=(*self.where, key))
+        return replace(self, value=self.value.get(key, default), where=(*self.where, key))
 
     def each(self) -> list[BriefValue]:
         """Give the values of a list."""
-        return [replace(self, held=held, where=(*self.where, at)) for at, held in enumerate(self.held)]
+        return [replace(self, value=value, where=(*self.where, at)) for at, value in enumerate(self.value)]
 
     def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
         """Give itself, if it is a table with no key but these: another one was meant to say something."""
-        if not isinstance(self.held, dict):
+        if not isinstance(self.value, dict):
             raise self.wrong(f"{what} is no table; write {example}")
-        for key in self.held:
+        for key in self.value:
             if key not in keys:
                 raise self.get(key).wrong(f"{what} has no {printable(str(key)[:80])!r}; it has {', '.join(keys)}")
         return self
@@ -64,8 +64,8 @@ class BriefValue:
 
 def spelt(where: Where) -> str:
     """Write where a value is, as `deliverables[0].path`."""
-    told = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part[:80])}" for part in where)
-    return told.removeprefix(".")
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part[:80])}" for part in where)
+    return text.removeprefix(".")
 
 
 def toml_text(value: object) -> str:

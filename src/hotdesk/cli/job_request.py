@@ -90,7 +90,7 @@ class JobRequest:
         budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
         changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
         models = Models(self.plan or job.models.plan, self.act or job.models.act)
-        job = replace(job, budget=budget, models=models, given=job.given | {*limits, "models"}, **changed)
+        job = replace(job, budget=budget, models=models, explicit=job.explicit | {*limits, "models"}, **changed)
         return harmless(job) if self.replay else job
 
 

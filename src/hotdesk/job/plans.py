@@ -10,7 +10,7 @@ from itertools import takewhile
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widened
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
-from hotdesk.brain.seam import Brain, PlanningTask, Unplanned
+from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError
@@ -89,7 +89,7 @@ class Plans:
         """Have the plan made; a worker that can make none has failed."""
         try:
             return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
-        except Unplanned as e:
+        except PlanningError as e:
             raise JobStopped(str(e)) from e
 
     def known(self) -> str:

@@ -122,4 +122,4 @@ def texts(items: Sequence[Item]) -> list[str]:
     """Give what came of the last reply's calls."""
     last = items[-1]
     assert isinstance(last, Results)
-    return [seen.text for _, seen in last.seen]
+    return [seen.text for _, seen in last.pairs]

@@ -174,9 +174,9 @@ async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_goes_on(li
     assert done.outcome == "done", done.why
     history = again.asked[1].history
     assert isinstance(history[-1], Results)
-    assert "version 1" in history[-1].seen[0][1].text
+    assert "version 1" in history[-1].pairs[0][1].text
     assert any(
-        isinstance(item, Results) and "out.txt" in item.seen[0][1].text for item in history
+        isinstance(item, Results) and "out.txt" in item.pairs[0][1].text for item in history
     )  # what it did before
 
 

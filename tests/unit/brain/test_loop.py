@@ -65,7 +65,7 @@ async def test_calls_run_at_once_only_where_none_sees_another(tools: tuple[str, 
         assert busy.ended == sorted(busy.ended)
     answers = model.asked[1].history[-1]
     assert isinstance(answers, Results)
-    assert [call.id for call, _ in answers.seen] == [f"c{place}" for place in range(len(tools))]
+    assert [call.id for call, _ in answers.pairs] == [f"c{place}" for place in range(len(tools))]
 
 
 async def test_a_desk_that_is_gone_amid_calls_at_once_is_no_group_of_errors() -> None:

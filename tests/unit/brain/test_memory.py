@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.brain.conversations import FIRST, conversation, turn
 
-from hotdesk.brain.memory import BEGINNING, GONE, HIGH, PICTURES, PICTURES_KEPT, WorkingSet, fit, tokens
+from hotdesk.brain.memory import BEGINNING, GONE, HIGH, PICTURES, RETAINED_PICTURES, WorkingSet, fit, tokens
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.tool import Call, Observation
@@ -27,12 +27,12 @@ def assert_whole(items: Sequence[Item]) -> None:
     assert isinstance(items[0], OurMessage)
     for before, item in zip([None, *items], [*items, None], strict=True):
         calls = before.calls if isinstance(before, Reply) else ()
-        assert (tuple(call for call, _ in item.seen) if isinstance(item, Results) else ()) == calls
+        assert (tuple(call for call, _ in item.pairs) if isinstance(item, Results) else ()) == calls
 
 
 def pictures(items: Sequence[Item]) -> int:
     """Count pictures."""
-    return sum(bool(seen.image) for item in items if isinstance(item, Results) for _, seen in item.seen)
+    return sum(bool(seen.image) for item in items if isinstance(item, Results) for _, seen in item.pairs)
 
 
 def digest(items: Sequence[Item]) -> str:
@@ -74,8 +74,8 @@ def test_old_observations_become_a_line_before_any_turn_goes() -> None:
     results = sent[2]
     assert isinstance(results, Results)
     line = '[shell: ok, 3,018 characters; recall("invoice 0 lists many things row") finds it]'
-    assert results.seen[0][1].text == line
-    assert results.seen[1][1].text == "note 0", "what is short stays"
+    assert results.pairs[0][1].text == line
+    assert results.pairs[1][1].text == "note 0", "what is short stays"
 
 
 def test_the_words_a_line_names_find_the_observation() -> None:
@@ -83,7 +83,7 @@ def test_the_words_a_line_names_find_the_observation() -> None:
     for number in range(15):
         (_, results) = turn(number)
         assert isinstance(results, Results)
-        notes.observed("s", number + 1, "shell", results.seen[0][1].text)
+        notes.observed("s", number + 1, "shell", results.pairs[0][1].text)
     assert notes.recall("invoice 7 lists many things row").splitlines()[1].startswith("- [step s, act 8, shell]")
 
 
@@ -130,8 +130,8 @@ def test_pictures_but_the_newest_go_when_there_are_many() -> None:
     assert pictures(fit(history, 10**6)) == PICTURES
     history += turn(PICTURES, 20, b"png")
     sent = fit(history, 10**6)
-    assert pictures(sent) == PICTURES_KEPT
-    assert str(sent).count(GONE[1:-1]) == PICTURES + 1 - PICTURES_KEPT
+    assert pictures(sent) == RETAINED_PICTURES
+    assert str(sent).count(GONE[1:-1]) == PICTURES + 1 - RETAINED_PICTURES
     assert len(sent) == len(history)
 
 
@@ -141,7 +141,7 @@ def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newe
     assert cost(sent) <= HIGH * WINDOW
     last = sent[-1]
     assert isinstance(last, Results)
-    text = last.seen[0][1].text
+    text = last.pairs[0][1].text
     assert text.startswith("invoice 3")
     assert text.endswith("row of goods\n")
     assert "characters are left out here" in text

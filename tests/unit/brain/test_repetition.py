@@ -81,12 +81,12 @@ def test_nothing_to_say_leaves_no_words() -> None:
 
 def test_replies_without_a_call_are_told_so_and_the_third_ends_it() -> None:
     watcher = RepetitionWatcher()
-    assert [watcher.said_nothing() for _ in range(3)] == ["warn", "warn", "stop"]
+    assert [watcher.note_silence() for _ in range(3)] == ["warn", "warn", "stop"]
     assert "finish" in watcher.why
     again = RepetitionWatcher()
-    assert [again.said_nothing(), again.said_nothing()] == ["warn", "warn"]
+    assert [again.note_silence(), again.note_silence()] == ["warn", "warn"]
     saw(again, "a")
-    assert again.said_nothing() == "warn"
+    assert again.note_silence() == "warn"
 
 
 @given(st.text("abcdef", max_size=30), st.text("xyz", min_size=1, max_size=4))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hotdesk.brief.lines import DEEPEST, Where, json_lines, nearest, toml_lines
+from hotdesk.brief.lines import MAX_DEPTH, Where, json_lines, nearest, toml_lines
 
 TOML = '''# "a" = [
 goal = """
@@ -104,7 +104,7 @@ def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
 @given(PLAIN, st.sampled_from([None, 0, 2]))
 def test_every_value_of_a_json_text_is_found(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
-    assume(max(map(len, places(value)), default=0) <= DEEPEST)
+    assume(max(map(len, places(value)), default=0) <= MAX_DEPTH)
     lines = json_lines(text)
     assert set(lines) == set(places(value))
     numbers = [lines[where] for where in places(value)]

@@ -14,7 +14,7 @@ import pytest
 from hotdesk.brief import CLOSED, Rule, digest
 from hotdesk.brief.brief import Brief, Deliverable, DeskSize, JobBudget, Models, RequiredCheck
 from hotdesk.brief.keys import KEYS
-from hotdesk.brief.load import LARGEST, brief_of, parse_job, parse_table, read_job
+from hotdesk.brief.load import MAX_BRIEF_BYTES, brief_of, parse_job, parse_table, read_job
 from hotdesk.brief.reserved import OPERATOR_ONLY, SWITCH
 from hotdesk.cli import options
 from hotdesk.cli.parser import Parser
@@ -98,7 +98,7 @@ def test_a_brief_needs_a_goal_and_a_deliverable_and_reaches_nothing(folder: Path
         (Deliverable("out/report.xlsx", "xlsx", (RequiredCheck("xlsx"),)),),
         folder,
         hashlib.sha256(LEAST.encode()).hexdigest(),
-        given=frozenset({"goal", "deliverables"}),
+        explicit=frozenset({"goal", "deliverables"}),
     )
     assert (job.scope, job.wall, job.approve, job.budget) == (CLOSED, "container", "auto", JobBudget())
 
@@ -115,7 +115,7 @@ def test_everything_a_brief_says_is_read(folder: Path) -> None:
         Deliverable("report.xlsx", "xlsx", (RequiredCheck("xlsx", {"rows": 5}),)),
         Deliverable("notes.txt", "text", (RequiredCheck("text"), RequiredCheck("words", {"least": 10}))),
     )
-    assert set(KEYS) == job.given
+    assert set(KEYS) == job.explicit
 
 
 def test_toml_json_and_python_mean_the_same(folder: Path) -> None:
@@ -386,7 +386,7 @@ def test_what_is_no_brief_in_json_is_refused_with_its_place(folder: Path, text: 
         ),
         ("goal = ", "brief.toml: it is not TOML: Invalid value"),
         ("goal = 1\ngoal = 2\n", "brief.toml, line 2, column 9: it is not TOML: Cannot overwrite a value; mend"),
-        ("#" * (LARGEST + 1), "brief.toml: it is larger than 1 MiB"),
+        ("#" * (MAX_BRIEF_BYTES + 1), "brief.toml: it is larger than 1 MiB"),
         ("a = " + "[" * 100_000, "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),
         ("\n" + "a." * 100_000 + "a = 1", "brief.toml, line 2: more than 16 lie in each other here; a brief is flat"),
         ("[" + "a." * 100_000 + "a]", "brief.toml, line 1: more than 16 lie in each other here; a brief is flat"),

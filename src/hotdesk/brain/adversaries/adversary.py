@@ -37,5 +37,5 @@ def widest(task: PlanningTask) -> Plan:
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)
     steps = [Step(name, "Do what is needed.") for name in before]
-    made = tuple(line.rpartition(" (")[0] or line for line in task.deliverables)
-    return Plan((*steps, Step(last, "Do what is needed, and leave what is wanted.", makes=made)))
+    paths = tuple(line.rpartition(" (")[0] or line for line in task.deliverables)
+    return Plan((*steps, Step(last, "Do what is needed, and leave what is wanted.", makes=paths)))

@@ -43,8 +43,8 @@ class Liar(Turned):
 
 def empties(request: ModelRequest) -> list[tuple[str, dict[str, object]]]:
     """Give the calls that leave a file with nothing in it for each that the step must leave."""
-    told = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
+    prompt = next((item.text for item in request.history if isinstance(item, OurMessage)), "")
     offered = {tool.name for tool in request.tools}
     writer = next((name for name in WRITERS if name in offered), None)
-    paths = [path for line in LEAVES.findall(told) for path in line.split(", ")]
+    paths = [path for line in LEAVES.findall(prompt) for path in line.split(", ")]
     return [(writer, WRITERS[writer](path)) for path in paths] if writer else []

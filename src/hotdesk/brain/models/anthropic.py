@@ -34,6 +34,6 @@ class AnthropicModel(Driver):
         line = ProviderClient(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options)
         super().__init__(model, window, prices, anthropic_wire, line)
 
-    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+    async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of Messages; never the library's own loop, which would keep the history at the provider's."""
-        return await client.messages.create(**told, stream=True)
+        return await client.messages.create(**body, stream=True)

@@ -45,17 +45,17 @@ LEAST_BUDGET = 1024
 def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request."""
     spoken = turns(request.history)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": model,
         "max_tokens": request.tokens,
         "messages": messages(spoken, name, request.screen is not None),
         **thinking(request, model, spoken, name),
     }
     if request.system:
-        told["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
+        fields["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
     if tools := declared(request):
-        told["tools"] = tools
-    return {**told, **request.extra.get(DIALECT, {})}
+        fields["tools"] = tools
+    return {**fields, **request.extra.get(DIALECT, {})}
 
 
 def declared(request: ModelRequest) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, An
             add(written, "user", [text(each.text)])
         elif is_own(each, DIALECT, name, screen):
             add(written, "assistant", list(each.reply.native))
-            add(written, "user", [block for pair in each.seen for block in result(*pair, pair[0].id)])
+            add(written, "user", [block for pair in each.pairs for block in result(*pair, pair[0].id)])
         else:
             add(written, "assistant", foreign(each))
             add(written, "user", foreign_results(each))
@@ -118,47 +118,50 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
 def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said: its words, and its calls of our tools."""
     names = named(turn)
-    said = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
+    texts = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
     uses = [
         {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": arguments(call)}
         for call in turn.reply.calls
         if call.tool != COMPUTER
     ]
-    return [*said, *uses] or [text(NOTHING)]
+    return [*texts, *uses] or [text(NOTHING)]
 
 
 def foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what came of another model's calls; of its native ones the picture."""
     names = named(turn)
     written = [
-        block for call, seen in turn.seen if call.tool != COMPUTER for block in result(call, seen, names[call.id])
+        block
+        for call, observation in turn.pairs
+        if call.tool != COMPUTER
+        for block in result(call, observation, names[call.id])
     ]
-    pictures = [picture(seen) for call, seen in turn.seen if call.tool == COMPUTER and seen.image]
+    pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
     return [*written, *pictures]
 
 
-def result(call: Call, seen: Observation, name: str) -> list[dict[str, Any]]:
+def result(call: Call, observation: Observation, name: str) -> list[dict[str, Any]]:
     """Write what came of a call."""
-    content = [text(each) for each in words(seen)]
-    if seen.image:
-        content.append(picture(seen))
+    content = [text(each) for each in words(observation)]
+    if observation.image:
+        content.append(picture(observation))
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": name, "content": content}
-    if not seen.ok:
+    if not observation.ok:
         block["is_error"] = True
     if call.tool == COMPUTER:
         block["toolset_name"] = COMPUTER
     return [block]
 
 
-def text(said: str) -> dict[str, Any]:
+def text(content: str) -> dict[str, Any]:
     """Write a text; an empty one would be refused."""
-    return {"type": "text", "text": said if said.strip() else NOTHING}
+    return {"type": "text", "text": content if content.strip() else NOTHING}
 
 
-def picture(seen: Observation) -> dict[str, Any]:
+def picture(observation: Observation) -> dict[str, Any]:
     """Write a picture."""
-    data = base64.b64encode(seen.image).decode()
-    return {"type": "image", "source": {"type": "base64", "media_type": seen.media, "data": data}}
+    data = base64.b64encode(observation.image).decode()
+    return {"type": "image", "source": {"type": "base64", "media_type": observation.media, "data": data}}
 
 
 async def gather(events: Events) -> dict[str, Any]:
@@ -219,33 +222,33 @@ def read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Cal
     calls: list[Call] = []
     cut = STOPS.get(str(message.get("stop_reason"))) == "length"
     for index, block in enumerate(message["content"]):
-        given = parsed(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
-        if cut and block["type"] == "tool_use" and not isinstance(given, dict):
+        tool_input = parsed(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
+        if cut and block["type"] == "tool_use" and not isinstance(tool_input, dict):
             continue
         if (block["type"] == "thinking" and not block.get("signature")) or (
             block["type"] == "text" and not block["text"]
         ):
             continue
         if block["type"] == "tool_use":
-            block["input"] = given if isinstance(given, dict) else {}
-            calls.append(call(block, given))
+            block["input"] = tool_input if isinstance(tool_input, dict) else {}
+            calls.append(call(block, tool_input))
         native.append(block)
     return native, calls
 
 
-def call(block: dict[str, Any], given: object) -> Call:
+def call(block: dict[str, Any], tool_input: object) -> Call:
     """Read a use of a tool; of a member of the native set as an action."""
     if block.get("toolset_name") != COMPUTER:
-        return Call(block["id"], block["name"], given)
+        return Call(block["id"], block["name"], tool_input)
     action = {**block["input"], "action": block["name"]}
     return Call(block["id"], COMPUTER, {"vendor": DIALECT, "actions": [action]})
 
 
-def usage(told: dict[str, Any]) -> TokenUsage:
+def usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost."""
     return TokenUsage(
-        input=told.get("input_tokens") or 0,
-        output=told.get("output_tokens") or 0,
-        cached=told.get("cache_read_input_tokens") or 0,
-        stored=told.get("cache_creation_input_tokens") or 0,
+        input=counts.get("input_tokens") or 0,
+        output=counts.get("output_tokens") or 0,
+        cached=counts.get("cache_read_input_tokens") or 0,
+        stored=counts.get("cache_creation_input_tokens") or 0,
     )

@@ -59,12 +59,12 @@ class Chat(Driver):
         if fixed + LEAST_REPLY > self.window:
             why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
             raise self.line.failed(why, f"list fewer tools in the step, name another model, or set {WINDOW_VARIABLE}")
-        left = max(self.window - request_tokens(request), LEAST_REPLY)
-        return await super().ask(replace(request, tokens=min(request.tokens, left)))
+        remaining = max(self.window - request_tokens(request), LEAST_REPLY)
+        return await super().ask(replace(request, tokens=min(request.tokens, remaining)))
 
-    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+    async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of a completion."""
-        return await client.chat.completions.create(**told, stream=True)
+        return await client.chat.completions.create(**body, stream=True)
 
 
 def key_for(base_url: str) -> str:
@@ -89,7 +89,7 @@ def address(url: str) -> tuple[str, str, int, str] | None:
 
 def window_set() -> int:
     """Give the window that is set."""
-    told = os.environ.get(WINDOW_VARIABLE) or str(WINDOW)
-    if not (told.isascii() and told.isdigit()) or int(told) < SMALLEST:
-        raise BriefError(f"{WINDOW_VARIABLE} is {printable(told)[:40]!r}; write a number of tokens, such as {WINDOW}")
-    return int(told)
+    text = os.environ.get(WINDOW_VARIABLE) or str(WINDOW)
+    if not (text.isascii() and text.isdigit()) or int(text) < SMALLEST:
+        raise BriefError(f"{WINDOW_VARIABLE} is {printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}")
+    return int(text)

@@ -33,21 +33,21 @@ MOST_CALLS = 100
 def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request."""
     first = [{"role": "system", "content": request.system}] if request.system else []
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": model,
         "messages": [*first, *messages(turns(request.history), name)],
         "max_tokens": request.tokens,
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        told["tools"] = [tool_of(each) for each in request.tools]
-    return {**told, **request.extra.get(DIALECT, {})}
+        fields["tools"] = [tool_of(each) for each in request.tools]
+    return {**fields, **request.extra.get(DIALECT, {})}
 
 
 def tool_of(tool: Tool) -> dict[str, Any]:
     """Declare a tool."""
-    told = {"name": tool.name, "description": tool.what, "parameters": tool.schema()}
-    return {"type": "function", "function": told}
+    function = {"name": tool.name, "description": tool.what, "parameters": tool.schema()}
+    return {"type": "function", "function": function}
 
 
 def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
             written.append({"role": "user", "content": each.text})
             continue
         own = is_own(each, DIALECT, name, screen=False)
-        names = {call.id: call.id for call, _ in each.seen} if own else named(each)
+        names = {call.id: call.id for call, _ in each.pairs} if own else named(each)
         written += each.reply.native if own else [foreign(each, names)]
         written += results(each, names)
     return written
@@ -67,56 +67,60 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
 def foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
     """Write what another model said."""
     plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
-    said = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
+    text = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
     uses = [use(names[call.id], call.tool, json.dumps(arguments(call), ensure_ascii=False)) for call in plain]
-    told: dict[str, Any] = {"role": "assistant", "content": said or ("" if uses else NOTHING)}
-    return told | ({"tool_calls": uses} if uses else {})
+    message: dict[str, Any] = {"role": "assistant", "content": text or ("" if uses else NOTHING)}
+    return message | ({"tool_calls": uses} if uses else {})
 
 
-def use(name: str, tool: str, given: str) -> dict[str, Any]:
+def use(name: str, tool: str, encoded: str) -> dict[str, Any]:
     """Write a call."""
-    return {"id": name, "type": "function", "function": {"name": tool, "arguments": given}}
+    return {"id": name, "type": "function", "function": {"name": tool, "arguments": encoded}}
 
 
 def results(turn: HistoryTurn, names: dict[str, str]) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; a tool may give no picture here, so these follow."""
     written: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": names[call.id], "content": "\n".join(words(seen, told=False)) or NOTHING}
-        for call, seen in turn.seen
+        {
+            "role": "tool",
+            "tool_call_id": names[call.id],
+            "content": "\n".join(words(observation, flagged=False)) or NOTHING,
+        }
+        for call, observation in turn.pairs
         if call.tool != COMPUTER
     ]
-    pictures = [part for call, seen in turn.seen if seen.image for part in picture(call, seen)]
+    pictures = [part for call, observation in turn.pairs if observation.image for part in picture(call, observation)]
     return [*written, *([{"role": "user", "content": pictures}] if pictures else [])]
 
 
-def picture(call: Call, seen: Observation) -> list[dict[str, Any]]:
+def picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
     """Write a picture, and where it is from."""
     return [
         {"type": "text", "text": f"The picture that {call.tool} gave:"},
-        {"type": "image_url", "image_url": {"url": data_url(seen)}},
+        {"type": "image_url", "image_url": {"url": data_url(observation)}},
     ]
 
 
 async def gather(events: Events) -> dict[str, Any]:
     """Put a message together from a stream; `Cut` where its end is missing."""
-    said: dict[str, Any] = {"content": "", "calls": [], "stop": None, "usage": {}}
+    message: dict[str, Any] = {"content": "", "calls": [], "stop": None, "usage": {}}
     async for event in events:
-        said["usage"] = event.get("usage") or said["usage"]
+        message["usage"] = event.get("usage") or message["usage"]
         for choice in event.get("choices") or []:
-            extend(said, choice.get("delta") or {})
-            said["stop"] = choice.get("finish_reason") or said["stop"]
-    if said["stop"] is None:
+            extend(message, choice.get("delta") or {})
+            message["stop"] = choice.get("finish_reason") or message["stop"]
+    if message["stop"] is None:
         raise Cut("its answer broke off")
-    return said
+    return message
 
 
-def extend(said: dict[str, Any], delta: dict[str, Any]) -> None:
+def extend(message: dict[str, Any], delta: dict[str, Any]) -> None:
     """Add a piece."""
     for key in ("content", "refusal", *THOUGHTS):
         if isinstance(delta.get(key), str):
-            said[key] = said.get(key, "") + delta[key]
+            message[key] = message.get(key, "") + delta[key]
     for piece in delta.get("tool_calls") or []:
-        extend_call(said["calls"], piece)
+        extend_call(message["calls"], piece)
 
 
 def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
@@ -134,38 +138,38 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
     calls[index]["arguments"] += function.get("arguments") or ""
 
 
-def reply(said: dict[str, Any], name: str) -> Reply:
+def reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
-    cut = said["stop"] == "length"
-    told = [each for each in named_apart(said["calls"]) if each["name"] and not (cut and is_broken(each))]
-    calls = tuple(Call(each["id"], each["name"], parsed(each["arguments"])) for each in told)
-    stop = "refused" if said.get("refusal") else STOPS.get(said["stop"], "calls" if calls else "end")
+    cut = message["stop"] == "length"
+    whole = [each for each in named_apart(message["calls"]) if each["name"] and not (cut and is_broken(each))]
+    calls = tuple(Call(each["id"], each["name"], parsed(each["arguments"])) for each in whole)
+    stop = "refused" if message.get("refusal") else STOPS.get(message["stop"], "calls" if calls else "end")
     return Reply(
-        text=said["content"] or said.get("refusal", ""),
-        thought=next((said[key] for key in THOUGHTS if said.get(key)), ""),
+        text=message["content"] or message.get("refusal", ""),
+        thought=next((message[key] for key in THOUGHTS if message.get(key)), ""),
         calls=calls,
         stop=stop,
-        usage=usage(said["usage"]),
+        usage=usage(message["usage"]),
         model=name,
         dialect=DIALECT,
-        native=(native(said, told),),
+        native=(native(message, whole),),
     )
 
 
-def native(said: dict[str, Any], told: list[dict[str, str]]) -> dict[str, Any]:
+def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
     """Give the message as it goes back: arguments that are no object would be refused, and go back inside one."""
-    message: dict[str, Any] = {"role": "assistant", "content": said["content"] or ("" if told else NOTHING)}
-    message |= {key: said[key] for key in THOUGHTS if said.get(key)}
-    if told:
-        message["tool_calls"] = [use(each["id"], each["name"], mended(each["arguments"])) for each in told]
+    message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
+    message |= {key: gathered[key] for key in THOUGHTS if gathered.get(key)}
+    if uses:
+        message["tool_calls"] = [use(each["id"], each["name"], mended(each["arguments"])) for each in uses]
     return message
 
 
-def mended(given: str) -> str:
+def mended(text: str) -> str:
     """Give arguments as an object."""
-    if not given.strip():
+    if not text.strip():
         return "{}"
-    return given if isinstance(parsed(given), dict) else json.dumps({"arguments": given}, ensure_ascii=False)
+    return text if isinstance(parsed(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)
 
 
 def is_broken(each: dict[str, str]) -> bool:
@@ -175,16 +179,16 @@ def is_broken(each: dict[str, str]) -> bool:
 
 def named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
     """Give every call a name of its own, where the server gave none or one twice."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for number, each in enumerate(calls):
-        if not each["id"] or each["id"] in seen:
-            each["id"] = f"call_{number}_{len(seen)}"
-        seen.add(each["id"])
+        if not each["id"] or each["id"] in ids:
+            each["id"] = f"call_{number}_{len(ids)}"
+        ids.add(each["id"])
     return calls
 
 
-def usage(told: dict[str, Any]) -> TokenUsage:
+def usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached, ours does not."""
-    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    read = max(0, (told.get("prompt_tokens") or 0) - cached)
-    return TokenUsage(input=read, output=told.get("completion_tokens") or 0, cached=cached)
+    cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    read = max(0, (counts.get("prompt_tokens") or 0) - cached)
+    return TokenUsage(input=read, output=counts.get("completion_tokens") or 0, cached=cached)

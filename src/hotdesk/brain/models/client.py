@@ -18,9 +18,9 @@ from hotdesk.errors import ModelError, printable
 
 Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
-MOST = 16 << 20
+MAX_REPLY_BYTES = 16 << 20
 """Bytes of all events of one reply."""
-DRAIN_SECONDS = 0.5
+DRAIN_TIMEOUT_S = 0.5
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
 """Errors told amid a stream that may not be there the next time."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
@@ -137,14 +137,16 @@ class ProviderClient:
         except ProviderError as e:
             raise self.failed(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
-            raise self.failed(self.said(e), remedy(e)) from e
+            raise self.failed(self.describe(e), remedy(e)) from e
         except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
-            raise self.failed(f"{where} does not answer: {self.said(e)}", "is it up, and reachable from here?") from e
+            raise self.failed(
+                f"{where} does not answer: {self.describe(e)}", "is it up, and reachable from here?"
+            ) from e
         except self.error as e:
-            raise self.failed(self.said(e), LATER) from e
+            raise self.failed(self.describe(e), LATER) from e
         except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise self.failed(f"it answered what cannot be read: {self.said(e)}", "name another model") from e
+            raise self.failed(f"it answered what cannot be read: {self.describe(e)}", "name another model") from e
 
     async def begun(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; what is no word of the provider's is for want of a key."""
@@ -154,23 +156,23 @@ class ProviderClient:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
-            raise self.failed("no key was found" if keyless else self.said(e), "is {variable} set?") from e
+            raise self.failed("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
 
     async def read(self, stream: Any) -> Events:
         """Give a stream's events as plain data; `Cut` where it breaks off."""
-        left = MOST
+        remaining = MAX_REPLY_BYTES
         try:
             async for event in stream:
-                told = event.to_dict(mode="json", warnings=False)
-                left -= len(json.dumps(told))
-                if left < 0:
-                    raise self.failed(f"it said more than {MOST >> 20} MiB", "name another model")
-                yield told
+                data = event.to_dict(mode="json", warnings=False)
+                remaining -= len(json.dumps(data))
+                if remaining < 0:
+                    raise self.failed(f"it said more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
+                yield data
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
             raise Cut(f"its answer broke off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
             if kind(e) in PASSING:
-                raise Cut(f"it stopped amid its answer: {self.said(e)}") from e
+                raise Cut(f"it stopped amid its answer: {self.describe(e)}") from e
             raise
 
     def opened(self) -> Any:
@@ -190,7 +192,7 @@ class ProviderClient:
         allowed.check(str(request.url), self.name)
         SENT.get().append(len(request.content))
 
-    def said(self, error: Exception) -> str:
+    def describe(self, error: Exception) -> str:
         """Give what an error says, without the key."""
         text = f"{type(error).__name__}: {error}"
         for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
@@ -219,7 +221,7 @@ def remedy(error: Any) -> str:
 
 async def drain(events: Events) -> None:
     """Read a stream to its end, for a moment: a reader of the library's that is left amid it ends nobody knows when."""
-    with anyio.move_on_after(DRAIN_SECONDS, shield=True), suppress(Exception):
+    with anyio.move_on_after(DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
         async for _ in events:
             pass
 
@@ -227,6 +229,6 @@ async def drain(events: Events) -> None:
 def kind(error: Any) -> str:
     """Give what sort of error a provider told amid a stream."""
     match error.body:
-        case {"error": {"type": str(told)}} | {"type": str(told)} | {"code": str(told)}:
-            return told
+        case {"error": {"type": str(name)}} | {"type": str(name)} | {"code": str(name)}:
+            return name
     return ""

@@ -47,10 +47,10 @@ def call_to_json(call: Call) -> Written:
     return {"id": call.id, "tool": call.tool, "arguments": call.arguments}
 
 
-def observation_to_json(seen: Observation) -> Written:
+def observation_to_json(observation: Observation) -> Written:
     """Write an observation, its picture in base64."""
-    told = {field.name: getattr(seen, field.name) for field in fields(Observation)}
-    return told | {"image": base64.b64encode(seen.image).decode()}
+    values = {field.name: getattr(observation, field.name) for field in fields(Observation)}
+    return values | {"image": base64.b64encode(observation.image).decode()}
 
 
 def observation_from_json(data: object) -> Observation:
@@ -64,7 +64,11 @@ def item_to_json(item: Item) -> Written:
         return {"told": item.text}
     if isinstance(item, Reply):
         return {"reply": reply_to_json(item)}
-    return {"results": [{"call": call_to_json(call), "seen": observation_to_json(seen)} for call, seen in item.seen]}
+    return {
+        "results": [
+            {"call": call_to_json(call), "seen": observation_to_json(observation)} for call, observation in item.pairs
+        ]
+    }
 
 
 def item_from_json(data: object) -> Item:

@@ -21,7 +21,7 @@ class WireFormat(Protocol):
         """Assemble a reply from its events; `Cut` when its end is missing, `ProviderError` when there is none."""
         ...
 
-    def reply(self, said: dict[str, Any], name: str) -> Reply:
+    def reply(self, message: dict[str, Any], name: str) -> Reply:
         """Read an answer."""
         ...
 
@@ -39,18 +39,18 @@ class Driver:
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, from a stream."""
-        told = self.form.body(request, self.model, self.name)
+        body = self.form.body(request, self.model, self.name)
 
         async def begin(client: Any) -> Any:
-            return await self.begin(client, told)
+            return await self.begin(client, body)
 
         async def hear(events: Events) -> Reply:
             return self.form.reply(await self.form.gather(events), self.name)
 
-        said, up = await self.line.ask(begin, hear)
-        return replace(said, usage=self.prices.priced(replace(said.usage, up=up), self.name))
+        reply, up = await self.line.ask(begin, hear)
+        return replace(reply, usage=self.prices.priced(replace(reply.usage, up=up), self.name))
 
-    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+    async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream with the provider's client."""
         raise NotImplementedError
 

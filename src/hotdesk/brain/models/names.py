@@ -26,8 +26,8 @@ def find(name: str, **options: Any) -> LanguageModel:
     module, _, driver = MAKERS[maker].partition(":")
     if url:
         options = {"base_url": url, "name": name, **options}
-    made: LanguageModel = getattr(import_module(module), driver)(model, **options)
-    return made
+    found: LanguageModel = getattr(import_module(module), driver)(model, **options)
+    return found
 
 
 def parts(name: str) -> tuple[str, str, str]:
@@ -52,7 +52,9 @@ def is_same_place(name: str, other: str) -> bool:
 def is_http(url: str) -> bool:
     """Say whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
     try:
-        told = urlsplit(url)
-        return told.scheme in ("http", "https") and bool(told.hostname) and "@" not in told.netloc and told.port != 0
+        split = urlsplit(url)
+        return (
+            split.scheme in ("http", "https") and bool(split.hostname) and "@" not in split.netloc and split.port != 0
+        )
     except ValueError:
         return False

@@ -34,6 +34,6 @@ class OpenAIModel(Driver):
         line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
         super().__init__(model, window, prices, openai_wire, line)
 
-    async def begin(self, client: Any, told: dict[str, Any]) -> Any:
+    async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of a response."""
-        return await client.responses.create(**told, stream=True)
+        return await client.responses.create(**body, stream=True)

@@ -36,7 +36,7 @@ BLANK = (
 
 def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "model": model,
         "instructions": request.system,
         "input": items(turns(request.history), name, request.screen is not None),
@@ -44,14 +44,14 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
         "store": False,
     }
     if request.cache:
-        told["prompt_cache_key"] = request.cache[:64]
+        fields["prompt_cache_key"] = request.cache[:64]
     if not THOUGHTLESS.fullmatch(model):
-        told["include"] = [SEALED]
-        told["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
+        fields["include"] = [SEALED]
+        fields["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
     if tools := declared(request):
-        told["tools"] = tools
-        told["parallel_tool_calls"] = True
-    return {**told, **request.extra.get(DIALECT, {})}
+        fields["tools"] = tools
+        fields["parallel_tool_calls"] = True
+    return {**fields, **request.extra.get(DIALECT, {})}
 
 
 def declared(request: ModelRequest) -> list[dict[str, Any]]:
@@ -80,11 +80,11 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
             written.append(ours(text(each.text)))
         elif is_own(each, DIALECT, name, screen) and not is_unacknowledged(each):
             written += each.reply.native
-            written += results(each, {call.id: call.id for call, _ in each.seen}, shown)
+            written += results(each, {call.id: call.id for call, _ in each.pairs}, shown)
         else:
             written += foreign(each)
         pictures = (
-            [seen for call, seen in each.seen if seen.image and call.tool == COMPUTER]
+            [observation for call, observation in each.pairs if observation.image and call.tool == COMPUTER]
             if isinstance(each, HistoryTurn)
             else []
         )
@@ -94,57 +94,59 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
 
 def is_unacknowledged(turn: HistoryTurn) -> bool:
     """Say whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
-    return any(checks(call) and not seen.ok for call, seen in turn.seen)
+    return any(checks(call) and not observation.ok for call, observation in turn.pairs)
 
 
 def checks(call: Call) -> list[dict[str, Any]]:
     """Give the safety checks that a use of the native tool raised."""
-    given = call.arguments
-    return list(given.get("checks", [])) if call.tool == COMPUTER and isinstance(given, dict) else []
+    payload = call.arguments
+    return list(payload.get("checks", [])) if call.tool == COMPUTER and isinstance(payload, dict) else []
 
 
 def results(turn: HistoryTurn, names: dict[str, str], shown: str) -> list[dict[str, Any]]:
     """Write what came of a turn's calls; what the native tool says beside its picture follows in words."""
     written: list[dict[str, Any]] = []
-    said: list[dict[str, Any]] = []
-    for call, seen in turn.seen:
+    notes: list[dict[str, Any]] = []
+    for call, observation in turn.pairs:
         if call.tool == COMPUTER:
-            written.append(screenshot(call, seen, shown))
-            said += [text(f"The computer answered: {each}") for each in words(seen, told=False) if each != NOTHING]
+            written.append(screenshot(call, observation, shown))
+            notes += [
+                text(f"The computer answered: {each}") for each in words(observation, flagged=False) if each != NOTHING
+            ]
         else:
-            written.append(output(seen, names[call.id]))
-    return [*written, *([ours(*said)] if said else [])]
+            written.append(output(observation, names[call.id]))
+    return [*written, *([ours(*notes)] if notes else [])]
 
 
-def screenshot(call: Call, seen: Observation, shown: str) -> dict[str, Any]:
+def screenshot(call: Call, observation: Observation, shown: str) -> dict[str, Any]:
     """Answer a use of the native tool: always with a picture, the last there was where there is none."""
-    picture = {"type": "computer_screenshot", "image_url": data_url(seen) if seen.image else shown}
-    told = {"type": "computer_call_output", "call_id": call.id, "output": picture}
-    return told | ({"acknowledged_safety_checks": raised} if (raised := checks(call)) else {})
+    picture = {"type": "computer_screenshot", "image_url": data_url(observation) if observation.image else shown}
+    item = {"type": "computer_call_output", "call_id": call.id, "output": picture}
+    return item | ({"acknowledged_safety_checks": raised} if (raised := checks(call)) else {})
 
 
-def output(seen: Observation, name: str) -> dict[str, Any]:
+def output(observation: Observation, name: str) -> dict[str, Any]:
     """Answer a call."""
-    said = words(seen, told=False)
-    told: Any = "\n".join(said)
-    if seen.image:
-        told = [*(text(each) for each in said), picture(seen)]
-    return {"type": "function_call_output", "call_id": name, "output": told}
+    texts = words(observation, flagged=False)
+    content: Any = "\n".join(texts)
+    if observation.image:
+        content = [*(text(each) for each in texts), picture(observation)]
+    return {"type": "function_call_output", "call_id": name, "output": content}
 
 
 def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said, and what came of it."""
     names = named(turn)
-    plain = [(call, seen) for call, seen in turn.seen if call.tool != COMPUTER]
-    said = [each for each in (turn.reply.text, *native_uses(turn)) if each.strip()]
+    plain = [(call, observation) for call, observation in turn.pairs if call.tool != COMPUTER]
+    texts = [each for each in (turn.reply.text, *native_uses(turn)) if each.strip()]
     written: list[dict[str, Any]] = []
-    if said or not plain:
-        written.append({"role": "assistant", "content": "\n".join(said) or NOTHING})
+    if texts or not plain:
+        written.append({"role": "assistant", "content": "\n".join(texts) or NOTHING})
     for call, _ in plain:
-        given = json.dumps(arguments(call), ensure_ascii=False)
-        written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": given})
-    written += [output(seen, names[call.id]) for call, seen in plain]
-    pictures = [picture(seen) for call, seen in turn.seen if call.tool == COMPUTER and seen.image]
+        encoded = json.dumps(arguments(call), ensure_ascii=False)
+        written.append({"type": "function_call", "call_id": names[call.id], "name": call.tool, "arguments": encoded})
+    written += [output(observation, names[call.id]) for call, observation in plain]
+    pictures = [picture(observation) for call, observation in turn.pairs if call.tool == COMPUTER and observation.image]
     return [*written, *([ours(*pictures)] if pictures else [])]
 
 
@@ -153,14 +155,14 @@ def ours(*parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "content": list(parts)}
 
 
-def text(said: str) -> dict[str, Any]:
+def text(content: str) -> dict[str, Any]:
     """Write a text."""
-    return {"type": "input_text", "text": said}
+    return {"type": "input_text", "text": content}
 
 
-def picture(seen: Observation) -> dict[str, Any]:
+def picture(observation: Observation) -> dict[str, Any]:
     """Write a picture."""
-    return {"type": "input_image", "image_url": data_url(seen), "detail": "auto"}
+    return {"type": "input_image", "image_url": data_url(observation), "detail": "auto"}
 
 
 async def gather(events: Events) -> dict[str, Any]:
@@ -205,10 +207,10 @@ def reply(response: dict[str, Any], name: str) -> Reply:
 
 def whole(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out what its length cut off, and thoughts that nothing followed: they could not go back."""
-    kept = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
-    while kept and kept[-1]["type"] == "reasoning":
-        kept.pop()
-    return kept
+    complete = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
+    while complete and complete[-1]["type"] == "reasoning":
+        complete.pop()
+    return complete
 
 
 def stopped(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
@@ -227,13 +229,13 @@ def call(item: dict[str, Any]) -> Call:
         return Call(item["call_id"], item["name"], parsed(item["arguments"]))
     actions = item.get("actions") or ([item["action"]] if item.get("action") else [])
     raised = item.get("pending_safety_checks") or []
-    given = {"vendor": DIALECT, "actions": actions} | ({"checks": raised} if raised else {})
-    return Call(item["call_id"], COMPUTER, given)
+    payload = {"vendor": DIALECT, "actions": actions} | ({"checks": raised} if raised else {})
+    return Call(item["call_id"], COMPUTER, payload)
 
 
-def usage(told: dict[str, Any]) -> TokenUsage:
+def usage(counts: dict[str, Any]) -> TokenUsage:
     """Read what it cost; their input counts what was cached and stored, ours does not."""
-    details = told.get("input_tokens_details") or {}
+    details = counts.get("input_tokens_details") or {}
     cached, stored = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
-    read = max(0, (told.get("input_tokens") or 0) - cached - stored)
-    return TokenUsage(input=read, output=told.get("output_tokens") or 0, cached=cached, stored=stored)
+    read = max(0, (counts.get("input_tokens") or 0) - cached - stored)
+    return TokenUsage(input=read, output=counts.get("output_tokens") or 0, cached=cached, stored=stored)

@@ -55,13 +55,13 @@ def public(usage: TokenUsage, provider: str, model: str) -> float | None:
         table: Any = import_module("genai_prices")
     except ImportError:
         return None
-    asked = table.Usage(
+    counts = table.Usage(
         input_tokens=usage.input + usage.cached + usage.stored,
         cache_read_tokens=usage.cached,
         cache_write_tokens=usage.stored,
         output_tokens=usage.output,
     )
     try:
-        return float(table.calc_price(asked, model, provider_id=provider).total_price)
+        return float(table.calc_price(counts, model, provider_id=provider).total_price)
     except LookupError:
         return None

@@ -53,26 +53,26 @@ class RecordingModel:
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""
-        told = self.written(request)
+        recorded = self.written(request)
         try:
             reply = await self.model.ask(request)
         except ModelError as e:
-            self.write({"request": told, "error": printable(str(e))})
+            self.write({"request": recorded, "error": printable(str(e))})
             raise
-        self.write({"request": told, "reply": reply_to_json(reply)})
+        self.write({"request": recorded, "reply": reply_to_json(reply)})
         return reply
 
     def written(self, request: ModelRequest) -> dict[str, Any]:
         """Write a request: of its history only what is new since the last, after what both have in common."""
         history = list(request.history)
         pairs = enumerate(zip(self.before, history, strict=False))
-        kept = next((n for n, (old, new) in pairs if old != new), min(len(self.before), len(history)))
+        common = next((n for n, (old, new) in pairs if old != new), min(len(self.before), len(history)))
         self.before = history
         return {
             "step": request.step,
             "system": request.system,
-            "kept": kept,
-            "history": [item_to_json(item) for item in history[kept:]],
+            "kept": common,
+            "history": [item_to_json(item) for item in history[common:]],
             "tools": [{"name": tool.name, "what": tool.what, "schema": tool.schema()} for tool in request.tools],
             "screen": request.screen,
             "tokens": request.tokens,

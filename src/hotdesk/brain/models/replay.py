@@ -24,17 +24,17 @@ class Replay:
         self.window = WINDOW
         self.steps = dict(replies) if isinstance(replies, Mapping) else None
         self.all = () if isinstance(replies, Mapping) else tuple(replies)
-        self.given: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply; it costs nothing, this time."""
         key = request.step if self.steps is not None else ""
-        told = self.all if self.steps is None else tuple(self.steps.get(key, ()))
-        number = self.given.get(key, 0)
-        if number >= len(told):
-            raise self.ended(request.step, len(told))
-        self.given[key] = number + 1
-        return replace(told[number], usage=TokenUsage(dollars=0.0))
+        replies = self.all if self.steps is None else tuple(self.steps.get(key, ()))
+        number = self.positions.get(key, 0)
+        if number >= len(replies):
+            raise self.ended(request.step, len(replies))
+        self.positions[key] = number + 1
+        return replace(replies[number], usage=TokenUsage(dollars=0.0))
 
     def ended(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""

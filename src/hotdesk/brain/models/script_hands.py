@@ -29,21 +29,21 @@ class ToolCall(Generic[T_co]):
     read: Callable[[Observation], T_co]
 
     def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], T_co]:
-        [seen] = yield (self.ask,)
-        return self.read(seen)
+        [observation] = yield (self.ask,)
+        return self.read(observation)
 
 
 @dataclass(frozen=True, slots=True)
 class Together(Generic[T_co]):
     """Several uses at once."""
 
-    wanted: tuple[ToolCall[T_co], ...]
+    calls: tuple[ToolCall[T_co], ...]
 
     def __await__(self) -> Generator[tuple[Ask, ...], tuple[Observation, ...], list[T_co]]:
-        if not self.wanted:
+        if not self.calls:
             return []
-        seen = yield tuple(each.ask for each in self.wanted)
-        return [each.read(one) for each, one in zip(self.wanted, seen, strict=True)]
+        observations = yield tuple(each.ask for each in self.calls)
+        return [each.read(one) for each, one in zip(self.calls, observations, strict=True)]
 
 
 @dataclass(slots=True)
@@ -63,20 +63,22 @@ class Hands:
 
     def use(self, tool: str, /, **arguments: object) -> ToolCall[Observation]:
         """Use a tool; one that fails is a result."""
-        return ToolCall((tool, arguments), lambda seen: seen)
+        return ToolCall((tool, arguments), lambda observation: observation)
 
-    def together(self, *wanted: ToolCall[T]) -> Together[T]:
+    def together(self, *calls: ToolCall[T]) -> Together[T]:
         """Use several tools at once; give what came of each, in order."""
-        return Together(wanted)
+        return Together(calls)
 
     def run(self, argv: Sequence[str], *, timeout: float | None = None) -> ToolCall[Done]:
         """Run a program to its end; its exit code is a result."""
-        given: dict[str, object] = {"argv": list(argv)}
-        return ToolCall(("exact_run", given if timeout is None else {**given, "timeout": timeout}), read_done)
+        arguments: dict[str, object] = {"argv": list(argv)}
+        return ToolCall(("exact_run", arguments if timeout is None else {**arguments, "timeout": timeout}), read_done)
 
     def read(self, path: str) -> ToolCall[bytes]:
         """Give a file's bytes; `Failed` when it cannot be had."""
-        return ToolCall(("exact_read", {"path": path}), lambda seen: decoded(as_table(seen).get("data"), seen))
+        return ToolCall(
+            ("exact_read", {"path": path}), lambda observation: decoded(as_table(observation).get("data"), observation)
+        )
 
     def write(self, path: str, data: bytes) -> ToolCall[None]:
         """Write a file; `Failed` when it cannot be."""
@@ -86,9 +88,9 @@ class Hands:
         """Ask a person; `Failed` when there is no answer."""
         return ToolCall(("ask_person", {"question": question}), text)
 
-    def amend(self, **wanted: object) -> ToolCall[Observation]:
+    def amend(self, **arguments: object) -> ToolCall[Observation]:
         """Ask that the plan be widened: `reason`, and lists of `hosts`, `grants` or `tools`; a no is a result."""
-        return ToolCall(("amend_plan", wanted), lambda seen: seen)
+        return ToolCall(("amend_plan", arguments), lambda observation: observation)
 
     def remember(self, text: str) -> ToolCall[None]:
         """Keep a note for later steps."""
@@ -99,46 +101,46 @@ class Hands:
         return ToolCall(("recall", {"query": query}), text)
 
 
-def check(seen: Observation) -> None:
+def check(observation: Observation) -> None:
     """Refuse what is no success."""
-    if not seen.ok:
-        raise Failed(seen.text or seen.note or "the tool failed and said nothing")
+    if not observation.ok:
+        raise Failed(observation.text or observation.note or "the tool failed and said nothing")
 
 
-def text(seen: Observation) -> str:
+def text(observation: Observation) -> str:
     """Give what a tool told that must succeed."""
-    check(seen)
-    return seen.text
+    check(observation)
+    return observation.text
 
 
-def as_table(seen: Observation) -> dict[str, Any]:
+def as_table(observation: Observation) -> dict[str, Any]:
     """Read what a tool of exact results told; whatever else came instead is why it failed.
 
     Behind it may stand words of ours, for a model that goes in circles.
     """
     try:
-        told, _ = json.JSONDecoder().raw_decode(seen.text)
+        data, _ = json.JSONDecoder().raw_decode(observation.text)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        raise Failed(seen.text or seen.note or "the tool failed and said nothing")
-    return told
+        data = None
+    if not isinstance(data, dict):
+        raise Failed(observation.text or observation.note or "the tool failed and said nothing")
+    return data
 
 
-def read_done(seen: Observation) -> Done:
+def read_done(observation: Observation) -> Done:
     """Read how a program ended."""
-    told = as_table(seen)
-    code, reason = told.get("exit_code"), told.get("reason")
+    data = as_table(observation)
+    code, reason = data.get("exit_code"), data.get("reason")
     if type(code) is not int or not isinstance(reason, str):
-        raise Failed(seen.text)
-    stdout, stderr = (decoded(told.get(name), seen) for name in ("stdout", "stderr"))
-    flags = {name: told.get(name) is True for name in ("timed_out", "truncated")}
+        raise Failed(observation.text)
+    stdout, stderr = (decoded(data.get(name), observation) for name in ("stdout", "stderr"))
+    flags = {name: data.get(name) is True for name in ("timed_out", "truncated")}
     return Done(code, stdout, stderr, reason=reason, **flags)
 
 
-def decoded(value: object, seen: Observation) -> bytes:
+def decoded(value: object, observation: Observation) -> bytes:
     """Give bytes that came as base64."""
     try:
         return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise Failed(seen.text[:1000]) from None
+        raise Failed(observation.text[:1000]) from None

@@ -18,7 +18,7 @@ from hotdesk.desk.seam import Done
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.tool import Call, Observation
 
-LONGEST = 2000
+MAX_REASON_CHARS = 2000
 """Characters of a reason or summary."""
 WINDOW = 1 << 40
 """Tokens: what is no model forgets nothing."""
@@ -54,17 +54,17 @@ class Play:
         self.running = self.act(self.hands)
         return self.go_on(lambda running: running.send(None))
 
-    def tell(self, seen: Sequence[Observation]) -> Reply:
+    def tell(self, observations: Sequence[Observation]) -> Reply:
         """Let it go on with what came of its wish; one that has ended, and hears that this will not do, gives up."""
         if self.running is None:
-            return self.reply([("give_up", {"why": "; ".join(each.text for each in seen)[:LONGEST]})])
-        return self.go_on(lambda running: running.send(tuple(seen)))
+            return self.reply([("give_up", {"why": "; ".join(each.text for each in observations)[:MAX_REASON_CHARS]})])
+        return self.go_on(lambda running: running.send(tuple(observations)))
 
     def go_on(self, move: Callable[[Coroutine[Any, Any, object]], object]) -> Reply:
         """Run it to its next wish, or to its end."""
         assert self.running is not None
         try:
-            wanted = move(self.running)
+            asks = move(self.running)
         except StopIteration as end:
             self.running = None
             return self.reply([ending(self.act, end.value)])
@@ -73,23 +73,23 @@ class Play:
             raise
         except Exception as e:  # noqa: BLE001 - a script's own fault is why its step failed
             self.running = None
-            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:LONGEST]})])
-        if not isinstance(wanted, tuple):
+            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:MAX_REASON_CHARS]})])
+        if not isinstance(asks, tuple):
             self.close()
             raise BriefError(f"step {self.step} of the script awaits something else than its hands; use only those")
-        return self.reply(wanted)
+        return self.reply(asks)
 
-    def reply(self, wanted: Sequence[Ask]) -> Reply:
+    def reply(self, asks: Sequence[Ask]) -> Reply:
         """Say what it wants used."""
         words, self.hands.words[:] = "\n".join(self.hands.words), []
         first = self.count + 1
-        self.count += len(wanted)
-        self.calls = tuple(Call(f"use-{number}", *ask) for number, ask in enumerate(wanted, first))
+        self.count += len(asks)
+        self.calls = tuple(Call(f"use-{number}", *ask) for number, ask in enumerate(asks, first))
         return Reply(text=words, calls=self.calls, stop="calls", usage=FREE, model=self.name)
 
     def waits_for(self, results: Results) -> bool:
         """Say whether these are the results it waits for."""
-        return tuple(call for call, _ in results.seen) == self.calls
+        return tuple(call for call, _ in results.pairs) == self.calls
 
     def close(self) -> None:
         """Break it off. Twice is no error."""
@@ -111,7 +111,7 @@ class Player:
         results = list(results_of(request.history))
         playing = self.playing
         if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
-            return playing.tell([seen for _, seen in results[-1].seen])
+            return playing.tell([observation for _, observation in results[-1].pairs])
         return self.play(request, act, results)
 
     def play(self, request: ModelRequest, act: ScriptFunction, results: Sequence[Results]) -> Reply:
@@ -121,8 +121,8 @@ class Player:
         reply = playing.begin()
         for place, each in enumerate(results, 1):
             if not same(each, playing.calls):
-                raise ModelError(told_otherwise(request.step, place, each, playing.calls))
-            reply = playing.tell([seen for _, seen in each.seen])
+                raise ModelError(describe_divergence(request.step, place, each, playing.calls))
+            reply = playing.tell([observation for _, observation in each.pairs])
         return reply
 
     def close(self) -> None:
@@ -138,8 +138,8 @@ def results_of(history: Sequence[Item]) -> Iterator[Results]:
 
 def same(results: Results, calls: Sequence[Call]) -> bool:
     """Say whether these uses are what is wanted now, whatever they are called."""
-    asked = [(call.tool, plain(call.arguments)) for call, _ in results.seen]
-    return asked == [(call.tool, plain(call.arguments)) for call in calls]
+    recorded = [(call.tool, plain(call.arguments)) for call, _ in results.pairs]
+    return recorded == [(call.tool, plain(call.arguments)) for call in calls]
 
 
 def plain(value: object) -> object:
@@ -152,9 +152,9 @@ def plain(value: object) -> object:
     return value
 
 
-def told_otherwise(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
+def describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
     """Say where a script leaves what is written down."""
-    before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.seen], calls))
+    before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
         f"the script no longer does what it did: in step {step} its use {place} was {printable(before)[:200]} and is "
         f"now {printable(now)[:200]}, or with other arguments; begin the job anew"
@@ -164,8 +164,10 @@ def told_otherwise(step: str, place: int, results: Results, calls: Sequence[Call
 def ending(act: ScriptFunction, value: object) -> Ask:
     """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
-        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:LONGEST]}
-    return "finish", {"summary": value[:LONGEST] if isinstance(value, str) and value.strip() else headline(act)}
+        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:MAX_REASON_CHARS]}
+    return "finish", {
+        "summary": value[:MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
+    }
 
 
 def headline(act: ScriptFunction) -> str:

@@ -31,7 +31,7 @@ __all__ = ["Failed", "Hands", "Scene", "ScriptedModel", "step"]
 
 EXAMPLE = "PLAN = (count,), each an `async def count(hands)` with a docstring"
 FIELDS = tuple(each.name for each in fields(Step) if each.name != "name")
-MOST = 1 << 20
+MAX_SCRIPT_BYTES = 1 << 20
 """Bytes of a script."""
 
 
@@ -43,12 +43,12 @@ class Scene:
     step: Step
 
 
-def step(act: ScriptFunction, **given: object) -> Scene:
+def step(act: ScriptFunction, **options: object) -> Scene:
     """Say what a function's step needs and leaves, in the words of `plan.Step`; lists are welcome."""
-    if unknown := sorted(set(given) - set(FIELDS)):
+    if unknown := sorted(set(options) - set(FIELDS)):
         raise BriefError(f"a step has no {unknown[0]!r}; it has {', '.join(FIELDS)}")
-    told = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return Scene(act, Step(act.__name__, **{"intent": headline(act), **told}))  # type: ignore[arg-type]
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    return Scene(act, Step(act.__name__, **{"intent": headline(act), **values}))  # type: ignore[arg-type]
 
 
 class ScriptedModel:
@@ -72,11 +72,11 @@ class ScriptedModel:
         """Read a script. This runs it."""
         try:
             with path.open("rb") as file:
-                source = file.read(MOST + 1)
+                source = file.read(MAX_SCRIPT_BYTES + 1)
         except OSError as e:
             raise unloadable(path, e) from e
-        if len(source) > MOST:
-            raise BriefError(f"the script {printable(str(path))} is larger than {MOST >> 20} MiB")
+        if len(source) > MAX_SCRIPT_BYTES:
+            raise BriefError(f"the script {printable(str(path))} is larger than {MAX_SCRIPT_BYTES >> 20} MiB")
         return cls(source, path.absolute())
 
     @property

@@ -61,7 +61,7 @@ class Reply:
 class Results:
     """What came of a reply's calls, each in its place."""
 
-    seen: tuple[tuple[Call, Observation], ...]
+    pairs: tuple[tuple[Call, Observation], ...]
 
 
 Item: TypeAlias = OurMessage | Reply | Results

@@ -24,7 +24,7 @@ class HistoryTurn:
     """A reply, and what came of each of its calls."""
 
     reply: Reply
-    seen: tuple[tuple[Call, Observation], ...]
+    pairs: tuple[tuple[Call, Observation], ...]
     number: int
     """Its place in the history."""
 
@@ -41,17 +41,17 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
             found.append(HistoryTurn(item, answered(item, after), len(found)))
         elif isinstance(item, OurMessage):
             found.append(item)
-        elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].seen):
+        elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].pairs):
             raise ModelError("the history is out of order: results that follow no call; begin the step anew")
-    if not found or (isinstance(found[-1], HistoryTurn) and not found[-1].seen):
+    if not found or (isinstance(found[-1], HistoryTurn) and not found[-1].pairs):
         found.append(OurMessage(GO_ON))
     return found
 
 
 def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
     """Give each call's result, in the calls' order; one that is not there was not used."""
-    seen = {call.id: observation for call, observation in after.seen} if isinstance(after, Results) else {}
-    return tuple((call, seen.get(call.id, UNUSED)) for call in reply.calls)
+    observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
+    return tuple((call, observations.get(call.id, UNUSED)) for call in reply.calls)
 
 
 def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
@@ -64,23 +64,23 @@ def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
     return bool(reply.native) and reply.dialect == dialect and reply.model in ("", name) and (screen or not computer)
 
 
-def words(seen: Observation, told: bool = True) -> list[str]:
+def words(observation: Observation, flagged: bool = True) -> list[str]:
     """Give what an observation says: its text, and apart from that what we say beside it.
 
-    `told`: the provider itself says what failed.
+    `flagged`: the provider itself says what failed.
     """
-    said = [] if seen.ok or told else ["(this failed)"]
-    said += [seen.text] if seen.text else []
-    if seen.fallback:
-        said.append(f"(done by way of: {seen.fallback})")
-    if seen.note:
-        said.append(f"(note: {seen.note})")
-    return said if said or seen.image else [NOTHING]
+    texts = [] if observation.ok or flagged else ["(this failed)"]
+    texts += [observation.text] if observation.text else []
+    if observation.fallback:
+        texts.append(f"(done by way of: {observation.fallback})")
+    if observation.note:
+        texts.append(f"(note: {observation.note})")
+    return texts if texts or observation.image else [NOTHING]
 
 
-def data_url(seen: Observation) -> str:
+def data_url(observation: Observation) -> str:
     """Write a picture as a URL that holds it."""
-    return f"data:{seen.media};base64,{base64.b64encode(seen.image).decode()}"
+    return f"data:{observation.media};base64,{base64.b64encode(observation.image).decode()}"
 
 
 def arguments(call: Call) -> dict[str, object]:
@@ -100,10 +100,10 @@ def parsed(text: str) -> object:
 
 def native_uses(turn: HistoryTurn) -> Iterator[str]:
     """Tell in words how another provider's native computer tool was used, and what was said then."""
-    for call, seen in turn.seen:
+    for call, observation in turn.pairs:
         if call.tool == COMPUTER:
             yield f"I used the computer: {json.dumps(arguments(call), ensure_ascii=False)}"
-            yield from (f"It answered: {said}" for said in words(seen))
+            yield from (f"It answered: {text}" for text in words(observation))
 
 
 def named(turn: HistoryTurn) -> dict[str, str]:

@@ -31,10 +31,10 @@ def first_words(situation: Situation) -> str:
         f"{number}. [{'x' if each.name in done else '>' if each.name == step.name else ' '}] {each.name}: {each.intent}"
         for number, each in enumerate(situation.plan.steps, 1)
     )
-    known = "".join(f"\n## {name}\n{quoted(text)}\n" for name, text in situation.summaries)
+    summaries = "".join(f"\n## {name}\n{quoted(text)}\n" for name, text in situation.summaries)
     parts = [
         f"# The plan\n{plan}",
-        f"# What earlier steps left to know ({WORDS})\n{known}" if known else "",
+        f"# What earlier steps left to know ({WORDS})\n{summaries}" if summaries else "",
         f"# Before ({WORDS})\n{quoted(situation.before)}" if situation.before else "",
         f"# Your step: {step.name}\n{described(step)}",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hotdesk.brain.amendments import Amendment, difference, widened
-from hotdesk.brain.permits import granted, held, is_risky, needs_fresh
+from hotdesk.brain.permits import granted, is_risky, needs_fresh, select_rules
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -39,7 +39,9 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
 
 def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
-    outside = [each for each in asked.hosts if within(parse_rule(each), held(asked.step, job.scope.rules)) is None]
+    outside = [
+        each for each in asked.hosts if within(parse_rule(each), select_rules(asked.step, job.scope.rules)) is None
+    ]
     facts = {
         "step": asked.step,
         "within the brief": "no" if outside else "yes",
@@ -130,7 +132,7 @@ def goes_to(step: Step, job: Brief) -> Iterator[str]:
     A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.
     """
     if step.hosts is None:
-        rules = [each for each in held(step.name, job.scope.rules) if each.verdict != "deny"]
+        rules = [each for each in select_rules(step.name, job.scope.rules) if each.verdict != "deny"]
         yield from (f"{registrable(each.host)}: {rule_text(each)} ({ALL})" for each in rules)
         return
     for text in step.hosts:
@@ -139,6 +141,6 @@ def goes_to(step: Step, job: Brief) -> Iterator[str]:
         except BriefError:
             yield f"{text} (no rule: refused)"
             continue
-        cover = within(rule, held(step.name, job.scope.rules))
+        cover = within(rule, select_rules(step.name, job.scope.rules))
         how = "refused: beyond the brief" if cover is None else "asked each time" if cover.verdict == "ask" else ""
         yield f"{registrable(rule.host)}: {f'({how}) ' if how else ''}{rule_text(rule)}"

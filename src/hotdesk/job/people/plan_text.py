@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hotdesk.brain.amendments import Amendment, widened
-from hotdesk.brain.permits import Stake, granted, held, matches, needs_fresh, stakes, writes
+from hotdesk.brain.permits import Stake, granted, matches, needs_fresh, select_rules, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -48,7 +48,7 @@ def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: 
     before = step_stakes(old.steps[index], job)
     risks = [each for each in step_stakes(new.steps[index], wide) if each not in before]
     rules = [parse_rule(each) for each in asked.hosts]
-    brief = held(asked.step, job.scope.rules)
+    brief = select_rules(asked.step, job.scope.rules)
     risks += [f"goes beyond the brief to {destination(each)}." for each in rules if within(each, brief) is None]
     if asked.grants:
         risks.append("asks for the secret after it may have read foreign content.")
@@ -119,7 +119,7 @@ def network_points(step: Step, job: Brief) -> Iterator[str]:
 
 def destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
     """Give where a step goes, and what holds for it beside being allowed."""
-    brief = held(step.name, job.scope.rules)
+    brief = select_rules(step.name, job.scope.rules)
     if step.hosts is None:
         yield from ((each, ASKED if each.verdict == "ask" else "") for each in brief if each.verdict != "deny")
         return
