@@ -72,12 +72,12 @@ class UpstreamSlot:
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
         """Give the upstream at hand, if it is that one and still there."""
-        held, self.upstream = self.upstream, None
-        if held is None or key != self.key or held.ended or held.buffer:
-            if held is not None:
-                held.close()
+        wire, self.upstream = self.upstream, None
+        if wire is None or key != self.key or wire.ended or wire.buffer:
+            if wire is not None:
+                wire.close()
             return None
-        return held
+        return wire
 
     def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
         """Keep an upstream for the next request."""
@@ -253,22 +253,22 @@ class Forward:
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
         """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
         passing = framing.end_to_end(self.request.headers, OURS)
-        kept = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
+        headers = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
         out = Outgoing(
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
-            self.meant.query.encode("ascii"), kept,
+            self.meant.query.encode("ascii"), headers,
         )  # fmt: skip
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
-        held = {one.id: one for one in self.way.held()}
-        plan = inject.plan(out, held.values(), issued, self.way.ours, minting_named=exact)
+        grants = {one.id: one for one in self.way.held()}
+        plan = inject.plan(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
-        values = {id: await self.way.value(held[id]) for id in inject.wanted(plan, body or b"")}
+        values = {id: await self.way.value(grants[id]) for id in inject.wanted(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
             raise self.alarmed(sent)
@@ -291,8 +291,8 @@ class Forward:
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
-        told = [one for one in self.way.held() if (one.grant.host, one.grant.port, "https") == here]
-        return [(IDENTITY, self.way.identities[one.id].encode()) for one in told if one.id in self.way.identities][:1]
+        grants = [one for one in self.way.held() if (one.grant.host, one.grant.port, "https") == here]
+        return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
     def upgraded(self, headers: Headers) -> Headers:
         """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""
@@ -429,9 +429,9 @@ class Forward:
         """Read the head of the answer, past interim ones."""
         assert self.upstream is not None
         for _ in range(INFORMED):
-            seen = 0
-            while (end := framing.find_end(self.upstream.buffer, seen) if self.upstream.buffer else -1) < 0:
-                seen = len(self.upstream.buffer)
+            searched = 0
+            while (end := framing.find_end(self.upstream.buffer, searched) if self.upstream.buffer else -1) < 0:
+                searched = len(self.upstream.buffer)
                 if not await self.upstream.fill(ANSWER_SECONDS):
                     raise Hungup("no answer came")
             head = bytes(self.upstream.buffer[:end])

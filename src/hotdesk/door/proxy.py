@@ -78,10 +78,10 @@ class DeskConnection:
     async def head(self) -> bytes:
         """Read a head; nothing when the desk hung up between two."""
         loop = asyncio.get_running_loop()
-        end, seen, until = -1, 0, 0.0
-        while (end := framing.find_end(self.wire.buffer, seen) if self.wire.buffer else -1) < 0:
-            seen = len(self.wire.buffer)
-            if seen and not until:
+        end, searched, until = -1, 0, 0.0
+        while (end := framing.find_end(self.wire.buffer, searched) if self.wire.buffer else -1) < 0:
+            searched = len(self.wire.buffer)
+            if searched and not until:
                 until = loop.time() + HEAD_SECONDS
             patience = until - loop.time() if until else IDLE_SECONDS
             if patience <= 0 or not await self.wire.fill(patience):
@@ -194,11 +194,11 @@ class DeskConnection:
         except (Unreachable, RuleSpentError) as e:
             note = str(e)
         finally:
-            told = Exchange(
+            event = Exchange(
                 self.way.desk, self.way.step, "allow", rule_text(rule), "CONNECT", "https", where.host, where.port, "",
                 status, count.up, count.down, round((time.monotonic() - begun) * 1000), (), note or "unread: a tunnel",
             )  # fmt: skip
-            self.way.outside.note(told)
+            self.way.outside.note(event)
         return False
 
 

@@ -88,10 +88,10 @@ class Leaves:
     def context(self, host: str) -> ssl.SSLContext:
         """Give the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
         now = self._clock()
-        context, made = self._kept.pop(host, (None, now))
-        if context is None or now - made > LEAF_USE or context.session_stats()["number"] > SESSIONS:
-            context, made = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
-        self._kept[host] = (context, made)
+        context, created = self._kept.pop(host, (None, now))
+        if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
+            context, created = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
+        self._kept[host] = (context, created)
         if len(self._kept) > LEAVES:
             self._kept.popitem(last=False)
         return context

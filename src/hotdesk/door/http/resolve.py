@@ -131,12 +131,12 @@ def number_of(data: bytes) -> int:
 
 def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
     """Read what the child found: a name's addresses, and this host's own."""
-    told = json.loads(data)
-    if "error" in told:
-        raise Unresolved(next((text for text in FAILURES.values() if text == told["error"]), "cannot be resolved"))
+    reply = json.loads(data)
+    if "error" in reply:
+        raise Unresolved(next((text for text in FAILURES.values() if text == reply["error"]), "cannot be resolved"))
     try:
-        found = tuple(plain(ip_address(str(text))) for text in told["addresses"][:ADDRESSES])
-        return found, frozenset(plain(ip_address(str(text))) for text in told["own"])
+        found = tuple(plain(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
+        return found, frozenset(plain(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
         raise Unresolved("the resolver's answer is broken") from None
 
@@ -190,8 +190,8 @@ def serve(sock: socket.socket) -> None:
 def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
     """Answer one question after another, but those nobody waits for any more."""
     while True:
-        asked, question = waiting.get()
-        if time.monotonic() - asked < SECONDS:
+        queued_at, question = waiting.get()
+        if time.monotonic() - queued_at < SECONDS:
             try:
                 sock.send(json.dumps(answer(question)).encode())
             except OSError:
@@ -205,12 +205,12 @@ def answer(question: bytes) -> dict[str, object]:
         name = str(json.loads(question)["name"]) if number else "-"
         if name and not NAME.match(name):
             return {"id": number, "error": "not a name"}
-        told = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
+        reply = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
     except socket.gaierror as e:
         return {"id": number, "error": FAILURES.get(e.errno or 0, "cannot be resolved")}
     except (OSError, LookupError, UnicodeError):
         return {"id": number, "error": "cannot be resolved"}
-    return told if len(json.dumps(told)) <= ANSWER else {"id": number, "error": "too many addresses"}
+    return reply if len(json.dumps(reply)) <= ANSWER else {"id": number, "error": "too many addresses"}
 
 
 def look_up(name: str) -> list[str]:

@@ -87,10 +87,10 @@ class Upstreams:
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
-            host, told = split_authority(names[host])
+            host, other_port = split_authority(names[host])
             if is_metadata(host):
                 raise Unreachable(f"{host} is a metadata address: no name leads there")
-            return await self.open(host, told or port, True, host)
+            return await self.open(host, other_port or port, True, host)
         if self.proxy:
             return await self.through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)

@@ -90,11 +90,11 @@ class Wire(asyncio.Protocol):
 
     async def fill(self, seconds: float) -> bool:
         """Wait until there is more to read than there was; False at the end."""
-        known = len(self.buffer)
+        length = len(self.buffer)
         if self.stopped:
             self.stopped = False
             self.transport.resume_reading()
-        while len(self.buffer) == known and not self.ended:
+        while len(self.buffer) == length and not self.ended:
             self.reader = self.loop.create_future()
             self.set_alarm(self.loop.time() + seconds)
             try:
@@ -102,7 +102,7 @@ class Wire(asyncio.Protocol):
             finally:
                 self.until = math.inf
                 self.reader = None
-        return len(self.buffer) > known
+        return len(self.buffer) > length
 
     def set_alarm(self, until: float) -> None:
         """Have a wait end then. The alarm of an earlier wait is left to ring and look again: most waits are short."""
@@ -178,7 +178,7 @@ class Wire(asyncio.Protocol):
         """Let the other side read what was sent before the connection goes: bytes nobody read would cut it short."""
         end = self.loop.time() + seconds
         try:
-            while (left := end - self.loop.time()) > 0 and await self.read(left):
+            while (remaining := end - self.loop.time()) > 0 and await self.read(remaining):
                 pass
         except Hungup:
             pass
@@ -187,9 +187,9 @@ class Wire(asyncio.Protocol):
         """Hang up when what was sent was taken; who takes nothing is cut off."""
         self.transport.close()
         until = self.loop.time() + seconds
-        while not self.lost and (left := until - self.loop.time()) > 0:
+        while not self.lost and (remaining := until - self.loop.time()) > 0:
             self.reader = self.loop.create_future()
-            alarm = self.loop.call_later(left, self.wake_reader)
+            alarm = self.loop.call_later(remaining, self.wake_reader)
             try:
                 await self.reader
             finally:

@@ -234,7 +234,7 @@ def decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int =
     names = codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):
         return None
-    made: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
+    capped: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
     while names:
-        made = Capped(Chain(made, KNOWN[names.pop()]()), limit, ratio, free)
-    return made
+        capped = Capped(Chain(capped, KNOWN[names.pop()]()), limit, ratio, free)
+    return capped

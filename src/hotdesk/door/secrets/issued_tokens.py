@@ -216,8 +216,8 @@ def value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
     """Say where a string ends; None: not yet. What ends it wrongly ends it."""
     m = (NESTED_VALUE if nested else DIRECT_VALUE).match(data, at)
     assert m is not None  # both match nothing at all
-    left = len(data) - m.end()
-    return m.end() if final or left >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
+    unread = len(data) - m.end()
+    return m.end() if final or unread >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
 
 
 class FormAnswer:

@@ -27,14 +27,14 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     now = time.time()
     if live.minted and now < live.fresh_until:
         return live.minted
-    told = live.values
-    url = urlsplit(told["token_url"])
+    values = live.values
+    url = urlsplit(values["token_url"])
     host, scheme = url.hostname or "", url.scheme
     port = url.port or (443 if scheme == "https" else 80)
-    form = {"grant_type": "client_credentials", **({"scope": told["scope"]} if told["scope"] else {})}
+    form = {"grant_type": "client_credentials", **({"scope": values["scope"]} if values["scope"] else {})}
     body = urlencode(form).encode()
-    secret = base64.b64decode(told["value"]).decode()
-    pair = f"{quote_plus(told['client_id'])}:{quote_plus(secret)}".encode()
+    secret = base64.b64decode(values["value"]).decode()
+    pair = f"{quote_plus(values['client_id'])}:{quote_plus(secret)}".encode()
     headers = Headers(
         (
             (b"Host", url.netloc.encode()),
@@ -83,8 +83,8 @@ async def answer(wire: Wire) -> bytes:
 def read_token(body: bytes) -> tuple[bytes, float]:
     """Read the token, and how many seconds it lives."""
     try:
-        told = json.loads(body)
-        token, life = told["access_token"], float(told.get("expires_in", DEFAULT_LIFE))
+        data = json.loads(body)
+        token, life = data["access_token"], float(data.get("expires_in", DEFAULT_LIFE))
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):

@@ -64,10 +64,10 @@ class Cleaner:
         """Give the headers without what must stay outside."""
         if not self.active:
             return pairs
-        kept = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
+        fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
         if self.issued is not None:
-            kept = [(name, self.kept_outside(name.lower(), value)) for name, value in kept]
-        return self.stream.headers(kept)
+            fields = [(name, self.kept_outside(name.lower(), value)) for name, value in fields]
+        return self.stream.headers(fields)
 
     def kept_outside(self, name: bytes, value: bytes) -> bytes:
         """Keep the tokens a header brings outside, as far as this host's are."""
@@ -92,5 +92,5 @@ class Cleaner:
             return b""
         if self.unpack is not None:
             self.unpack.finish()
-        held = self.withhold.finish() if self.withhold is not None else b""
-        return (self.stream.feed(held) if held else b"") + self.stream.finish()
+        rest = self.withhold.finish() if self.withhold is not None else b""
+        return (self.stream.feed(rest) if rest else b"") + self.stream.finish()
