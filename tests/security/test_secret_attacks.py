@@ -407,7 +407,7 @@ ANY_FIELD = Removal(
     "no secret is put into a packed body",
     Removal(
         "secrets/inject.py",
-        'if made.whole and any(fold(n) == b"content-encoding"',
+        'if plan.whole and any(fold(n) == b"content-encoding"',
         'if False and any(fold(name) == b""',
     ),
     cases="a body in gzip",
@@ -1009,9 +1009,9 @@ tell(sorted(set(found)))
     "a desk is given placeholders",
     Removal(
         "keys/charter.py",
-        "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n",
-        "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n"
-        '        given |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode()\n'
+        "variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n",
+        "variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n"
+        '        variables |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode()\n'
         '                  for one in self.granted if "value" in one.values}\n',
     ),
 )

@@ -62,13 +62,13 @@ def sound(kernel: KernelReport) -> Finding:
     return held(f"it has not oopsed (tainted {kernel.tainted})")
 
 
-def apart(seen: Apart) -> Finding:
+def apart(disks: Apart) -> Finding:
     """Judge whether a verifying desk shares a superblock with a working one."""
-    if not seen.working or not seen.verifying:
+    if not disks.working or not disks.verifying:
         return failed("the layers of a desk were not found among its keeper's mounts")
-    if shared := seen.working & seen.verifying:
+    if shared := disks.working & disks.verifying:
         return failed(f"both stand on {', '.join(sorted(shared))}")
-    return held(f"one stands on {', '.join(sorted(seen.working))}, the other on {', '.join(sorted(seen.verifying))}")
+    return held(f"one stands on {', '.join(sorted(disks.working))}, the other on {', '.join(sorted(disks.verifying))}")
 
 
 CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (

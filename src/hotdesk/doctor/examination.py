@@ -94,9 +94,9 @@ async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -
         with anyio.fail_after(SECONDS):
             await work(host, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
-        seen = {result.measure for result in results}
+        measured = {result.measure for result in results}
         lost = failed(f"the desk was lost before this was tried: {e or 'it took too long'}")
-        results += [result for result in without(lost) if result.measure not in seen]
+        results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
 
@@ -104,10 +104,10 @@ async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -
 async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
     async with host.open_desk(spec) as desk:
-        told = state.facts(host.config.run / "desks" / desk.id)
-        if told is None:
+        facts = state.facts(host.config.run / "desks" / desk.id)
+        if facts is None:
             raise DeskError(f"desk {desk.id} left no note of itself")
-        yield ExaminedDesk(desk, told, Cgroup(here(), desk.id))
+        yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))
 
 
 # -- the desk that is looked at ---------------------------------------------------------------------------------
@@ -117,14 +117,14 @@ async def patient(host: Host, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
     async with opened(host, PATIENT) as it:
         before = signals_of_root()
-        process, told = await stay(it.desk)
-        results += judge([SIGNALLED], Signals(told, signals_of_root() - before))
+        process, result = await stay(it.desk)
+        results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.told, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            said = await it.desk.run(probe(port, name), timeout=SECONDS, output_limit=LIMIT)
+            done = await it.desk.run(probe(port, name), timeout=SECONDS, output_limit=LIMIT)
         try:
-            results += judge(inside.CHECKS, heard(said))
+            results += judge(inside.CHECKS, heard(done))
         except SilentProbeError as e:
             results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
     base, keeper = (int(str(it.told[name])) for name in ("base", "keeper"))
@@ -134,18 +134,18 @@ async def patient(host: Host, results: list[Result]) -> None:
 async def stay(desk: Desk) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
-    said = b""
+    output = b""
     with anyio.move_on_after(SECONDS / 2):
         async for stream, data in process.output():
-            said += data if stream == "stdout" else b""
-            if b"\n" in said or len(said) > LIMIT:
+            output += data if stream == "stdout" else b""
+            if b"\n" in output or len(output) > LIMIT:
                 break
-    return process, heard_so_far(said)
+    return process, heard_so_far(output)
 
 
-def heard_so_far(said: bytes) -> ProbeResult:
+def heard_so_far(output: bytes) -> ProbeResult:
     """Read the first line of a program that goes on."""
-    return heard(Done(0, said.partition(b"\n")[0]))
+    return heard(Done(0, output.partition(b"\n")[0]))
 
 
 def signals_of_root() -> int:
@@ -171,10 +171,10 @@ async def small(host: Host, results: list[Result]) -> None:
         results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind))
 
 
-def disk_kind(settings: Config, told: dict[str, object]) -> str:
+def disk_kind(settings: Config, facts: dict[str, object]) -> str:
     """Name the file system a desk's disk lies on."""
-    mounts = list(view.read_mounts(Path(f"/proc/{told['keeper']}/mountinfo").read_text()))
-    places = (f"{settings.run}/private/{told['id']}/disk", f"{settings.run}/pool")
+    mounts = list(view.read_mounts(Path(f"/proc/{facts['keeper']}/mountinfo").read_text()))
+    places = (f"{settings.run}/private/{facts['id']}/disk", f"{settings.run}/pool")
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 

@@ -60,13 +60,13 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     before = await ticks(pid)
     cgroup.freeze(True)
     try:
-        said = await until(lambda: is_frozen(cgroup), PATIENCE)
+        frozen = await until(lambda: is_frozen(cgroup), PATIENCE)
         start = count(pid)
         await anyio.sleep(LOOK)
         during = count(pid) - start
     finally:
         cgroup.freeze(False)
-    return Frozen(before, said, during, await ticks(pid))
+    return Frozen(before, frozen, during, await ticks(pid))
 
 
 async def ticks(pid: int) -> int:
@@ -140,28 +140,28 @@ def processes_of(base: int) -> Iterator[int]:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def freezes(seen: Frozen) -> Finding:
+def freezes(outcome: Frozen) -> Finding:
     """Judge the freezer."""
-    if not seen.before:
+    if not outcome.before:
         return failed("the program did not tick before")
-    flaws = [] if seen.said else ["its cgroup does not become frozen"]
-    flaws += [f"it went on: {seen.during} ticks while frozen"] if seen.during else []
-    flaws += ["it did not go on when thawed"] if not seen.after else []
-    return unless(flaws, f"{seen.before} ticks, none while frozen, {seen.after} after")
+    flaws = [] if outcome.said else ["its cgroup does not become frozen"]
+    flaws += [f"it went on: {outcome.during} ticks while frozen"] if outcome.during else []
+    flaws += ["it did not go on when thawed"] if not outcome.after else []
+    return unless(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
 
 
-def ends(seen: DeadlineOutcome) -> Finding:
+def ends(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
-    if seen.seconds is None:
+    if outcome.seconds is None:
         return failed(f"it stood {PATIENCE:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
-    if seen.seconds < SHORT.deadline / 2:
-        return failed(f"it was gone after {seen.seconds:.1f} s of {SHORT.deadline:g}")
-    return held(f"a busy desk of {SHORT.deadline:g} s was gone after {seen.seconds:.1f}")
+    if outcome.seconds < SHORT.deadline / 2:
+        return failed(f"it was gone after {outcome.seconds:.1f} s of {SHORT.deadline:g}")
+    return held(f"a busy desk of {SHORT.deadline:g} s was gone after {outcome.seconds:.1f}")
 
 
-def nothing_left(seen: list[str]) -> Finding:
+def nothing_left(leftovers: list[str]) -> Finding:
     """Judge a burn."""
-    return unless(seen, "no process, cgroup, mount, file, disk or claim of user ids")
+    return unless(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
 
 
 FREEZE = JudgedMeasure(

@@ -139,9 +139,9 @@ def spun(cgroup: Cgroup) -> Spun:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def unwritten(cgroup: dict[str, str], wanted: dict[str, str]) -> list[str]:
+def unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
     """Name the files of a cgroup that say something else than they should."""
-    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in wanted.items() if cgroup.get(name) != text]
+    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
 def memory(strained: Strain) -> Finding:
@@ -158,19 +158,19 @@ def memory(strained: Strain) -> Finding:
 def processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
     flaws = unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
-    told = heard(strained.forks)
-    if told.number("forked") >= SMALL.pids or told.word("why") != "EAGAIN":
-        flaws.append(f"{told.number('forked')} processes: {told.word('why')}")
-    return unless(flaws, f"{told.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
+    result = heard(strained.forks)
+    if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
+        flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
+    return unless(flaws, f"{result.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
 
 
 def disk(strained: Strain) -> Finding:
     """Judge the size of the disk."""
-    told = heard(strained.disk)
+    result = heard(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
-    if told.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
-        return held(f"{size}, then {told.word('why')}")
-    return failed(f"{size}: {told.word('why')}")
+    if result.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
+        return held(f"{size}, then {result.word('why')}")
+    return failed(f"{size}: {result.word('why')}")
 
 
 def sockets(strained: Strain) -> Finding:
@@ -187,21 +187,21 @@ def sockets(strained: Strain) -> Finding:
     return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
 
 
-def cpu(seen: Spun) -> Finding:
+def cpu(usage: Spun) -> Finding:
     """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
-    wanted = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
-    flaws = unwritten(seen.cgroup, wanted if seen.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
-    if not flaws and seen.throttled == 0:
+    expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
+    flaws = unwritten(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
+    if not flaws and usage.throttled == 0:
         return untested("the quota is written, but this machine was too busy for the desk to reach it")
-    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {seen.throttled} times")
+    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {usage.throttled} times")
 
 
-def signals(seen: Signals) -> Finding:
+def signals(observation: Signals) -> Finding:
     """Judge queued signals."""
-    sent = seen.told.number("signals")
+    sent = observation.told.number("signals")
     flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
-    flaws += [f"the queue of the host's root grew by {seen.roots}"] if seen.roots > sent // 2 else []
+    flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
     return unless(flaws, f"{sent} queued, then no more; none at the host's root")
 
 

@@ -140,10 +140,10 @@ def version_of(program: str) -> tuple[int, ...]:
     """Ask a runtime for its version."""
     try:
         argv = [program, "--version"]
-        said = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
+        output = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(r"version (\d+(?:\.\d+)+)", said)
+    found = re.search(r"version (\d+(?:\.\d+)+)", output)
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 
 
@@ -153,8 +153,8 @@ def confined() -> Confined | None:
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", CONFINE, source, folder]
     try:
-        said = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
-        return Confined(**json.loads(said))
+        output = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
+        return Confined(**json.loads(output))
     except OSError:
         return None
     except (ValueError, TypeError, subprocess.SubprocessError):
@@ -196,9 +196,9 @@ def runtime(facts: MachineFacts) -> Finding:
         return failed(f"{facts.runtime} is not there, or does not tell its version")
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
-    seen = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
+    text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
     flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in KNOWN_FLAWS if facts.version < fixed]
-    return held(seen, "; ".join(flaws)) if os.path.basename(facts.runtime) == "crun" else held(f"{seen}; made for crun")
+    return held(text, "; ".join(flaws)) if os.path.basename(facts.runtime) == "crun" else held(f"{text}; made for crun")
 
 
 def cgroups(facts: MachineFacts) -> Finding:
@@ -225,12 +225,12 @@ def landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
             return untested(UNSTARTED)
-        said = getattr(facts.confined, what)
-        if facts.confined.abi < abi and said != "silence":
+        result = getattr(facts.confined, what)
+        if facts.confined.abi < abi and result != "silence":
             return untested(
                 f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not held back here"
             )
-        return held(f"refused (Landlock {facts.confined.abi})") if said == "PermissionError" else failed(f"{said}")
+        return held(f"refused (Landlock {facts.confined.abi})") if result == "PermissionError" else failed(f"{result}")
 
     return JudgedMeasure(
         Measure(

@@ -68,14 +68,14 @@ class SilentProbeError(Exception):
     """A probe did not say what it was asked."""
 
 
-def held(seen: str, note: str = "") -> Finding:
+def held(text: str, note: str = "") -> Finding:
     """Say that a measure stood when it was tried."""
-    return Finding("held", clean(seen), clean(note))
+    return Finding("held", clean(text), clean(note))
 
 
-def failed(seen: str) -> Finding:
+def failed(text: str) -> Finding:
     """Say that a measure did not stand."""
-    return Finding("failed", clean(seen))
+    return Finding("failed", clean(text))
 
 
 def untested(why: str) -> Finding:

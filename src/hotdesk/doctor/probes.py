@@ -237,9 +237,9 @@ def heard(done: Done) -> ProbeResult:
     return ProbeResult(value)
 
 
-def program(code: str, **given: object) -> list[str]:
+def program(code: str, **arguments: object) -> list[str]:
     """Give the command line of a probe."""
-    return ["python3", "-I", "-c", PRELUDE + code, json.dumps(given)]
+    return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
 
 def probe(port: int, abstract: str) -> list[str]:

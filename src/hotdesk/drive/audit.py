@@ -150,8 +150,8 @@ def look(
 
 def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
     """See that the file is made as we make it, and sound as a file."""
-    made = schema(db)
-    if made != [TABLE]:
+    tables = schema(db)
+    if tables != [TABLE]:
         walk.blame("shape", "", 0, "the file has another shape than we gave it")
     (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if state != "ok":
@@ -168,8 +168,8 @@ def take_steps(db: sqlite3.Connection, walk: Walk) -> None:
 
 def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
     """Give the rows that can be events at all."""
-    for told in db.execute(SELECT + "ORDER BY id"):
-        if all(isinstance(value, kinds) for value, kinds in zip(told, TYPES, strict=True)):
-            yield Row(*told)
+    for record in db.execute(SELECT + "ORDER BY id"):
+        if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
+            yield Row(*record)
         else:
-            walk.blame("unreadable", str(told[1]), 0, f"number {told[0]} of the file is no event")
+            walk.blame("unreadable", str(record[1]), 0, f"number {record[0]} of the file is no event")

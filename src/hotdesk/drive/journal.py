@@ -171,9 +171,9 @@ class Journal:
         """Number, chain and sign what is buffered, and give the new heads."""
         ends = {row.chain: place for place, row in enumerate(self._buffer)}
         written = []
-        for place, told in enumerate(self._buffer):
-            before = heads.get(told.chain)
-            row = placed(told, count + 1 + place, before.seq + 1 if before else 1)
+        for place, draft in enumerate(self._buffer):
+            before = heads.get(draft.chain)
+            row = placed(draft, count + 1 + place, before.seq + 1 if before else 1)
             hashed = digest(row, before)
             last = ends[row.chain] == place
             signature = self.signer.sign(statement(row.chain, row.seq, hashed)) if last else None
@@ -213,8 +213,8 @@ def heads(path: Path) -> list[Head]:
 def find_chain(path: Path, text: str) -> str:
     """Give the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
     with reading(path) as db:
-        asked = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
-        found = [str(chain) for (chain,) in db.execute(asked, (len(text), text))]
+        query = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
+        found = [str(chain) for (chain,) in db.execute(query, (len(text), text))]
     if text in found or not found or not text:
         return text
     if len(found) > 1:
@@ -254,13 +254,13 @@ def follow(
     every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
     """Give the events there are and then those that come; None each time there is nothing new."""
-    asked = wanted(chain, desk)
+    event_filter = wanted(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
-        yield from select(db, asked, 0, limit, until=after)
+        yield from select(db, event_filter, 0, limit, until=after)
         while True:
             yield None
             time.sleep(every)
-            for row in select(db, asked, after):
+            for row in select(db, event_filter, after):
                 after = row.id
                 yield row

@@ -80,11 +80,11 @@ def set_up(db: sqlite3.Connection) -> None:
 
 def make_table(db: sqlite3.Connection) -> None:
     """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
-    made = schema(db)
-    if not made:
+    tables = schema(db)
+    if not tables:
         db.execute(TABLE)
         db.execute(f"PRAGMA user_version={FORMAT}")
-    elif made != [TABLE]:
+    elif tables != [TABLE]:
         raise HostError("the journal's file has another shape than we gave it; `hotdesk journal verify`")
 
 
@@ -127,8 +127,8 @@ def values(row: Row) -> tuple[Any, ...]:
 
 def found(cursor: sqlite3.Cursor) -> Row | None:
     """Give the one row of an answer."""
-    told = cursor.fetchone()
-    return None if told is None else Row(*told)
+    record = cursor.fetchone()
+    return None if record is None else Row(*record)
 
 
 @contextmanager

@@ -75,10 +75,10 @@ class CertifiedStory:
 
     def decide(self, event: Decided, at: int) -> None:
         """Take a decision in, the first on what was asked; answers to questions approve nothing."""
-        asked = self.asked.get(event.id)
-        if asked is not None and asked.kind != "question":
-            told = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
-            self.approvals.setdefault(event.id, {**told, "kind": asked.kind, "step": asked.step})
+        pending = self.asked.get(event.id)
+        if pending is not None and pending.kind != "question":
+            approval = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
+            self.approvals.setdefault(event.id, {**approval, "kind": pending.kind, "step": pending.step})
 
 
 def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
@@ -99,8 +99,8 @@ def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
     for each in looks:
         require_shut(journal, each.desk)
     signed = sign(certificate(journal, story, looks, claim), journal.signer)
-    told = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
-    journal.add(job, "keys", told)
+    event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
+    journal.add(job, "keys", event)
     return signed
 
 

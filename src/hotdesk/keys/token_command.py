@@ -40,8 +40,8 @@ def serve(sock: socket.socket, uid: int) -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     os.chdir("/")
     while data := sock.recv(MESSAGE):
-        asked = json.loads(data)
-        sock.send(json.dumps({"n": asked["n"], **run(asked["argv"])}).encode())
+        request = json.loads(data)
+        sock.send(json.dumps({"n": request["n"], **run(request["argv"])}).encode())
 
 
 def run(argv: list[str]) -> dict[str, str]:
