@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hotdesk.doctor import calls
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
 from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
 SHOWN = 6
@@ -61,7 +61,7 @@ def other_programs(result: ProbeResult) -> Finding:
     """Judge whether a 32-bit program ran."""
     number, code = result.row("width", 2)
     if number == signal.SIGSYS:
-        return held("the filter ends a 32-bit program at its first call")
+        return passed("the filter ends a 32-bit program at its first call")
     if code == 7:
         return untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
     return failed(f"a 32-bit program ended with signal {number}, code {code}")
@@ -73,7 +73,7 @@ def x32(result: ProbeResult) -> Finding:
         return untested(f"there is no x32 on {machine}")
     answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
-        return held("the filter ends a program that makes one")
+        return passed("the filter ends a program that makes one")
     if answer == "ENOSYS":
         return untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
     return failed(f"an x32 call answers {answer}")
@@ -99,7 +99,9 @@ def host_sockets(result: ProbeResult) -> Finding:
 def gate_refuses(result: ProbeResult) -> Finding:
     """Judge the gate's answer."""
     answer = result.word("gate")
-    return held(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+    return (
+        passed(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+    )
 
 
 def gate_stays(result: ProbeResult) -> Finding:
@@ -114,7 +116,9 @@ def loopback_stays(result: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
     answer = result.word("flags")
     return (
-        held("setting its flags answers EPERM") if answer == "EPERM" else failed(f"setting its flags answers {answer}")
+        passed("setting its flags answers EPERM")
+        if answer == "EPERM"
+        else failed(f"setting its flags answers {answer}")
     )
 
 
@@ -122,7 +126,7 @@ def one_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
     answer = result.word("link")
     if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
-        return held(f"a second caller: {answer}")
+        return passed(f"a second caller: {answer}")
     return failed(f"a second caller: {answer}")
 
 
@@ -130,7 +134,9 @@ def terminals(result: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
     count = result.number("terminals")
     return (
-        held(f"{count}, then no more") if 0 < count <= TERMINALS else failed(f"{count} opened, of {TERMINALS} allowed")
+        passed(f"{count}, then no more")
+        if 0 < count <= TERMINALS
+        else failed(f"{count} opened, of {TERMINALS} allowed")
     )
 
 
@@ -150,13 +156,13 @@ def no_cores(result: ProbeResult) -> Finding:
         raise SilentProbeError(f"its crash ended with {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
-    return failed("a core was dumped") if dumped else held("a crash dumped none", piped if pattern[:1] == "|" else "")
+    return failed("a core was dumped") if dumped else passed("a crash dumped none", piped if pattern[:1] == "|" else "")
 
 
 def own_name(result: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
     name = result.word("name")
-    return failed("it is this machine's") if name == os.uname().nodename else held(f"{name[:64]!r}")
+    return failed("it is this machine's") if name == os.uname().nodename else passed(f"{name[:64]!r}")
 
 
 FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"

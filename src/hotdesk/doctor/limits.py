@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done, Spec
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
-from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, heard, program
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, program, read_result
 from hotdesk.doctor.view import limits_of, opened, read
 from hotdesk.linux.cgroup import PERIOD, Cgroup
 
@@ -18,13 +18,13 @@ OVER = 3
 """How many times its limit a desk tries to take."""
 SOCKET_BUFFERS = 64 * MIB
 """Bytes a desk may leave unread in TCP; the limit is half of that, and a socket may overshoot a little."""
-SECONDS = 20.0
+PROBE_TIMEOUT_S = 20.0
 
 FILL = """
 written, why = 0, "room for all"
 try:
     with open("/tmp/fill", "wb", buffering=0) as file:
-        while written < given["most"]:
+        while written < arguments["most"]:
             written += file.write(os.urandom(1 << 20))
         os.fsync(file.fileno())
 except OSError as e:
@@ -34,7 +34,7 @@ tell({"written": written, "why": why})
 FORK = """
 children = []
 try:
-    while len(children) < given["most"]:
+    while len(children) < arguments["most"]:
         child = os.fork()
         if not child:
             time.sleep(30)
@@ -52,22 +52,22 @@ FLOOD = """
 server = socket.create_server(("127.0.0.1", 0), backlog=64)
 queued = 0
 for _ in range(150):
-    if queued > given["most"]:
+    if queued > arguments["most"]:
         break
     try:
         client = socket.create_connection(server.getsockname(), timeout=1)
-        kept += [client, server.accept()[0]]
+        references += [client, server.accept()[0]]
         client.setblocking(False)
-        while queued <= given["most"]:
+        while queued <= arguments["most"]:
             queued += client.send(bytes(1 << 16))
     except OSError:
         continue
 tell({"queued": queued})
 """
 BOMB = """
-for _ in range(given["most"] >> 20):
-    kept.append(bytearray(os.urandom(1 << 20)))
-tell({"kept": len(kept)})
+for _ in range(arguments["most"] >> 20):
+    references.append(bytearray(os.urandom(1 << 20)))
+tell({"kept": len(references)})
 """
 SPIN = ["sh", "-c", "while :; do :; done"]
 
@@ -101,7 +101,7 @@ class Spun:
 class Signals:
     """What a program that queues signals took, and from whom."""
 
-    told: ProbeResult
+    result: ProbeResult
     roots: int
     """By how many the queue of the host's root grew."""
 
@@ -110,7 +110,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Stra
     """Have a small desk take all it can get."""
 
     async def take(code: str, most: int) -> Done:
-        return await desk.run(program(code, most=most), timeout=SECONDS, output_limit=LIMIT)
+        return await desk.run(program(code, most=most), timeout=PROBE_TIMEOUT_S, output_limit=LIMIT)
 
     disk = await take(FILL, OVER * SMALL.disk)
     with opened(first) as inside:
@@ -158,7 +158,7 @@ def memory(strained: Strain) -> Finding:
 def processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
     flaws = unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
-    result = heard(strained.forks)
+    result = read_result(strained.forks)
     if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
         flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
     return unless(flaws, f"{result.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
@@ -166,16 +166,16 @@ def processes(strained: Strain) -> Finding:
 
 def disk(strained: Strain) -> Finding:
     """Judge the size of the disk."""
-    result = heard(strained.disk)
+    result = read_result(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
     if result.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
-        return held(f"{size}, then {result.word('why')}")
+        return passed(f"{size}, then {result.word('why')}")
     return failed(f"{size}: {result.word('why')}")
 
 
 def sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread."""
-    queued = heard(strained.sockets).number("queued")
+    queued = read_result(strained.sockets).number("queued")
     flaws = [f"{queued // MIB} MiB left unread"] if queued > SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
@@ -199,7 +199,7 @@ def cpu(usage: Spun) -> Finding:
 
 def signals(observation: Signals) -> Finding:
     """Judge queued signals."""
-    sent = observation.told.number("signals")
+    sent = observation.result.number("signals")
     flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
     flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
     return unless(flaws, f"{sent} queued, then no more; none at the host's root")

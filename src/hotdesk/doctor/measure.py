@@ -68,7 +68,7 @@ class SilentProbeError(Exception):
     """A probe did not say what it was asked."""
 
 
-def held(text: str, note: str = "") -> Finding:
+def passed(text: str, note: str = "") -> Finding:
     """Say that a measure stood when it was tried."""
     return Finding("held", clean(text), clean(note))
 
@@ -85,7 +85,7 @@ def untested(why: str) -> Finding:
 
 def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
     """Give what is wrong, if anything is."""
-    return failed(", ".join(flaws)) if flaws else held(fine, note)
+    return failed(", ".join(flaws)) if flaws else passed(fine, note)
 
 
 def clean(text: str) -> str:
