@@ -28,7 +28,7 @@ from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver
-from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
@@ -531,7 +531,7 @@ LOOPBACK_DIALLED = Removal(
 async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
     with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match=r" is "):
+        with pytest.raises(UnreachableError, match=r" is "):
             await upstreams.dial("http", "a.example", 9, private=False, named="a.example", names={})
         assert questions == ["a.example"]
 
@@ -546,7 +546,7 @@ async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_i
     assert not denied.reachable("https", "64:ff9b::808:808", 443)
     with telling("64:ff9b::808:808") as (resolver, _):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match="a rule denies"):
+        with pytest.raises(UnreachableError, match="a rule denies"):
             await upstreams.dial("http", "a.example", 9, private=False, named="*", names={}, bars=denied.bars)
 
 
@@ -556,7 +556,7 @@ async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_met
     network = str(ip_network(f"{INWARD[what]}/16", strict=False))
     with telling("127.0.0.1", own=("198.41.0.4",)) as (resolver, _):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match=r"metadata|this host"):
+        with pytest.raises(UnreachableError, match=r"metadata|this host"):
             await upstreams.dial("http", INWARD[what], 9, private=True, named=network, names={})
 
 

@@ -375,7 +375,7 @@ def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> Non
 
 @falls_without(
     "changes that doors have made",
-    Removal("keys/process.py", 'min((door.seen for door in self.to("door")), default=self.mark)', "self.mark"),
+    Removal("keys/process.py", 'min((door.applied_mark for door in self.to("door")), default=self.mark)', "self.mark"),
     cases="step | revoke",
 )
 @pytest.mark.parametrize(
@@ -408,7 +408,8 @@ def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
 
 
 @falls_without(
-    "a door tells of its own desks", Removal("keys/process.py", "if chain_of(event) not in self.known:", "if False:")
+    "a door tells of its own desks",
+    Removal("keys/process.py", "if chain_of(event) not in self.gated_desks:", "if False:"),
 )
 def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
     door, owner = keys.opened()

@@ -380,7 +380,7 @@ async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: 
     assert got == [403] * 8 + [429] * 4
 
 
-@falls_without("few questions an hour", Removal("door/egress.py", " or len(self.asked) >= ASKS_AN_HOUR:", ":"))
+@falls_without("few questions an hour", Removal("door/egress.py", " or len(self.question_times) >= ASKS_AN_HOUR:", ":"))
 async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors

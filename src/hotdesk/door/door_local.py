@@ -63,7 +63,7 @@ def status_of(way: Egress) -> dict[str, object]:
 
 def grants_of(way: Egress) -> list[str]:
     """Name the secrets that go along, and where: never a value, nor a placeholder."""
-    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.held()]
+    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.active_grants()]
 
 
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:

@@ -54,7 +54,7 @@ class DoorServices(Protocol):
 class GrantValue:
     """A grant and what it is worth."""
 
-    held: LiveGrant
+    live_grant: LiveGrant
     values: Mapping[str, str] = field(repr=False)
     until: float | None = None
     minted: bytes = field(default=b"", repr=False)
@@ -90,7 +90,7 @@ class Egress:
         self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, RuleBudget] = {}
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
-        self.asked: list[float] = []
+        self.question_times: list[float] = []
         self.approval_seconds = 120.0
         self.may_ask = False
         self.shut = ""
@@ -137,11 +137,11 @@ class Egress:
 
     # -- grants -----------------------------------------------------------------------------------------------
 
-    def held(self) -> list[LiveGrant]:
+    def active_grants(self) -> list[LiveGrant]:
         """Give the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "its time is up")
-        return [live.held for live in self.live.values() if live.held.grant.step in ("", self.step)]
+        return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
     async def value(self, one: LiveGrant) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
@@ -162,7 +162,7 @@ class Egress:
     def issued_by(self, host: str, port: int) -> Issued | None:
         """Give what a host issued, if it has or had a grant: others keep what they say."""
         if (host, port) not in self.issued:
-            fields = [one.held.grant.fields for one in self.live.values() if one.held.grant.host == host]
+            fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
             if not fields:
                 return None
             self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
@@ -170,13 +170,13 @@ class Egress:
 
     def revoke(self, live: GrantValue, why: str) -> None:
         """End a grant at once."""
-        if self.live.pop(live.held.id, None) is not None:
-            self.outside.note(Revoked(self.desk, live.held.grant.secret, why))
+        if self.live.pop(live.live_grant.id, None) is not None:
+            self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
 
     def leaked(self, ids: set[str], host: str) -> None:
         """Raise the alarm over secrets that came back though this request did not carry them; they end."""
         for live in [live for id, live in self.live.items() if id in ids]:
-            name = live.held.grant.secret
+            name = live.live_grant.grant.secret
             self.outside.note(Alarm(self.desk, "leak", name, host, "it came back in an answer that had not caused it"))
             self.revoke(live, "it came back from somewhere it was not sent with this request")
 
@@ -196,7 +196,7 @@ class Egress:
                 self.identities = message["identities"]
             case "revoke":
                 gone = str(message.get("grant", ""))
-                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}
+                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.live_grant.grant.secret)}
             case "scope":
                 self.hold(message["charter"])
             case "full":
@@ -205,7 +205,7 @@ class Egress:
 
     def end_canary(self) -> None:
         """Forget what the door was tried with."""
-        tried = {id for id, one in self.live.items() if one.held.grant.host == canary.HOST}
+        tried = {id for id, one in self.live.items() if one.live_grant.grant.host == canary.HOST}
         self.live = {id: one for id, one in self.live.items() if id not in tried}
         if set().union(*self.scrubber.spelt.values()) <= tried:
             self.scrubber = Scrubber()  # or every answer of this desk would be looked through for a canary
@@ -247,10 +247,10 @@ class Egress:
     ) -> Literal["approved", "refused", "busy"]:
         """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
         now = time.monotonic()
-        self.asked = [at for at in self.asked if now - at < 3600]
-        if len(self.questions) >= ASKS or len(self.asked) >= ASKS_AN_HOUR:
+        self.question_times = [at for at in self.question_times if now - at < 3600]
+        if len(self.questions) >= ASKS or len(self.question_times) >= ASKS_AN_HOUR:
             return "busy"
-        self.asked.append(now)
+        self.question_times.append(now)
         number, mark = secrets.token_hex(4), digest(rule)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[number] = (mark, answer)

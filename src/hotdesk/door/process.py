@@ -17,7 +17,7 @@ import uvloop
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.http.resolve import Resolver, start_resolver
-from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
@@ -28,7 +28,7 @@ from hotdesk.linux import bpf, jail
 CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
 MESSAGE = 4096
-PAUSE = 0.1
+ACCEPT_RETRY_S = 0.1
 ENDING = 2.0
 """Seconds in which what is under way may end when the keeper is gone."""
 PULSE = 1.0
@@ -62,7 +62,7 @@ class Gate:
                 self.free.release()
                 if self.listener.fileno() < 0:
                     return
-                await asyncio.sleep(PAUSE)  # too many files are open: the call waits in the gate's queue
+                await asyncio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the gate's queue
                 continue
             task = loop.create_task(self.talk(sock))
             task.add_done_callback(lambda _: self.free.release())
@@ -160,7 +160,7 @@ class Door:
         sock.setblocking(False)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
 
-    def heard(self, message: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         """Take a message of keys'."""
         match message:
             case {"charter": str(desk)}:
@@ -185,7 +185,7 @@ class Door:
         if "ok" in reply:
             waiting.set_result(base64.b64decode(reply["ok"]["value"]))
         else:
-            waiting.set_exception(Unreachable(str(reply["error"]["text"])))
+            waiting.set_exception(UnreachableError(str(reply["error"]["text"])))
 
     def lost_keys(self) -> None:
         """Refuse everything from now on: what cannot be written down may not happen."""
@@ -222,17 +222,17 @@ class Door:
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
-        if live.held.kind == "oauth2":
+        if live.live_grant.kind == "oauth2":
             return await mint.client_credentials(self.way(desk), live, self.upstreams)
         self.number += 1
         number = self.number
         self.minting[number] = asyncio.get_running_loop().create_future()
         try:
-            self.tell(print=live.held.id, desk=desk, n=number)
+            self.tell(print=live.live_grant.id, desk=desk, n=number)
             async with asyncio.timeout(MINT_SECONDS):
                 return await self.minting[number]
         except TimeoutError:
-            raise Unreachable(f"no value for {live.held.grant.secret} came in time") from None
+            raise UnreachableError(f"no value for {live.live_grant.grant.secret} came in time") from None
         finally:
             del self.minting[number]
 
@@ -248,7 +248,7 @@ class KeysLine(asyncio.Protocol):
         """Take messages."""
         try:
             for message, _ in self.frames.feed(data):
-                self.door.heard(message)
+                self.door.handle_message(message)
         except FrameError:
             self.door.lost_keys()
 

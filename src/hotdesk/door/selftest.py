@@ -26,15 +26,15 @@ from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError
 
-Wanted: TypeAlias = tuple[tuple[str, str], ...]
+Targets: TypeAlias = tuple[tuple[str, str], ...]
 """What to try, each with the canary it is for."""
 
 PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
 """Starts what every desk has beside its guest, compiled where its image is sealed."""
-SECONDS = 10.0
+SELFTEST_TIMEOUT_S = 10.0
 LIMIT = 1 << 16
 """Bytes the canaries may say."""
-FAR: Wanted = (
+FAR: Targets = (
     ("raw-ip", "tcp|192.0.2.1|443"),
     ("raw-ip", "tcp|192.0.2.1|80"),
     ("dns", "udp|192.0.2.53|53"),
@@ -73,7 +73,7 @@ NAMES = (
 class CanaryReport:
     """Which canaries held, and which did not."""
 
-    held: tuple[str, ...]
+    passed: tuple[str, ...]
     failed: tuple[str, ...]
 
 
@@ -116,7 +116,7 @@ async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> Cana
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
-        done = await desk.run(argv, timeout=SECONDS, output_limit=LIMIT)
+        done = await desk.run(argv, timeout=SELFTEST_TIMEOUT_S, output_limit=LIMIT)
         return judge(read(done, nonce), far, near, expected.digest, listener.caught())
 
 
@@ -132,7 +132,7 @@ def require(report: CanaryReport) -> None:
 # -- what is tried --------------------------------------------------------------------------------------------------
 
 
-def refusable(scope: Scope, port: int, nonce: str) -> Wanted:
+def refusable(scope: Scope, port: int, nonce: str) -> Targets:
     """List what the door must refuse to connect to; what a scope itself lists is not among it."""
     targets = (
         *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
@@ -151,7 +151,7 @@ def covers(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
-def own_address() -> Wanted:
+def own_address() -> Targets:
     """Give this machine's outward address, if it has one; nothing is sent to learn it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
@@ -201,7 +201,9 @@ def numbers_of(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
-def judge(result: CanaryResult | None, far: Wanted, near: Wanted, digest: str, caught: frozenset[str]) -> CanaryReport:
+def judge(
+    result: CanaryResult | None, far: Targets, near: Targets, digest: str, caught: frozenset[str]
+) -> CanaryReport:
     """Say which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
     failed = tried if result is None else {*against(result, far, near, digest), *caught}
@@ -211,7 +213,7 @@ def judge(result: CanaryResult | None, far: Wanted, near: Wanted, digest: str, c
     )
 
 
-def against(result: CanaryResult, far: Wanted, near: Wanted, digest: str) -> Iterator[str]:
+def against(result: CanaryResult, far: Targets, near: Targets, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
     yield from unlike(far, [number in NOWHERE for number in result.knocks])
     refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
@@ -231,7 +233,7 @@ def against(result: CanaryResult, far: Wanted, near: Wanted, digest: str) -> Ite
         yield "scrubbed"
 
 
-def unlike(targets: Wanted, right: list[bool]) -> Iterator[str]:
+def unlike(targets: Targets, right: list[bool]) -> Iterator[str]:
     """Name what is not right, or was not told."""
     for number, (name, _) in enumerate(targets):
         if len(right) != len(targets) or not right[number]:

@@ -26,7 +26,7 @@ from hotdesk.linux import private_files
 FILE = "drive.db"
 LOCK = "drive.lock"
 FORMAT = 1
-PATIENCE = 60.0
+LOCK_TIMEOUT_S = 60.0
 """Seconds to wait for another writer."""
 TABLES = [
     """CREATE TABLE names (
@@ -101,7 +101,7 @@ class Catalog:
         """Open the file; a commit is on disk when it returns."""
         require_plain(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
         for pragma in (
             "trusted_schema=OFF",
             "cell_size_check=ON",

@@ -30,7 +30,7 @@ PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Tru
 ENDING = re.compile(rb',"signature":"([0-9a-f]{128})"\}\n')
 LENGTH = len(b',"signature":""}\n') + 128
 
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 """A certificate's JSON, once its shape was seen to be one's."""
 Shape: TypeAlias = Any
 """A type hint, a list of one shape, or the shapes of exactly these keys."""
@@ -110,7 +110,7 @@ def raw(public: Ed25519PublicKey) -> str:
     return public.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
-def sign(fields: Told, signer: Signer) -> bytes:
+def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
     fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
     if not fits(fields, CERTIFICATE):
@@ -122,7 +122,7 @@ def sign(fields: Told, signer: Signer) -> bytes:
     return signed
 
 
-def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
+def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Read a certificate and hold it against its own signature; `BriefError` says what is wrong with it.
 
     Who signed is not looked at: a key in a certificate proves only that its holder wrote it.
@@ -145,7 +145,7 @@ def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
     return fields, public
 
 
-def parse(data: bytes) -> Told:
+def parse(data: bytes) -> Fields:
     """Read JSON in which no key is there twice."""
     try:
         found = loads(data.decode("ascii"))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotdesk.drive.audit import MOST, AuditReport, Walk
+from hotdesk.drive.audit import MAX_FAULTS, AuditReport, Walk
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.journal import heads_of
-from hotdesk.drive.rows import select, wanted
+from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.table import reading
 from hotdesk.errors import BriefError
 
@@ -37,7 +37,7 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
             existing = {chain for (chain,) in db.execute("SELECT DISTINCT chain FROM events")}
             chains = [chain for chain in chains if chain in existing]
         yield json.dumps({"hotdesk-journal": FORMAT, "whole": chains is None})
-        for row in select(db, wanted(chains), 0):
+        for row in select(db, make_filter(chains), 0):
             yield as_line(row)
         yield from (json.dumps({"head": str(head)}) for head in chosen_heads(db, chains))
 
@@ -61,7 +61,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)
     ended: dict[str, Head] = {}
     for number, line in enumerate(rest, 2):
-        if len(walk.faults) >= MOST:
+        if len(walk.faults) >= MAX_FAULTS:
             break
         match parse_line(line):
             case Row() as row if not ended:
@@ -72,7 +72,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
                 walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
     check_ends(walk, ended)
     walk.finish(since)
-    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
 
 
 def check_ends(walk: Walk, ended: dict[str, Head]) -> None:

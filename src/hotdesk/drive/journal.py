@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 from hotdesk.drive.chain import Head, Row, check_names, digest, statement
-from hotdesk.drive.rows import select, wanted
+from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
     FILE as FILE,
@@ -50,7 +50,7 @@ class Journal:
         """The ends of chains as we wrote them."""
         self._sure: dict[str, int] = {}
         """What SQLite said of the file when a chain's end was ours."""
-        self._seen = (-1, 0)
+        self._last_commit = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
         with private_files.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
@@ -84,7 +84,7 @@ class Journal:
             version, count = self._look()
             ends = {chain: self._last(chain, version) for chain in {row.chain for row in self._buffer}}
             heads = self._write({chain: row for chain, row in ends.items() if row is not None}, count)
-        self._seen = (version, count + len(self._buffer))
+        self._last_commit = (version, count + len(self._buffer))
         self._heads.update(heads)
         self._sure.update(dict.fromkeys(heads, version))
         self._buffer.clear()
@@ -118,7 +118,7 @@ class Journal:
         """Give a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
         before = None
         with translated():
-            for row in select(self._db, wanted(chain), 0):
+            for row in select(self._db, make_filter(chain), 0):
                 if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
                     raise HostError(f"chain {chain} is not as it was written; `hotdesk journal verify`")
                 before = row
@@ -136,8 +136,8 @@ class Journal:
     def _look(self) -> tuple[int, int]:
         """Give what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
-        if version == self._seen[0]:
-            return self._seen
+        if version == self._last_commit[0]:
+            return self._last_commit
         (count,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         return version, count
 
@@ -242,7 +242,7 @@ def read(
 ) -> Generator[Row, None, None]:
     """Give the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
     with reading(path) as db:
-        yield from select(db, wanted(chain, desk, names), after, limit)
+        yield from select(db, make_filter(chain, desk, names), after, limit)
 
 
 def follow(
@@ -254,7 +254,7 @@ def follow(
     every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
     """Give the events there are and then those that come; None each time there is nothing new."""
-    event_filter = wanted(chain, desk)
+    event_filter = make_filter(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         yield from select(db, event_filter, 0, limit, until=after)

@@ -37,7 +37,9 @@ class EventFilter:
         return text, values
 
 
-def wanted(chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()) -> EventFilter:
+def make_filter(
+    chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()
+) -> EventFilter:
     """Say which events are asked for."""
     chains = None if chain is None else (chain,) if isinstance(chain, str) else tuple(chain)
     return EventFilter(chains, desk, tuple(names))

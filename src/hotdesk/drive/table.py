@@ -17,7 +17,7 @@ from hotdesk.linux import private_files
 FILE = "journal.db"
 LOCK = "journal.lock"
 FORMAT = 1
-PATIENCE = 10.0
+LOCK_TIMEOUT_S = 10.0
 """Seconds to wait for another writer."""
 TABLE = """CREATE TABLE events (
  id INTEGER PRIMARY KEY,
@@ -62,7 +62,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     with translated():
         mode = "ro" if read_only else "rw"
         uri = f"{path.absolute().as_uri()}?mode={mode}"
-        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "temp_store=MEMORY"):
             db.execute(f"PRAGMA {pragma}")
         return db

@@ -20,7 +20,7 @@ from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, OAuth2, Secret, SigV4, Vault, VaultEntry
 
-LONGEST = timedelta(days=30)
+MAX_AUTHORITY_LIFE = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
 NOTHING: Mapping[str, bytes] = {}
 PRINTED = ("totp", "command")
@@ -190,5 +190,5 @@ def encode(value: bytes) -> str:
 
 def authority(desk: str, seconds: float) -> CertificateAuthority:
     """Make a desk's certificate authority, which lives as long as the desk may."""
-    life = min(LONGEST, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
+    life = min(MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

@@ -38,7 +38,7 @@ class Doors:
         self.questions: dict[str, tuple[float, Asked]] = {}
         """What desks ask, by id, and until when."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
-        self.asked: Callable[[Asked], None] = lambda question: None
+        self.on_question: Callable[[Asked], None] = lambda question: None
         """Told of each question as it comes."""
 
     async def ready(self) -> None:
@@ -56,7 +56,7 @@ class Doors:
                 talk, wait = await self.parts.start_keys()
                 self.close()
                 self.keys = KeysClient(talk, wait)
-                self.keys.on_event = self.heard
+                self.keys.on_event = self.handle_event
                 self.tasks.start(self.keys.run)
             return self.keys
 
@@ -110,7 +110,7 @@ class Doors:
         spec, scope, canary = self.admitted[desk.id]
         python = find(self.settings.images, spec.image).python
         report = await selftest.prove(desk, python, scope, canary)
-        keys, event = await self.meet(), Proven(desk.id, report.held, report.failed)
+        keys, event = await self.meet(), Proven(desk.id, report.passed, report.failed)
         await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(event)}])
         selftest.require(report)
 
@@ -138,7 +138,7 @@ class Doors:
 
     # -- questions --------------------------------------------------------------------------------------------
 
-    def heard(self, message: dict[str, Any]) -> None:
+    def handle_event(self, message: dict[str, Any]) -> None:
         """Take what keys tell unasked."""
         match message:
             case {"event": "used", "desks": list(desks)}:
@@ -147,7 +147,7 @@ class Doors:
             case {"event": "Asked", "data": dict(data)}:
                 question = Asked(**data)
                 self.questions[question.id] = (time.monotonic() + question.seconds, question)
-                self.asked(question)
+                self.on_question(question)
             case {"event": "Answered", "data": {"id": str(number)}}:
                 self.questions.pop(number, None)
 

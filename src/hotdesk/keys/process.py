@@ -62,7 +62,7 @@ PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
-KNOWN = 16384
+MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 MOST_ALLOWED = 100
 """Rules that may be allowed a desk beside its scope."""
@@ -91,7 +91,7 @@ class KeysProcess:
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
-        self.known: dict[str, None] = {}
+        self.gated_desks: dict[str, None] = {}
         """Desks the keeper had gates for, the latest: what a door tells is of these."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
@@ -141,9 +141,9 @@ class KeysProcess:
             return
         message = json.loads(data)
         if "desk" in message:
-            self.known[str(message["desk"])] = None
-            while len(self.known) > KNOWN:
-                del self.known[next(iter(self.known))]
+            self.gated_desks[str(message["desk"])] = None
+            while len(self.gated_desks) > MAX_GATED_DESKS:
+                del self.gated_desks[next(iter(self.gated_desks))]
             return
         actor = message["line"]
         line = Peer(socket.socket(fileno=fds[0]), actor)
@@ -152,7 +152,7 @@ class KeysProcess:
             for charter in self.charters.values():
                 line.tell(**charter.message())
             line.tell(ready=True)
-            line.seen = self.mark
+            line.applied_mark = self.mark
 
     def flush(self) -> None:
         """Send what waits, and drop the lines that are cut."""
@@ -239,7 +239,7 @@ class KeysProcess:
         """Take what a door tells."""
         if "event" in message:
             event = event_of(message)
-            if chain_of(event) not in self.known:
+            if chain_of(event) not in self.gated_desks:
                 raise BriefError("a door tells of its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk))
@@ -249,7 +249,7 @@ class KeysProcess:
             if isinstance(event, Asked | Answered | Alarm | Revoked):
                 self.tell_owner(event)
         elif "changed" in message:
-            line.seen = max(line.seen, int(str(message["changed"])))
+            line.applied_mark = max(line.applied_mark, int(str(message["changed"])))
         elif "used" in message:
             desks = [as_desk(each) for each in as_list(message["used"])]
             for owner in self.to("owner")[:1]:
@@ -401,7 +401,7 @@ class KeysProcess:
 
     def settle(self) -> None:
         """Answer for changes that every door has made; one that is gone lets nothing through."""
-        done = min((door.seen for door in self.to("door")), default=self.mark)
+        done = min((door.applied_mark for door in self.to("door")), default=self.mark)
         for _, line, number in [change for change in self.changes if change[0] <= done]:
             line.tell(re=number, ok={})
         self.changes = [change for change in self.changes if change[0] > done]

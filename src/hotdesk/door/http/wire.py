@@ -13,11 +13,11 @@ PIECE = 32 << 10
 """Bytes handled at a time: what is done to them must not keep other desks waiting."""
 
 
-class Hungup(Exception):  # noqa: N818 - a state, and read as one
+class HungUpError(Exception):
     """The other side went away, or took too long."""
 
 
-class TimedOut(Hungup):
+class TimedOutError(HungUpError):
     """Nothing came for too long; the other side may be at work all the same."""
 
 
@@ -135,7 +135,7 @@ class Wire(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes; `drain` waits while too many are on their way."""
         if self.lost:
-            raise Hungup("the connection is gone")
+            raise HungUpError("the connection is gone")
         self.transport.write(data)
 
     async def drain(self, seconds: float) -> None:
@@ -149,7 +149,7 @@ class Wire(asyncio.Protocol):
                 alarm.cancel()
                 self.writer = None
         if self.lost:
-            raise Hungup("the connection is gone")
+            raise HungUpError("the connection is gone")
 
     def hold(self) -> None:
         """Read nothing until somebody wants it: what comes may be for TLS."""
@@ -169,7 +169,7 @@ class Wire(asyncio.Protocol):
             ssl_shutdown_timeout=2.0,
         )
         if transport is None:
-            raise Hungup("the connection went away during the TLS handshake")
+            raise HungUpError("the connection went away during the TLS handshake")
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
         self.stopped = False
@@ -180,7 +180,7 @@ class Wire(asyncio.Protocol):
         try:
             while (remaining := end - self.loop.time()) > 0 and await self.read(remaining):
                 pass
-        except Hungup:
+        except HungUpError:
             pass
 
     async def end(self, seconds: float) -> None:
@@ -210,4 +210,4 @@ class Wire(asyncio.Protocol):
 def expire(future: asyncio.Future[None]) -> None:
     """End a wait that took too long."""
     if not future.done():
-        future.set_exception(TimedOut("nothing came for too long"))
+        future.set_exception(TimedOutError("nothing came for too long"))

@@ -10,10 +10,10 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Broken, Headers
-from hotdesk.door.http.upstream import Unreachable, Upstreams
-from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.wire import HungUpError, Wire
 
-SECONDS = 15.0
+MINT_TIMEOUT_S = 15.0
 ANSWER = 256 << 10
 MARGIN = 30.0
 """Seconds before its end at which a token is fetched anew."""
@@ -51,8 +51,8 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     try:
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
         token, life = read_token(await answer(wire))
-    except (Hungup, Broken, OSError) as e:
-        raise Unreachable(f"no token for {live.held.grant.secret} came from {host}: {e}") from None
+    except (HungUpError, Broken, OSError) as e:
+        raise UnreachableError(f"no token for {live.live_grant.grant.secret} came from {host}: {e}") from None
     finally:
         wire.abort()
     live.minted = token
@@ -63,13 +63,13 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
 async def answer(wire: Wire) -> bytes:
     """Read a short answer whole."""
     while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
-        if not await wire.fill(SECONDS):
-            raise Hungup("the token server hung up")
+        if not await wire.fill(MINT_TIMEOUT_S):
+            raise HungUpError("the token server hung up")
     response = framing.parse_response(bytes(wire.buffer[:end]), "POST")
     del wire.buffer[:end]
     reader, body = BodyReader(response.body), bytearray()
     while not reader.done:
-        data = await wire.read(SECONDS)
+        data = await wire.read(MINT_TIMEOUT_S)
         if not data:
             reader.eof()
         body += reader.feed(data)[0]

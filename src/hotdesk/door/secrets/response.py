@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import Response
-from hotdesk.door.secrets.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.secrets.encodings import Decoder, UnreadableError, decoder
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber
 
@@ -57,7 +57,7 @@ class Cleaner:
             return None
         found = decoder(coding, DECODED)
         if found is None and granted:
-            raise Unreadable("it is in an encoding that cannot be looked through")
+            raise UnreadableError("it is in an encoding that cannot be looked through")
         return found
 
     def headers(self, pairs: Pairs) -> Pairs:
