@@ -391,7 +391,7 @@ async def test_memory_runs_out_before_the_hosts_table_of_open_files(fresh: Open,
     Removal("linux/rlimits.py", "    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))\n", ""),
     Removal(
         "door/process.py",
-        "                await asyncio.sleep(PAUSE)  # too many files are open:",
+        "                await asyncio.sleep(ACCEPT_RETRY_S)  # too many files are open:",
         "                return  #",
     ),
 )

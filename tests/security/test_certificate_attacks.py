@@ -248,7 +248,7 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 ANY_SPELLING = Removal(
-    "drive/certificate.py", "not fits(told, shape) or canonical(told) != body:\n", "not fits(told, shape):\n"
+    "drive/certificate.py", "not fits(fields, shape) or canonical(fields) != body:\n", "not fits(fields, shape):\n"
 )
 
 
@@ -270,7 +270,9 @@ ANY_SPELLING = Removal(
 @falls_without(
     "exactly these fields",
     Removal(
-        "drive/certificate.py", "not fits(told, shape) or canonical(told) != body:\n", "canonical(told) != body:\n"
+        "drive/certificate.py",
+        "not fits(fields, shape) or canonical(fields) != body:\n",
+        "canonical(fields) != body:\n",
     ),
     cases="one field more | one field less | a number for a text | a format that is true",
 )
@@ -278,7 +280,7 @@ ANY_SPELLING = Removal(
     "a format one knows",
     Removal(
         "drive/certificate.py",
-        'if told.get("format") == number), None)\n',
+        'if fields.get("format") == number), None)\n',
         "if number), None)\n    shape = CERTIFICATE\n",
     ),
     cases="another format",

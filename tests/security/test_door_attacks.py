@@ -28,7 +28,7 @@ from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver
-from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
@@ -332,10 +332,10 @@ ANY_ADDRESS = Removal(
     "whole addresses in requests to a proxy",
     Removal(
         "policy/target.py",
-        '        scheme = "http"\n        authority, rest = absolute(asked, scheme)\n',
+        '        scheme = "http"\n        authority, rest = absolute(text, scheme)\n',
         '        scheme = "http"\n'
         "        at = Authority(named[0], 80)\n"
-        '        authority, rest = (at, asked) if asked[:1] == "/" else absolute(asked, scheme)\n',
+        '        authority, rest = (at, text) if text[:1] == "/" else absolute(text, scheme)\n',
     ),
     cases="no host in the target",
 )
@@ -343,8 +343,8 @@ ANY_ADDRESS = Removal(
     "a path",
     Removal(
         "policy/target.py",
-        '    elif asked.startswith("/"):\n        authority, rest = inside, asked\n',
-        '    elif asked.startswith(("/", "*")):\n        authority, rest = inside, asked.replace("*", "/")\n',
+        '    elif text.startswith("/"):\n        authority, rest = inside, text\n',
+        '    elif text.startswith(("/", "*")):\n        authority, rest = inside, text.replace("*", "/")\n',
     ),
     cases="an asterisk",
 )
@@ -531,7 +531,7 @@ LOOPBACK_DIALLED = Removal(
 async def test_a_name_that_leads_inward_is_not_dialled(what: str) -> None:
     with telling(INWARD[what], own=("198.41.0.4",)) as (resolver, questions):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match=r" is "):
+        with pytest.raises(UnreachableError, match=r" is "):
             await upstreams.dial("http", "a.example", 9, private=False, named="a.example", names={})
         assert questions == ["a.example"]
 
@@ -546,7 +546,7 @@ async def test_an_address_that_is_denied_is_not_reached_by_a_form_that_carries_i
     assert not denied.reachable("https", "64:ff9b::808:808", 443)
     with telling("64:ff9b::808:808") as (resolver, _):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match="a rule denies"):
+        with pytest.raises(UnreachableError, match="a rule denies"):
             await upstreams.dial("http", "a.example", 9, private=False, named="*", names={}, bars=denied.bars)
 
 
@@ -556,7 +556,7 @@ async def test_a_rule_for_private_networks_or_a_whole_network_admits_neither_met
     network = str(ip_network(f"{INWARD[what]}/16", strict=False))
     with telling("127.0.0.1", own=("198.41.0.4",)) as (resolver, _):
         upstreams = Upstreams(resolver, ssl.create_default_context())
-        with pytest.raises(Unreachable, match=r"metadata|this host"):
+        with pytest.raises(UnreachableError, match=r"metadata|this host"):
             await upstreams.dial("http", INWARD[what], 9, private=True, named=network, names={})
 
 
@@ -582,7 +582,7 @@ async def test_what_is_dialled_is_the_address_that_was_checked() -> None:
 
 ANY_METHOD = Removal(
     "policy/policy.py",
-    "        if seen.target.method not in self.methods:\n            return",
+    "        if view.target.method not in self.methods:\n            return",
     "        if False:\n            return",
 )
 
@@ -640,7 +640,7 @@ ANY_METHOD = Removal(
     "lines end in CR LF",
     Removal(
         "http/framing.py",
-        "    if STRAY.search(buffer, max(seen - 1, 0)):\n"
+        "    if STRAY.search(buffer, max(searched - 1, 0)):\n"
         '        raise Broken(400, "a control character, or a line that does not end in CR LF")\n',
         '    if b"\\n\\n" in buffer:\n'
         '        buffer[:] = bytes(buffer).replace(b"\\n", b"\\r\\n")\n'
@@ -681,7 +681,7 @@ ANY_METHOD = Removal(
 )
 @falls_without(
     "methods in capitals",
-    Removal("policy/target.py", "    if not METHOD_SHAPE.fullmatch(told):\n", "    if False:\n"),
+    Removal("policy/target.py", "    if not METHOD_SHAPE.fullmatch(name):\n", "    if False:\n"),
     ANY_METHOD,
     cases="a method in small letters",
 )
@@ -697,7 +697,7 @@ ANY_METHOD = Removal(
 @falls_without("methods that are known", ANY_METHOD, cases="a method nobody knows")
 @falls_without(
     "methods that are never admitted",
-    Removal("policy/target.py", "    if told in NEVER:\n", "    if False:\n"),
+    Removal("policy/target.py", "    if name in NEVER:\n", "    if False:\n"),
     ANY_METHOD,
     cases="TRACE",
 )
@@ -1027,7 +1027,7 @@ async def test_an_answer_that_breaks_off_never_looks_whole(answered: dict[str, l
         "answer.keep_alive and self.keep and not self.upstream.buffer:",
         "answer.keep_alive and self.keep:",
     ),
-    Removal("door/exchange.py", "key != self.key or held.ended or held.buffer:", "key != self.key or held.ended:"),
+    Removal("door/exchange.py", "key != self.key or wire.ended or wire.buffer:", "key != self.key or wire.ended:"),
 )
 @pytest.mark.parametrize("how", TOO_MUCH)
 async def test_what_an_upstream_sends_beyond_its_answer_is_nobodys_answer(

@@ -134,7 +134,9 @@ def test_the_environment_gives_no_rights(drive: Drive, monkeypatch: pytest.Monke
     assert me() == f"uid:{os.geteuid()}"
 
 
-ANY_HASH = Removal("drive/blobs.py", "        if left or digest.hexdigest() != sha256:\n", "        if left > size:\n")
+ANY_HASH = Removal(
+    "drive/blobs.py", "        if remaining or digest.hexdigest() != sha256:\n", "        if remaining > size:\n"
+)
 
 
 @falls_without("bytes held against their hash", ANY_HASH, cases="other bytes | fewer | more")

@@ -258,7 +258,7 @@ STRANGE: dict[str, dict[str, Any]] = {
         "        except FrameError:\n            self.cut = True\n",
         "        finally:\n            pass\n",
     ),
-    Removal("keys/process.py", "str(known)[:REASON]", "str(known)"),
+    Removal("keys/process.py", "str(error)[:REASON]", "str(error)"),
     Removal("keys/process.py", "re=number if isinstance(number, int) else None, error", "re=number, error"),
     cases="""
     an event as wide as the line-door | an event as wide as the line-owner | a number as wide as the line-owner
@@ -339,8 +339,8 @@ def test_a_line_that_is_garbled_is_cut_and_no_other(keys: Kept, actor: str, what
     "values are asked for under numbers of keys' own",
     Removal(
         "keys/process.py",
-        "            self.ask_teller(argv_of(secret.bytes()), heard)\n",
-        "            self.number = number - 1\n            self.ask_teller(argv_of(secret.bytes()), heard)\n",
+        "            self.ask_teller(argv_of(secret.bytes()), deliver)\n",
+        "            self.number = number - 1\n            self.ask_teller(argv_of(secret.bytes()), deliver)\n",
     ),
 )
 def test_a_door_that_asks_twice_under_one_number_gets_two_answers(keys: Kept) -> None:
@@ -375,7 +375,7 @@ def test_a_grant_the_door_ended_stays_ended_for_the_next_door(keys: Kept) -> Non
 
 @falls_without(
     "changes that doors have made",
-    Removal("keys/process.py", 'min((door.seen for door in self.to("door")), default=self.mark)', "self.mark"),
+    Removal("keys/process.py", 'min((door.applied_mark for door in self.to("door")), default=self.mark)', "self.mark"),
     cases="step | revoke",
 )
 @pytest.mark.parametrize(
@@ -408,7 +408,8 @@ def test_a_door_that_is_gone_keeps_no_change_waiting(keys: Kept) -> None:
 
 
 @falls_without(
-    "a door tells of its own desks", Removal("keys/process.py", "if chain_of(event) not in self.known:", "if False:")
+    "a door tells of its own desks",
+    Removal("keys/process.py", "if chain_of(event) not in self.gated_desks:", "if False:"),
 )
 def test_a_door_cannot_tell_of_a_desk_its_keeper_never_had(keys: Kept) -> None:
     door, owner = keys.opened()

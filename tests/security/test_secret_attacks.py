@@ -254,7 +254,7 @@ async def test_a_placeholder_is_worthless_in_another_desk(room: Room, visit: Vis
 
 @falls_without(
     "grants of another step are not held",
-    Removal("door/egress.py", ' if live.held.grant.step in ("", self.step)]', "]"),
+    Removal("door/egress.py", ' if live.live_grant.grant.step in ("", self.step)]', "]"),
 )
 async def test_a_placeholder_is_worthless_after_its_step(room: Room, visit: Visit) -> None:
     scope = room.scope("token-b@b.test header=X-Api-Key swap env=B step=one", rules=["read b.test", "read a.test"])
@@ -272,7 +272,7 @@ async def test_a_placeholder_is_worthless_after_its_step(room: Room, visit: Visi
     "revoked grants are not held",
     Removal(
         "door/egress.py",
-        'self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}',
+        'self.live = {id: one for id, one in self.live.items() if gone not in ("", one.live_grant.grant.secret)}',
         "pass",
     ),
 )
@@ -407,7 +407,7 @@ ANY_FIELD = Removal(
     "no secret is put into a packed body",
     Removal(
         "secrets/inject.py",
-        'if made.whole and any(fold(n) == b"content-encoding"',
+        'if plan.whole and any(fold(n) == b"content-encoding"',
         'if False and any(fold(name) == b""',
     ),
     cases="a body in gzip",
@@ -1009,9 +1009,9 @@ tell(sorted(set(found)))
     "a desk is given placeholders",
     Removal(
         "keys/charter.py",
-        "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n",
-        "given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n"
-        '        given |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode()\n'
+        "variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n",
+        "variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}\n"
+        '        variables |= {f"X{one.id}": base64.b64decode(one.values["value"]).decode()\n'
         '                  for one in self.granted if "value" in one.values}\n',
     ),
 )

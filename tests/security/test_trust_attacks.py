@@ -380,7 +380,7 @@ async def test_a_desk_asks_eight_things_at_once_and_no_more(room: Room, attack: 
     assert got == [403] * 8 + [429] * 4
 
 
-@falls_without("few questions an hour", Removal("door/egress.py", " or len(self.asked) >= ASKS_AN_HOUR:", ":"))
+@falls_without("few questions an hour", Removal("door/egress.py", " or len(self.question_times) >= ASKS_AN_HOUR:", ":"))
 async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attack) -> None:
     assert room.host.doors is not None
     doors = room.host.doors
@@ -398,7 +398,7 @@ async def test_a_desk_asks_so_much_an_hour_and_no_more(room: Room, attack: Attac
     assert got == [403] * 60 + [429] * 3
 
 
-@falls_without("approved is a digest", Removal("door/egress.py", " and secrets.compare_digest(asked, mark):", ":"))
+@falls_without("approved is a digest", Removal("door/egress.py", " and secrets.compare_digest(expected, mark):", ":"))
 async def test_what_is_approved_is_the_rule_that_was_asked_and_once(room: Room, attack: Attack, visit: Visit) -> None:
     assert room.host.doors is not None
     doors = room.host.doors

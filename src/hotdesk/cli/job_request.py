@@ -198,7 +198,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
             sterilize.make(settings.images, image.find(settings.images, name), say)
     async with Host(settings, keeper=prestart.keeper()) as host:
         confine([*writable, control_path(settings, 0).parent], any_owner=True, dials=dials)
-        host.doors.asked = show
+        host.doors.on_question = show
         if key:
             await host.doors.unlock(key)
         yield host

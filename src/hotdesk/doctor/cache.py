@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.desk.image import sterile
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, untested
 
 MENDED = {(6, 18): 29, (7, 0): 6}
 """The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
@@ -49,7 +49,7 @@ def mended(kernel: KernelReport) -> Finding:
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     patch = int(numbers[3] or 0) if numbers else 0
     if series >= MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
-        return held(f"{kernel.release} is newer than {FLAWS}")
+        return passed(f"{kernel.release} is newer than {FLAWS}")
     if series in MENDED and patch:
         return failed(f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none")
     return untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
@@ -59,16 +59,18 @@ def sound(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
         return failed(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
-    return held(f"it has not oopsed (tainted {kernel.tainted})")
+    return passed(f"it has not oopsed (tainted {kernel.tainted})")
 
 
-def apart(seen: Apart) -> Finding:
+def apart(disks: Apart) -> Finding:
     """Judge whether a verifying desk shares a superblock with a working one."""
-    if not seen.working or not seen.verifying:
+    if not disks.working or not disks.verifying:
         return failed("the layers of a desk were not found among its keeper's mounts")
-    if shared := seen.working & seen.verifying:
+    if shared := disks.working & disks.verifying:
         return failed(f"both stand on {', '.join(sorted(shared))}")
-    return held(f"one stands on {', '.join(sorted(seen.working))}, the other on {', '.join(sorted(seen.verifying))}")
+    return passed(
+        f"one stands on {', '.join(sorted(disks.working))}, the other on {', '.join(sorted(disks.verifying))}"
+    )
 
 
 CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (

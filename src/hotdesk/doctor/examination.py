@@ -20,18 +20,18 @@ from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import MachineFacts
 from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, SilentProbeError, failed, give_up, judge, untested
-from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, heard, listening, probe, program
+from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, probe, program, read_result
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup, here
 
 PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
-SECONDS = 30.0
+EXAMINATION_TIMEOUT_S = 30.0
 NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Work: TypeAlias = Callable[[Host, list[Result]], Awaitable[None]]
-Wanted: TypeAlias = Callable[[Finding], Iterator[Result]]
+Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ class ExaminedDesk:
     """A desk of ours, and where the host finds it."""
 
     desk: Desk
-    told: dict[str, object]
+    facts: dict[str, object]
     cgroup: Cgroup
 
     @property
     def first(self) -> int:
         """Give the host's pid of its first process."""
-        return int(str(self.told["pid"]))
+        return int(str(self.facts["pid"]))
 
 
 def look_at_machine(settings: Config) -> Examination:
@@ -87,16 +87,16 @@ async def examine(settings: Config, found: Examination) -> None:
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
-async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -> None:
+async def attempt(host: Host, work: Work, without: Fallback, found: Examination) -> None:
     """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
     results: list[Result] = []
     try:
-        with anyio.fail_after(SECONDS):
+        with anyio.fail_after(EXAMINATION_TIMEOUT_S):
             await work(host, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
-        seen = {result.measure for result in results}
+        measured = {result.measure for result in results}
         lost = failed(f"the desk was lost before this was tried: {e or 'it took too long'}")
-        results += [result for result in without(lost) if result.measure not in seen]
+        results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
 
@@ -104,10 +104,10 @@ async def attempt(host: Host, work: Work, without: Wanted, found: Examination) -
 async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
     async with host.open_desk(spec) as desk:
-        told = state.facts(host.config.run / "desks" / desk.id)
-        if told is None:
+        facts = state.facts(host.config.run / "desks" / desk.id)
+        if facts is None:
             raise DeskError(f"desk {desk.id} left no note of itself")
-        yield ExaminedDesk(desk, told, Cgroup(here(), desk.id))
+        yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))
 
 
 # -- the desk that is looked at ---------------------------------------------------------------------------------
@@ -117,35 +117,35 @@ async def patient(host: Host, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
     async with opened(host, PATIENT) as it:
         before = signals_of_root()
-        process, told = await stay(it.desk)
-        results += judge([SIGNALLED], Signals(told, signals_of_root() - before))
-        results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.told, it.cgroup))
+        process, result = await stay(it.desk)
+        results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
+        results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            said = await it.desk.run(probe(port, name), timeout=SECONDS, output_limit=LIMIT)
+            done = await it.desk.run(probe(port, name), timeout=EXAMINATION_TIMEOUT_S, output_limit=LIMIT)
         try:
-            results += judge(inside.CHECKS, heard(said))
+            results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
             results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
-    base, keeper = (int(str(it.told[name])) for name in ("base", "keeper"))
+    base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
 async def stay(desk: Desk) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
-    said = b""
-    with anyio.move_on_after(SECONDS / 2):
+    output = b""
+    with anyio.move_on_after(EXAMINATION_TIMEOUT_S / 2):
         async for stream, data in process.output():
-            said += data if stream == "stdout" else b""
-            if b"\n" in said or len(said) > LIMIT:
+            output += data if stream == "stdout" else b""
+            if b"\n" in output or len(output) > LIMIT:
                 break
-    return process, heard_so_far(said)
+    return process, read_first_line(output)
 
 
-def heard_so_far(said: bytes) -> ProbeResult:
+def read_first_line(output: bytes) -> ProbeResult:
     """Read the first line of a program that goes on."""
-    return heard(Done(0, said.partition(b"\n")[0]))
+    return read_result(Done(0, output.partition(b"\n")[0]))
 
 
 def signals_of_root() -> int:
@@ -167,14 +167,14 @@ def on_host(cgroup: Cgroup, inner: int) -> int:
 async def small(host: Host, results: list[Result]) -> None:
     """Have a desk take more than it may."""
     async with opened(host, SMALL) as it:
-        kind = disk_kind(host.config, it.told)
+        kind = disk_kind(host.config, it.facts)
         results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind))
 
 
-def disk_kind(settings: Config, told: dict[str, object]) -> str:
+def disk_kind(settings: Config, facts: dict[str, object]) -> str:
     """Name the file system a desk's disk lies on."""
-    mounts = list(view.read_mounts(Path(f"/proc/{told['keeper']}/mountinfo").read_text()))
-    places = (f"{settings.run}/private/{told['id']}/disk", f"{settings.run}/pool")
+    mounts = list(view.read_mounts(Path(f"/proc/{facts['keeper']}/mountinfo").read_text()))
+    places = (f"{settings.run}/private/{facts['id']}/disk", f"{settings.run}/pool")
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
@@ -192,13 +192,13 @@ async def rooted(host: Host, results: list[Result]) -> None:
     """Have a desk run a program as root."""
     async with opened(host, ROOTED) as it:
         await it.desk.start(["sleep", "60"], user="root", stdin=False)
-        results += judge([outside.ROOTED], view.look_at_root(it.told, it.cgroup))
+        results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
 async def verifying(host: Host, results: list[Result]) -> None:
     """Have one desk work and one verify, both of one image."""
     async with opened(host, PLAIN) as one, opened(host, replace(PLAIN, sterile=True)) as other:
-        mounts = Path(f"/proc/{one.told['keeper']}/mountinfo").read_text()
+        mounts = Path(f"/proc/{one.facts['keeper']}/mountinfo").read_text()
         rooms = [host.config.run / "private" / it.desk.id for it in (one, other)]
         results += judge([cache.APART], cache.Apart(*(cache.superblocks(mounts, room) for room in rooms)))
 
@@ -241,7 +241,7 @@ def without_desks(finding: Finding) -> Iterator[Result]:
         yield from without(finding)
 
 
-PARTS: tuple[tuple[Work, Wanted], ...] = (
+PARTS: tuple[tuple[Work, Fallback], ...] = (
     (patient, without_patient),
     (rooted, without_rooted),
     (small, without_small),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hotdesk.doctor import calls
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
 from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
 SHOWN = 6
@@ -17,9 +17,9 @@ REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
 UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
-def wrong(told: ProbeResult, group: str) -> list[str]:
+def wrong(result: ProbeResult, group: str) -> list[str]:
     """Name the calls of a group that answered otherwise than the filter must."""
-    answers = told.table(group)
+    answers = result.table(group)
     listed = calls.GROUPS[group]
     if missing := [each.what for each in listed if each.what not in answers]:
         raise SilentProbeError(f"it says nothing of {missing[0]}")
@@ -30,16 +30,16 @@ def wrong(told: ProbeResult, group: str) -> list[str]:
 def refused(*groups: str) -> Callable[[ProbeResult], Finding]:
     """Judge groups of calls."""
 
-    def judge(told: ProbeResult) -> Finding:
-        flaws = [flaw for group in groups for flaw in wrong(told, group)]
+    def judge(result: ProbeResult) -> Finding:
+        flaws = [flaw for group in groups for flaw in wrong(result, group)]
         return unless(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
 
     return judge
 
 
-def unseen(told: ProbeResult) -> Finding:
+def unseen(result: ProbeResult) -> Finding:
     """Judge the calls whose rule cannot be seen."""
-    if flaws := wrong(told, "unseen"):
+    if flaws := wrong(result, "unseen"):
         return failed(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
     return untested(
@@ -47,116 +47,122 @@ def unseen(told: ProbeResult) -> Finding:
     )
 
 
-def page_cache(told: ProbeResult) -> Finding:
+def page_cache(result: ProbeResult) -> Finding:
     """Judge what the known flaws in the page cache need."""
     answers: dict[str, object] = {}
     for group in ("families", "options", "splices", "namespaces"):
-        answers.update(told.table(group))
-    wanted = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
-    flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != wanted[what]]
+        answers.update(result.table(group))
+    expected = {each.what: each.answer for listed in calls.GROUPS.values() for each in listed}
+    flaws = [f"{what} answers {answers.get(what)}" for what in calls.PAGE_CACHE if answers.get(what) != expected[what]]
     return unless(flaws, "what CVE-2026-31431, -43284 and -43500 need is refused, whether this kernel is mended or not")
 
 
-def other_programs(told: ProbeResult) -> Finding:
+def other_programs(result: ProbeResult) -> Finding:
     """Judge whether a 32-bit program ran."""
-    number, code = told.row("width", 2)
+    number, code = result.row("width", 2)
     if number == signal.SIGSYS:
-        return held("the filter ends a 32-bit program at its first call")
+        return passed("the filter ends a 32-bit program at its first call")
     if code == 7:
         return untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
     return failed(f"a 32-bit program ended with signal {number}, code {code}")
 
 
-def x32(told: ProbeResult) -> Finding:
+def x32(result: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
         return untested(f"there is no x32 on {machine}")
-    answer = told.values.get("x32")
+    answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
-        return held("the filter ends a program that makes one")
+        return passed("the filter ends a program that makes one")
     if answer == "ENOSYS":
         return untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
     return failed(f"an x32 call answers {answer}")
 
 
-def nothing_beyond(told: ProbeResult) -> Finding:
+def nothing_beyond(result: ProbeResult) -> Finding:
     """Judge what a desk can route to."""
-    answers = told.table("beyond")
+    answers = result.table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
         raise SilentProbeError("it did not try every address")
     flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in UNREACHABLE]
     return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
 
-def host_sockets(told: ProbeResult) -> Finding:
+def host_sockets(result: ProbeResult) -> Finding:
     """Judge whether the host's own sockets were reached."""
     names = ("its loopback TCP", "its abstract unix socket")
-    answers = told.row("host", 2)
+    answers = result.row("host", 2)
     flaws = [f"{name} answers {answer}" for name, answer in zip(names, answers, strict=True) if answer != REFUSED]
     return unless(flaws, "a port and an abstract name of this process were out of reach")
 
 
-def gate_refuses(told: ProbeResult) -> Finding:
+def gate_refuses(result: ProbeResult) -> Finding:
     """Judge the gate's answer."""
-    answer = told.word("gate")
-    return held(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+    answer = result.word("gate")
+    return (
+        passed(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+    )
 
 
-def gate_stays(told: ProbeResult) -> Finding:
+def gate_stays(result: ProbeResult) -> Finding:
     """Judge whether the gate's port was taken."""
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
-    answers = told.row("take", 2)
+    answers = result.row("take", 2)
     flaws = [f"{place} answers {answer}" for place, answer in zip(places, answers, strict=True) if answer != IN_USE]
     return unless(flaws, "binding it anew answers EADDRINUSE, reuse asked for or not")
 
 
-def loopback_stays(told: ProbeResult) -> Finding:
+def loopback_stays(result: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
-    answer = told.word("flags")
+    answer = result.word("flags")
     return (
-        held("setting its flags answers EPERM") if answer == "EPERM" else failed(f"setting its flags answers {answer}")
+        passed("setting its flags answers EPERM")
+        if answer == "EPERM"
+        else failed(f"setting its flags answers {answer}")
     )
 
 
-def one_caller(told: ProbeResult) -> Finding:
+def one_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
-    answer = told.word("link")
+    answer = result.word("link")
     if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
-        return held(f"a second caller: {answer}")
+        return passed(f"a second caller: {answer}")
     return failed(f"a second caller: {answer}")
 
 
-def terminals(told: ProbeResult) -> Finding:
+def terminals(result: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
-    count = told.number("terminals")
+    count = result.number("terminals")
     return (
-        held(f"{count}, then no more") if 0 < count <= TERMINALS else failed(f"{count} opened, of {TERMINALS} allowed")
+        passed(f"{count}, then no more")
+        if 0 < count <= TERMINALS
+        else failed(f"{count} opened, of {TERMINALS} allowed")
     )
 
 
-def first_process(told: ProbeResult) -> Finding:
+def first_process(result: ProbeResult) -> Finding:
     """Judge what the first process can be made to do."""
-    answers = told.table("first")
+    answers = result.table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
     if len(answers) < 9:
         raise SilentProbeError("it did not try everything")
     return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
-def no_cores(told: ProbeResult) -> Finding:
+def no_cores(result: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
-    number, dumped = told.row("crash", 2)
+    number, dumped = result.row("crash", 2)
     if number != signal.SIGSEGV:
         raise SilentProbeError(f"its crash ended with {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
-    return failed("a core was dumped") if dumped else held("a crash dumped none", piped if pattern[:1] == "|" else "")
+    return failed("a core was dumped") if dumped else passed("a crash dumped none", piped if pattern[:1] == "|" else "")
 
 
-def own_name(told: ProbeResult) -> Finding:
+def own_name(result: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
-    name = told.word("name")
-    return failed("it is this machine's") if name == os.uname().nodename else held(f"{name[:64]!r}")
+    name = result.word("name")
+    return failed("it is this machine's") if name == os.uname().nodename else passed(f"{name[:64]!r}")
 
 
 FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"

@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.config import Config
 from hotdesk.doctor.limits import SHORT
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless
 from hotdesk.doctor.view import read, read_mounts, status_of
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
@@ -22,7 +22,7 @@ LOOK = 0.15
 """Seconds a ticking program is watched."""
 ENOUGH = 3
 """Ticks that show that a program runs."""
-PATIENCE = 5.0
+GRACE_S = 5.0
 """Seconds beyond a deadline, or after a burn, until what is there still counts as left."""
 
 
@@ -31,7 +31,7 @@ class Frozen:
     """How often a ticking program ran: before, while and after its desk was frozen."""
 
     before: int
-    said: bool
+    frozen: bool
     """Whether the kernel called the desk frozen."""
     during: int
     after: int
@@ -60,20 +60,20 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     before = await ticks(pid)
     cgroup.freeze(True)
     try:
-        said = await until(lambda: is_frozen(cgroup), PATIENCE)
+        frozen = await until(lambda: is_frozen(cgroup), GRACE_S)
         start = count(pid)
         await anyio.sleep(LOOK)
         during = count(pid) - start
     finally:
         cgroup.freeze(False)
-    return Frozen(before, said, during, await ticks(pid))
+    return Frozen(before, frozen, during, await ticks(pid))
 
 
 async def ticks(pid: int) -> int:
     """Count how often a process runs in a while; a busy machine gets more time to show some."""
     start = count(pid)
     await anyio.sleep(LOOK)
-    await until(lambda: count(pid) - start > ENOUGH, PATIENCE)
+    await until(lambda: count(pid) - start > ENOUGH, GRACE_S)
     return count(pid) - start
 
 
@@ -91,7 +91,7 @@ def count(pid: int) -> int:
 async def outlive(settings: Config, desk: str, opened: float) -> DeadlineOutcome:
     """Wait until a desk is gone; nobody burns it but its deadline."""
     folder = settings.run / "desks" / desk
-    gone = await until(lambda: not folder.exists(), SHORT.deadline + PATIENCE)
+    gone = await until(lambda: not folder.exists(), SHORT.deadline + GRACE_S)
     return DeadlineOutcome(time.monotonic() - opened if gone else None)
 
 
@@ -107,11 +107,11 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 async def search(traces: Traces) -> list[str]:
     """List what is left of a burnt desk; the kernel may need a moment to let go."""
-    await until(lambda: not list(left(traces)), PATIENCE)
-    return list(left(traces))
+    await until(lambda: not list(find_leftovers(traces)), GRACE_S)
+    return list(find_leftovers(traces))
 
 
-def left(traces: Traces) -> Iterator[str]:
+def find_leftovers(traces: Traces) -> Iterator[str]:
     """Look for a desk's processes, cgroups, files, mounts, disk and claim."""
     settings, desk = traces.settings, traces.desk
     yield from (f"process {pid}" for pid in processes_of(traces.base))
@@ -140,28 +140,28 @@ def processes_of(base: int) -> Iterator[int]:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def freezes(seen: Frozen) -> Finding:
+def freezes(outcome: Frozen) -> Finding:
     """Judge the freezer."""
-    if not seen.before:
+    if not outcome.before:
         return failed("the program did not tick before")
-    flaws = [] if seen.said else ["its cgroup does not become frozen"]
-    flaws += [f"it went on: {seen.during} ticks while frozen"] if seen.during else []
-    flaws += ["it did not go on when thawed"] if not seen.after else []
-    return unless(flaws, f"{seen.before} ticks, none while frozen, {seen.after} after")
+    flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
+    flaws += [f"it went on: {outcome.during} ticks while frozen"] if outcome.during else []
+    flaws += ["it did not go on when thawed"] if not outcome.after else []
+    return unless(flaws, f"{outcome.before} ticks, none while frozen, {outcome.after} after")
 
 
-def ends(seen: DeadlineOutcome) -> Finding:
+def ends(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
-    if seen.seconds is None:
-        return failed(f"it stood {PATIENCE:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
-    if seen.seconds < SHORT.deadline / 2:
-        return failed(f"it was gone after {seen.seconds:.1f} s of {SHORT.deadline:g}")
-    return held(f"a busy desk of {SHORT.deadline:g} s was gone after {seen.seconds:.1f}")
+    if outcome.seconds is None:
+        return failed(f"it stood {GRACE_S:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
+    if outcome.seconds < SHORT.deadline / 2:
+        return failed(f"it was gone after {outcome.seconds:.1f} s of {SHORT.deadline:g}")
+    return passed(f"a busy desk of {SHORT.deadline:g} s was gone after {outcome.seconds:.1f}")
 
 
-def nothing_left(seen: list[str]) -> Finding:
+def nothing_left(leftovers: list[str]) -> Finding:
     """Judge a burn."""
-    return unless(seen, "no process, cgroup, mount, file, disk or claim of user ids")
+    return unless(leftovers, "no process, cgroup, mount, file, disk or claim of user ids")
 
 
 FREEZE = JudgedMeasure(

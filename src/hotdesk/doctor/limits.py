@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done, Spec
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, held, unless, untested
-from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, heard, program
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
+from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, program, read_result
 from hotdesk.doctor.view import limits_of, opened, read
 from hotdesk.linux.cgroup import PERIOD, Cgroup
 
@@ -18,13 +18,13 @@ OVER = 3
 """How many times its limit a desk tries to take."""
 SOCKET_BUFFERS = 64 * MIB
 """Bytes a desk may leave unread in TCP; the limit is half of that, and a socket may overshoot a little."""
-SECONDS = 20.0
+PROBE_TIMEOUT_S = 20.0
 
 FILL = """
 written, why = 0, "room for all"
 try:
     with open("/tmp/fill", "wb", buffering=0) as file:
-        while written < given["most"]:
+        while written < arguments["most"]:
             written += file.write(os.urandom(1 << 20))
         os.fsync(file.fileno())
 except OSError as e:
@@ -34,7 +34,7 @@ tell({"written": written, "why": why})
 FORK = """
 children = []
 try:
-    while len(children) < given["most"]:
+    while len(children) < arguments["most"]:
         child = os.fork()
         if not child:
             time.sleep(30)
@@ -52,22 +52,22 @@ FLOOD = """
 server = socket.create_server(("127.0.0.1", 0), backlog=64)
 queued = 0
 for _ in range(150):
-    if queued > given["most"]:
+    if queued > arguments["most"]:
         break
     try:
         client = socket.create_connection(server.getsockname(), timeout=1)
-        kept += [client, server.accept()[0]]
+        references += [client, server.accept()[0]]
         client.setblocking(False)
-        while queued <= given["most"]:
+        while queued <= arguments["most"]:
             queued += client.send(bytes(1 << 16))
     except OSError:
         continue
 tell({"queued": queued})
 """
 BOMB = """
-for _ in range(given["most"] >> 20):
-    kept.append(bytearray(os.urandom(1 << 20)))
-tell({"kept": len(kept)})
+for _ in range(arguments["most"] >> 20):
+    references.append(bytearray(os.urandom(1 << 20)))
+tell({"kept": len(references)})
 """
 SPIN = ["sh", "-c", "while :; do :; done"]
 
@@ -101,7 +101,7 @@ class Spun:
 class Signals:
     """What a program that queues signals took, and from whom."""
 
-    told: ProbeResult
+    result: ProbeResult
     roots: int
     """By how many the queue of the host's root grew."""
 
@@ -110,7 +110,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Stra
     """Have a small desk take all it can get."""
 
     async def take(code: str, most: int) -> Done:
-        return await desk.run(program(code, most=most), timeout=SECONDS, output_limit=LIMIT)
+        return await desk.run(program(code, most=most), timeout=PROBE_TIMEOUT_S, output_limit=LIMIT)
 
     disk = await take(FILL, OVER * SMALL.disk)
     with opened(first) as inside:
@@ -139,9 +139,9 @@ def spun(cgroup: Cgroup) -> Spun:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def unwritten(cgroup: dict[str, str], wanted: dict[str, str]) -> list[str]:
+def unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
     """Name the files of a cgroup that say something else than they should."""
-    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in wanted.items() if cgroup.get(name) != text]
+    return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in limits.items() if cgroup.get(name) != text]
 
 
 def memory(strained: Strain) -> Finding:
@@ -158,24 +158,24 @@ def memory(strained: Strain) -> Finding:
 def processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
     flaws = unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
-    told = heard(strained.forks)
-    if told.number("forked") >= SMALL.pids or told.word("why") != "EAGAIN":
-        flaws.append(f"{told.number('forked')} processes: {told.word('why')}")
-    return unless(flaws, f"{told.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
+    result = read_result(strained.forks)
+    if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
+        flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
+    return unless(flaws, f"{result.number('forked')} forks in a desk of {SMALL.pids}, then EAGAIN")
 
 
 def disk(strained: Strain) -> Finding:
     """Judge the size of the disk."""
-    told = heard(strained.disk)
+    result = read_result(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
-    if told.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
-        return held(f"{size}, then {told.word('why')}")
-    return failed(f"{size}: {told.word('why')}")
+    if result.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
+        return passed(f"{size}, then {result.word('why')}")
+    return failed(f"{size}: {result.word('why')}")
 
 
 def sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread."""
-    queued = heard(strained.sockets).number("queued")
+    queued = read_result(strained.sockets).number("queued")
     flaws = [f"{queued // MIB} MiB left unread"] if queued > SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
@@ -187,21 +187,21 @@ def sockets(strained: Strain) -> Finding:
     return unless(flaws, f"{queued // MIB} MiB left unread, then no more")
 
 
-def cpu(seen: Spun) -> Finding:
+def cpu(usage: Spun) -> Finding:
     """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
-    wanted = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
-    flaws = unwritten(seen.cgroup, wanted if seen.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
-    if not flaws and seen.throttled == 0:
+    expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
+    flaws = unwritten(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
+    if not flaws and usage.throttled == 0:
         return untested("the quota is written, but this machine was too busy for the desk to reach it")
-    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {seen.throttled} times")
+    return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {usage.throttled} times")
 
 
-def signals(seen: Signals) -> Finding:
+def signals(observation: Signals) -> Finding:
     """Judge queued signals."""
-    sent = seen.told.number("signals")
+    sent = observation.result.number("signals")
     flaws = [f"{sent} queued, of {SIGNALS} allowed"] if sent > SIGNALS else []
-    flaws += [f"the queue of the host's root grew by {seen.roots}"] if seen.roots > sent // 2 else []
+    flaws += [f"the queue of the host's root grew by {observation.roots}"] if observation.roots > sent // 2 else []
     return unless(flaws, f"{sent} queued, then no more; none at the host's root")
 
 

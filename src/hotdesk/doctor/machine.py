@@ -17,7 +17,7 @@ from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.layout import PATH
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless, untested
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
 from hotdesk.ipc.child import SOURCE
@@ -57,10 +57,10 @@ def bind():
 landlock.confine([])
 with open("/proc/self/status") as file:
     status = dict(line.split(":", 1) for line in file)
-told = {"abi": max(abi, 0), "write": attempt(os.open, sys.argv[2], os.O_TMPFILE | os.O_WRONLY), "bind": attempt(bind),
+data = {"abi": max(abi, 0), "write": attempt(os.open, sys.argv[2], os.O_TMPFILE | os.O_WRONLY), "bind": attempt(bind),
         "signal": attempt(os.kill, os.getppid(), 0),
         "capabilities": int(status["CapEff"], 16) | int(status["CapBnd"], 16) if os.geteuid() == 0 else 0}
-print(json.dumps(told))
+print(json.dumps(data))
 """
 
 
@@ -140,10 +140,10 @@ def version_of(program: str) -> tuple[int, ...]:
     """Ask a runtime for its version."""
     try:
         argv = [program, "--version"]
-        said = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
+        output = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(r"version (\d+(?:\.\d+)+)", said)
+    found = re.search(r"version (\d+(?:\.\d+)+)", output)
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 
 
@@ -153,8 +153,8 @@ def confined() -> Confined | None:
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
     argv = [sys.executable, "-I", "-c", CONFINE, source, folder]
     try:
-        said = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
-        return Confined(**json.loads(said))
+        output = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
+        return Confined(**json.loads(output))
     except OSError:
         return None
     except (ValueError, TypeError, subprocess.SubprocessError):
@@ -196,20 +196,24 @@ def runtime(facts: MachineFacts) -> Finding:
         return failed(f"{facts.runtime} is not there, or does not tell its version")
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
-    seen = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
+    text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
     flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in KNOWN_FLAWS if facts.version < fixed]
-    return held(seen, "; ".join(flaws)) if os.path.basename(facts.runtime) == "crun" else held(f"{seen}; made for crun")
+    return (
+        passed(text, "; ".join(flaws))
+        if os.path.basename(facts.runtime) == "crun"
+        else passed(f"{text}; made for crun")
+    )
 
 
 def cgroups(facts: MachineFacts) -> Finding:
     """Judge the cgroup layout."""
-    return failed(facts.cgroup_error) if facts.cgroup_error else held(facts.cgroups)
+    return failed(facts.cgroup_error) if facts.cgroup_error else passed(facts.cgroups)
 
 
 def reserved(facts: MachineFacts) -> Finding:
     """Judge the reservation of ids."""
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
-    return held(entry) if facts.reserved else failed(f"{entry} is not in both files")
+    return passed(entry) if facts.reserved else failed(f"{entry} is not in both files")
 
 
 def given_up(facts: MachineFacts) -> Finding:
@@ -225,12 +229,14 @@ def landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
             return untested(UNSTARTED)
-        said = getattr(facts.confined, what)
-        if facts.confined.abi < abi and said != "silence":
+        result = getattr(facts.confined, what)
+        if facts.confined.abi < abi and result != "silence":
             return untested(
                 f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not held back here"
             )
-        return held(f"refused (Landlock {facts.confined.abi})") if said == "PermissionError" else failed(f"{said}")
+        return (
+            passed(f"refused (Landlock {facts.confined.abi})") if result == "PermissionError" else failed(f"{result}")
+        )
 
     return JudgedMeasure(
         Measure(
@@ -257,7 +263,7 @@ def floors(stores: Stores) -> Finding:
 def file_table(stores: Stores) -> Finding:
     """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
-    return held("as large as can be") if enough else failed(f"fs.file-max is {stores.file_table}")
+    return passed("as large as can be") if enough else failed(f"fs.file-max is {stores.file_table}")
 
 
 def folders(stores: Stores) -> Finding:

@@ -68,14 +68,14 @@ class SilentProbeError(Exception):
     """A probe did not say what it was asked."""
 
 
-def held(seen: str, note: str = "") -> Finding:
+def passed(text: str, note: str = "") -> Finding:
     """Say that a measure stood when it was tried."""
-    return Finding("held", clean(seen), clean(note))
+    return Finding("held", clean(text), clean(note))
 
 
-def failed(seen: str) -> Finding:
+def failed(text: str) -> Finding:
     """Say that a measure did not stand."""
-    return Finding("failed", clean(seen))
+    return Finding("failed", clean(text))
 
 
 def untested(why: str) -> Finding:
@@ -85,7 +85,7 @@ def untested(why: str) -> Finding:
 
 def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
     """Give what is wrong, if anything is."""
-    return failed(", ".join(flaws)) if flaws else held(fine, note)
+    return failed(", ".join(flaws)) if flaws else passed(fine, note)
 
 
 def clean(text: str) -> str:

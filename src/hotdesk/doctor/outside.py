@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, held, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless, untested
 from hotdesk.doctor.view import NAMESPACES, NODES, DeskView, Rooted
 from hotdesk.linux import uids
 
@@ -38,8 +38,8 @@ def own_ids(view: DeskView) -> Finding:
         for kind in ("Uid", "Gid")
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
-    wanted = ID_MAP.format(view.base, view.base + 1001).split()
-    flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != wanted]
+    expected = ID_MAP.format(view.base, view.base + 1001).split()
+    flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"ids from {view.base} are not noted as this desk's")
     return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
@@ -47,8 +47,8 @@ def own_ids(view: DeskView) -> Finding:
 
 def own_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
-    wanted = view.base + uids.ANCHOR
-    return unless([] if view.owner == wanted else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
+    expected = view.base + uids.ANCHOR
+    return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
 
 
 def no_capabilities(view: DeskView) -> Finding:
@@ -95,16 +95,16 @@ def own_environment(view: DeskView) -> Finding:
 
 def limits(view: DeskView) -> Finding:
     """Judge resource limits; a host may hold a desk to less."""
-    flaws, seen = [], []
+    flaws, parts = [], []
     for name, most in LIMITS.items():
         soft, hard = view.processes[0].limits[name]
         if not hard.isdigit() or int(hard) > most or soft != hard:
             flaws.append(f"{name.lower()} is {soft}, at most {hard}")
-        seen.append(f"{name.removeprefix('Max ')} {hard}")
+        parts.append(f"{name.removeprefix('Max ')} {hard}")
     core = view.processes[0].limits["Max core file size"]
     if core != ("1", "1") and not flaws:
         flaws.append(f"max core file size is {core[0]}: only 1 stops a piped core pattern")
-    return unless(flaws, ", ".join(seen))
+    return unless(flaws, ", ".join(parts))
 
 
 def loopback_only(view: DeskView) -> Finding:
@@ -125,7 +125,7 @@ def gate_inside(view: DeskView) -> Finding:
     apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
     if not there:
         return failed("nobody listens at 127.0.0.1:3128 in the desk's network")
-    return held("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
+    return passed("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
 
 
 def own_nodes(view: DeskView) -> Finding:

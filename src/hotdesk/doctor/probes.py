@@ -28,8 +28,8 @@ PRELUDE = """
 import ctypes, errno, fcntl, json, os, resource, signal, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-given = json.loads(sys.argv[1])
-kept = []
+arguments = json.loads(sys.argv[1])
+references = []
 
 def name(number):
     return errno.errorcode.get(number, str(number))
@@ -37,7 +37,7 @@ def name(number):
 def call(what, *args):
     ctypes.set_errno(0)
     words = [ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args]
-    result = libc.syscall(ctypes.c_long(given["numbers"][what]), *words)
+    result = libc.syscall(ctypes.c_long(arguments["numbers"][what]), *words)
     return name(ctypes.get_errno()) if result == -1 else result
 
 def attempt(work, *args):
@@ -58,9 +58,9 @@ def apart(work):
             os._exit(0)
     os.close(w)
     with os.fdopen(r, "rb") as pipe:
-        told = pipe.read()
+        data = pipe.read()
     status = os.waitpid(child, 0)[1]
-    return json.loads(told) if told else "ended by signal %d" % os.WTERMSIG(status)
+    return json.loads(data) if data else "ended by signal %d" % os.WTERMSIG(status)
 
 def tell(value):
     print(json.dumps(value), flush=True)
@@ -76,7 +76,7 @@ def pair():
 
 def program():
     code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
-    kept.append(code)
+    references.append(code)
     return struct.pack("HxxxxxxQ", 1, ctypes.addressof(code))
 
 def option(kind, level, number, value):
@@ -112,13 +112,13 @@ def loopback_flags():
 
 def terminals():
     count = 0
-    while count <= given["terminals"] + 16:
+    while count <= arguments["terminals"] + 16:
         try:
-            kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+            references.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
         except OSError:
             break
         count += 1
-    for fd in kept[-count:] if count else []:
+    for fd in references[-count:] if count else []:
         os.close(fd)
     return count
 
@@ -132,18 +132,18 @@ def crash():
     return [os.WTERMSIG(status), os.WCOREDUMP(status)]
 
 def first_process():
-    told = {}
+    data = {}
     for path in ("mem", "fd", "root", "cwd", "exe", "environ", "maps"):
-        told[path] = attempt(lambda: os.close(os.open("/proc/1/" + path, os.O_RDONLY)))
-    told["attach"] = call("ptrace", 16, 1, 0, 0)
-    told["seize"] = call("ptrace", 0x4206, 1, 0, 0)
+        data[path] = attempt(lambda: os.close(os.open("/proc/1/" + path, os.O_RDONLY)))
+    data["attach"] = call("ptrace", 16, 1, 0, 0)
+    data["seize"] = call("ptrace", 0x4206, 1, 0, 0)
     for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
         os.kill(1, number)
-    return told
+    return data
 
 def other_width():
     fd = os.open("/tmp/doctor", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o755)
-    os.write(fd, bytes.fromhex(given["small"]))
+    os.write(fd, bytes.fromhex(arguments["small"]))
     os.close(fd)
     def run():
         if attempt(os.execv, "/tmp/doctor", ["doctor"]) == "ENOEXEC":
@@ -156,31 +156,31 @@ def other_width():
     return [os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, os.WEXITSTATUS(status)]
 
 def x32():
-    given["numbers"]["x32"] = given["numbers"]["getpid"] | 1 << 30
+    arguments["numbers"]["x32"] = arguments["numbers"]["getpid"] | 1 << 30
     return apart(lambda: call("x32"))
 
-told = {group: {what: eval(code) for what, code in tries} for group, tries in given["calls"].items()}
-told["beyond"] = {host: dial(socket.AF_INET, socket.SOCK_DGRAM, (host, 9)) for host in given["four"]}
-told["beyond"].update({host: dial(socket.AF_INET6, socket.SOCK_DGRAM, (host, 9)) for host in given["six"]})
-told["host"] = [dial(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", given["port"])),
-                dial(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + given["abstract"])]
-told["gate"] = attempt(knock)
-told["take"] = [take(("127.0.0.1", 3128)), take(("0.0.0.0", 3128))]
-told["flags"] = attempt(loopback_flags)
-told["link"] = attempt(call_again)
-told["terminals"] = terminals()
-told["crash"] = crash()
-told["name"] = os.uname().nodename
-told["first"] = first_process()
-told["width"] = other_width()
-told["x32"] = x32() if os.uname().machine == "x86_64" else None
-tell(told)
+data = {group: {what: eval(code) for what, code in tries} for group, tries in arguments["calls"].items()}
+data["beyond"] = {host: dial(socket.AF_INET, socket.SOCK_DGRAM, (host, 9)) for host in arguments["four"]}
+data["beyond"].update({host: dial(socket.AF_INET6, socket.SOCK_DGRAM, (host, 9)) for host in arguments["six"]})
+data["host"] = [dial(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", arguments["port"])),
+                dial(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + arguments["abstract"])]
+data["gate"] = attempt(knock)
+data["take"] = [take(("127.0.0.1", 3128)), take(("0.0.0.0", 3128))]
+data["flags"] = attempt(loopback_flags)
+data["link"] = attempt(call_again)
+data["terminals"] = terminals()
+data["crash"] = crash()
+data["name"] = os.uname().nodename
+data["first"] = first_process()
+data["width"] = other_width()
+data["x32"] = x32() if os.uname().machine == "x86_64" else None
+tell(data)
 """
 STAY = """
 signal.pthread_sigmask(signal.SIG_BLOCK, [40])
 libc.sigqueue.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 sent = 0
-while sent <= given["signals"] + 64 and libc.sigqueue(os.getpid(), 40, None) == 0:
+while sent <= arguments["signals"] + 64 and libc.sigqueue(os.getpid(), 40, None) == 0:
     sent += 1
 tell({"signals": sent})
 while True:
@@ -224,7 +224,7 @@ class ProbeResult:
         return value
 
 
-def heard(done: Done) -> ProbeResult:
+def read_result(done: Done) -> ProbeResult:
     """Read the last line a probe said; `SilentProbeError` when there is no sense in it."""
     line = done.stdout[-LIMIT:].splitlines()[-1:] if done.ok and not done.truncated else []
     try:
@@ -237,9 +237,9 @@ def heard(done: Done) -> ProbeResult:
     return ProbeResult(value)
 
 
-def program(code: str, **given: object) -> list[str]:
+def program(code: str, **arguments: object) -> list[str]:
     """Give the command line of a probe."""
-    return ["python3", "-I", "-c", PRELUDE + code, json.dumps(given)]
+    return ["python3", "-I", "-c", PRELUDE + code, json.dumps(arguments)]
 
 
 def probe(port: int, abstract: str) -> list[str]:

@@ -104,19 +104,19 @@ class Rooted:
     host_namespaces: dict[str, int]
 
 
-def look_at_root(told: dict[str, object], cgroup: Cgroup) -> Rooted:
+def look_at_root(facts: dict[str, object], cgroup: Cgroup) -> Rooted:
     """Look at every process of a desk in which one runs as root."""
-    mounts = tuple(read_mounts(Path(f"/proc/{told['pid']}/mountinfo").read_text()))
+    mounts = tuple(read_mounts(Path(f"/proc/{facts['pid']}/mountinfo").read_text()))
     processes = tuple(look_at(pid, mounts) for pid in sorted(cgroup.pids()))
-    return Rooted(int(str(told["base"])), processes, namespaces(os.getpid()))
+    return Rooted(int(str(facts["base"])), processes, namespaces(os.getpid()))
 
 
-def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -> DeskView:
+def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> DeskView:
     """Look at a desk from everywhere the host can."""
-    first, base, keeper = (int(str(told[name])) for name in ("pid", "base", "keeper"))
+    first, base, keeper = (int(str(facts[name])) for name in ("pid", "base", "keeper"))
     pids = [first, *sorted(cgroup.pids() - {first})]
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
-    kept = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
+    keeper_mounts = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
     with opened(first) as inside, RootDirectory("/") as host:
         return DeskView(
@@ -127,7 +127,7 @@ def look(settings: Config, desk: str, told: dict[str, object], cgroup: Cgroup) -
             maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
             owner=owner_of(first),
             mounts=mounts,
-            room=tuple(each for each in kept if each.at.startswith(private)),
+            room=tuple(each for each in keeper_mounts if each.at.startswith(private)),
             network={name: read(Path(f"/proc/{first}/net/{name}")) for name in ("dev", "route", "ipv6_route", "tcp")},
             nodes={name: numbers(inside, f"dev/{name}") for name in NODES},
             host_nodes={name: numbers(host, f"dev/{name}") for name in NODES},
@@ -185,8 +185,8 @@ def read_limits(text: str) -> dict[str, tuple[str, str]]:
 def read_mounts(text: str) -> Iterable[Mount]:
     """Read a mountinfo."""
     for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        fields, rest = left.split(" "), [*right.split(" "), "", ""]
+        head, _, tail = line.partition(" - ")
+        fields, rest = head.split(" "), [*tail.split(" "), "", ""]
         yield Mount(fields[0], fields[4], frozenset(fields[5].split(",")), rest[0], f"{fields[3]} {rest[1]} {rest[2]}")
 
 

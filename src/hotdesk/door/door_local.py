@@ -28,11 +28,11 @@ async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bo
     keep = request.keep_alive and not unread
     wire.write(denials.answer(status, value, keep=keep, head_only=meant.method == "HEAD"))
     await wire.drain(BODY_SECONDS)
-    told = Exchange(
+    event = Exchange(
         way.desk, way.step, "allow" if status < 400 else "deny", "the door itself", meant.method, meant.scheme,
         meant.host, meant.port, denials.plain(meant.path), status, 0, 0, round((time.monotonic() - begun) * 1000),
     )  # fmt: skip
-    way.outside.note(told)
+    way.outside.note(event)
     return keep
 
 
@@ -63,7 +63,7 @@ def status_of(way: Egress) -> dict[str, object]:
 
 def grants_of(way: Egress) -> list[str]:
     """Name the secrets that go along, and where: never a value, nor a placeholder."""
-    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.held()]
+    return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.active_grants()]
 
 
 async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
@@ -105,7 +105,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
 
 def read_question(body: bytes) -> tuple[Rule, str]:
     """Read what is asked for: one plain rule, and why."""
-    told = json.loads(body)
-    if not isinstance(told, dict) or not isinstance(told.get("rule"), str) or not set(told) <= {"rule", "reason"}:
+    data = json.loads(body)
+    if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:
         raise BriefError('a question is {"rule": "GET example.test/data/*", "reason": "why"}')
-    return parse_rule(told["rule"]), str(told.get("reason", ""))
+    return parse_rule(data["rule"]), str(data.get("reason", ""))

@@ -51,12 +51,12 @@ def answer(request: framing.Request) -> bytes:
         return framing.response_head(404, b"Not Found", framing.Headers(((b"Content-Length", b"0"),)))
     value = brought.partition(SCHEME)[2]
     body = value + b"\n" + base64.b64encode(value) + b"\n"
-    told = (
+    headers = (
         (SAID, value),
         (DIGEST, hashlib.sha256(value).hexdigest().encode()),
         (b"Content-Length", str(len(body)).encode()),
     )
-    return framing.response_head(200, b"OK", framing.Headers(told)) + body
+    return framing.response_head(200, b"OK", framing.Headers(headers)) + body
 
 
 async def connect() -> Wire:

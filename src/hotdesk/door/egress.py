@@ -54,7 +54,7 @@ class DoorServices(Protocol):
 class GrantValue:
     """A grant and what it is worth."""
 
-    held: LiveGrant
+    live_grant: LiveGrant
     values: Mapping[str, str] = field(repr=False)
     until: float | None = None
     minted: bytes = field(default=b"", repr=False)
@@ -90,7 +90,7 @@ class Egress:
         self.dialling = asyncio.Semaphore(DIALS)
         self.budgets: dict[Rule, RuleBudget] = {}
         self.questions: dict[str, tuple[str, asyncio.Future[bool]]] = {}
-        self.asked: list[float] = []
+        self.question_times: list[float] = []
         self.approval_seconds = 120.0
         self.may_ask = False
         self.shut = ""
@@ -101,47 +101,47 @@ class Egress:
         self.epoch = 0
         """Grows when what requests were admitted under is over: those under way must not be sent any more."""
 
-    def adopt(self, told: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
+    def adopt(self, charter: Mapping[str, Any], leaf_key: ec.EllipticCurvePrivateKey, scratch: Path) -> None:
         """Take the charter keys give."""
         self.leaves = Leaves(
-            CertificateAuthority(told["certificate"].encode(), told["key"].encode()), leaf_key, scratch
+            CertificateAuthority(charter["certificate"].encode(), charter["key"].encode()), leaf_key, scratch
         )
-        self.approval_seconds = float(told["approval_seconds"])
-        self.hold(told)
+        self.approval_seconds = float(charter["approval_seconds"])
+        self.hold(charter)
         if canary.RULE in self.policy.rules:
             self.leaves.context(canary.HOST)  # its desk is still being opened; later it would be waited for
 
-    def hold(self, told: Mapping[str, Any]) -> None:
+    def hold(self, charter: Mapping[str, Any]) -> None:
         """Take the rules and grants of a charter, and nothing of those before; what was sent is watched for still."""
-        scope = parse_scope(told["scope"])
-        self.step = str(told["step"])
-        ceiling = [parse_rule(text) for text in told["ceiling"]]
-        tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in told["grants"]) else []
+        scope = parse_scope(charter["scope"])
+        self.step = str(charter["step"])
+        ceiling = [parse_rule(text) for text in charter["ceiling"]]
+        tried = [canary.RULE] if any(each["grant"]["host"] == canary.HOST for each in charter["grants"]) else []
         top = [*ceiling, *tried] if ceiling else ()
-        allowed = [parse_rule(text) for text in told.get("allowed", ())]
+        allowed = [parse_rule(text) for text in charter.get("allowed", ())]
         self.policy = Policy([*scope.rules, *tried], self.step, top, allowed, scope.anywhere)
         self.names = scope.names
         self.may_ask = scope.may_ask
         self.live = {}
-        for each in told["grants"]:
+        for each in charter["grants"]:
             values = each["values"]
             signer = None
             if each["kind"] == "sigv4":
                 signer = SigV4Signer(values["key_id"], values["service"], values["region"], values["bucket"])
-            held = LiveGrant(each["id"], read(Grant, each["grant"]), each["placeholder"].encode(), each["kind"], signer)
-            self.live[held.id] = GrantValue(held, values, each["until"])
-            if told["resumed"] and held.kind in STATIC:
-                self.watch_for(held, base64.b64decode(values["value"]))  # an earlier door may have sent it
+            live = LiveGrant(each["id"], read(Grant, each["grant"]), each["placeholder"].encode(), each["kind"], signer)
+            self.live[live.id] = GrantValue(live, values, each["until"])
+            if charter["resumed"] and live.kind in STATIC:
+                self.watch_for(live, base64.b64decode(values["value"]))  # an earlier door may have sent it
         self.ours = frozenset(one.host for one in scope.grants if not one.foreign)
-        self.identities = told["identities"]
+        self.identities = charter["identities"]
 
     # -- grants -----------------------------------------------------------------------------------------------
 
-    def held(self) -> list[LiveGrant]:
+    def active_grants(self) -> list[LiveGrant]:
         """Give the grants that live now, in this step."""
         for live in [live for live in self.live.values() if live.is_over()]:
             self.revoke(live, "its time is up")
-        return [live.held for live in self.live.values() if live.held.grant.step in ("", self.step)]
+        return [live.live_grant for live in self.live.values() if live.live_grant.grant.step in ("", self.step)]
 
     async def value(self, one: LiveGrant) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
@@ -162,7 +162,7 @@ class Egress:
     def issued_by(self, host: str, port: int) -> Issued | None:
         """Give what a host issued, if it has or had a grant: others keep what they say."""
         if (host, port) not in self.issued:
-            fields = [one.held.grant.fields for one in self.live.values() if one.held.grant.host == host]
+            fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
             if not fields:
                 return None
             self.issued[host, port] = Issued(host, tuple(name for each in fields for name in each), self.scrubber.add)
@@ -170,42 +170,42 @@ class Egress:
 
     def revoke(self, live: GrantValue, why: str) -> None:
         """End a grant at once."""
-        if self.live.pop(live.held.id, None) is not None:
-            self.outside.note(Revoked(self.desk, live.held.grant.secret, why))
+        if self.live.pop(live.live_grant.id, None) is not None:
+            self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
 
     def leaked(self, ids: set[str], host: str) -> None:
         """Raise the alarm over secrets that came back though this request did not carry them; they end."""
         for live in [live for id, live in self.live.items() if id in ids]:
-            name = live.held.grant.secret
+            name = live.live_grant.grant.secret
             self.outside.note(Alarm(self.desk, "leak", name, host, "it came back in an answer that had not caused it"))
             self.revoke(live, "it came back from somewhere it was not sent with this request")
 
-    def change(self, told: Mapping[str, Any]) -> None:
+    def change(self, message: Mapping[str, Any]) -> None:
         """Enter another step, have another scope, end grants, or shut; whatever was admitted before is cut."""
-        match told.get("verb"):
+        match message.get("verb"):
             case "proven":
                 self.end_canary()
                 return  # nothing but canaries was admitted by it
             case "allow":
-                for text in told["rules"]:
+                for text in message["rules"]:
                     self.policy = self.policy.widened(parse_rule(text))
                 return  # whatever was admitted before is so still
             case "step":
-                self.step = str(told["step"])
+                self.step = str(message["step"])
                 self.policy = self.policy.for_step(self.step)
-                self.identities = told["identities"]
+                self.identities = message["identities"]
             case "revoke":
-                gone = str(told.get("grant", ""))
-                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.held.grant.secret)}
+                gone = str(message.get("grant", ""))
+                self.live = {id: one for id, one in self.live.items() if gone not in ("", one.live_grant.grant.secret)}
             case "scope":
-                self.hold(told["charter"])
+                self.hold(message["charter"])
             case "full":
                 self.shut = "this desk's share of the journal is full"
         self.hang_up()
 
     def end_canary(self) -> None:
         """Forget what the door was tried with."""
-        tried = {id for id, one in self.live.items() if one.held.grant.host == canary.HOST}
+        tried = {id for id, one in self.live.items() if one.live_grant.grant.host == canary.HOST}
         self.live = {id: one for id, one in self.live.items() if id not in tried}
         if set().union(*self.scrubber.spelt.values()) <= tried:
             self.scrubber = Scrubber()  # or every answer of this desk would be looked through for a canary
@@ -247,18 +247,18 @@ class Egress:
     ) -> Literal["approved", "refused", "busy"]:
         """Ask whoever is outside for a rule, and wait; what is approved is exactly this rule."""
         now = time.monotonic()
-        self.asked = [at for at in self.asked if now - at < 3600]
-        if len(self.questions) >= ASKS or len(self.asked) >= ASKS_AN_HOUR:
+        self.question_times = [at for at in self.question_times if now - at < 3600]
+        if len(self.questions) >= ASKS or len(self.question_times) >= ASKS_AN_HOUR:
             return "busy"
-        self.asked.append(now)
+        self.question_times.append(now)
         number, mark = secrets.token_hex(4), digest(rule)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[number] = (mark, answer)
         method, path = (target.method, shown(target)) if target else (",".join(rule.methods), rule.path)
         words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
         facts = (mark, rule_text(rule), method, rule.host, path, self.approval_seconds)
-        told = Asked(self.desk, number, *facts, words, size)
-        self.outside.note(told)
+        event = Asked(self.desk, number, *facts, words, size)
+        self.outside.note(event)
         try:
             async with asyncio.timeout(self.approval_seconds):
                 return "approved" if await answer else "refused"
@@ -270,12 +270,12 @@ class Egress:
 
     def answer(self, number: str, mark: str, approved: bool) -> None:
         """Take an answer, if it is to a question that is open and to just that."""
-        asked, waiting = self.questions.get(number, ("", None))
-        if waiting is not None and not waiting.done() and secrets.compare_digest(asked, mark):
+        expected, waiting = self.questions.get(number, ("", None))
+        if waiting is not None and not waiting.done() and secrets.compare_digest(expected, mark):
             waiting.set_result(approved)
 
 
 def shown(target: Target) -> str:
     """Give what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
-    asked = f"{target.path}?{target.query}" if target.query else target.path
-    return asked if len(asked) <= REASON else f"{asked[:REASON]}… ({len(asked)} characters)"
+    text = f"{target.path}?{target.query}" if target.query else target.path
+    return text if len(text) <= REASON else f"{text[:REASON]}… ({len(text)} characters)"

@@ -14,14 +14,14 @@ from hotdesk.door.grant import Refusal, signs_of
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Broken, Headers, Request, Response
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
-from hotdesk.door.http.upstream import Unreachable, Upstreams
-from hotdesk.door.http.wire import Hungup, TimedOut, Wire
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.wire import HungUpError, TimedOutError, Wire
 from hotdesk.door.policy.policy import PolicyDecision
 from hotdesk.door.policy.target import Authority, Target, is_override
 from hotdesk.door.secrets import inject, signature
 from hotdesk.door.secrets.bodies import BODY_LIMIT, BODY_TOO_LARGE
 from hotdesk.door.secrets.credential_fields import FieldWatch
-from hotdesk.door.secrets.encodings import Unreadable
+from hotdesk.door.secrets.encodings import UnreadableError
 from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, brought
 from hotdesk.door.secrets.outgoing import IDENTITY, Outgoing, harden
 from hotdesk.door.secrets.response import DECODED, Cleaner, end_to_end
@@ -34,7 +34,7 @@ BODY_SECONDS = 120.0
 """Seconds a body may pause."""
 INFORMED = 8
 """Interim answers one request may get."""
-PAUSE = 64 << 10
+SEND_AT_ONCE_BYTES = 64 << 10
 """Bytes that are sent on without waiting for more."""
 REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """Methods that may be sent twice: the first may have been carried out before the upstream hung up."""
@@ -45,7 +45,7 @@ OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
 @lru_cache(maxsize=1024)
-def told(rule: Rule) -> str:
+def cached_rule_text(rule: Rule) -> str:
     """Give a rule as it is written down: each is, again and again."""
     return rule_text(rule)
 
@@ -72,12 +72,12 @@ class UpstreamSlot:
 
     def take(self, key: tuple[str, str, int]) -> Wire | None:
         """Give the upstream at hand, if it is that one and still there."""
-        held, self.upstream = self.upstream, None
-        if held is None or key != self.key or held.ended or held.buffer:
-            if held is not None:
-                held.close()
+        wire, self.upstream = self.upstream, None
+        if wire is None or key != self.key or wire.ended or wire.buffer:
+            if wire is not None:
+                wire.close()
             return None
-        return held
+        return wire
 
     def keep(self, key: tuple[str, str, int], wire: Wire) -> None:
         """Keep an upstream for the next request."""
@@ -135,11 +135,11 @@ class Forward:
             await self.fail(e.status, e.why)
         except RuleSpentError as e:
             await self.fail(429, str(e))
-        except Unreachable as e:
+        except UnreachableError as e:
             await self.fail(502, str(e))
-        except (Unreadable, Broken) as e:
+        except (UnreadableError, Broken) as e:
             await self.fail(502, f"the answer of {self.meant.host} could not be read: {e}")
-        except (Hungup, OSError) as e:
+        except (HungUpError, OSError) as e:
             self.note = self.note or f"broken off: {e}"
             self.keep = False
         finally:
@@ -169,7 +169,7 @@ class Forward:
         """Have the exchange written down."""
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
         path = self.meant.path + ("?" + "&".join(names) if names else "")
-        rule = told(self.decision.rule) if self.decision.rule else self.decision.why
+        rule = cached_rule_text(self.decision.rule) if self.decision.rule else self.decision.why
         self.way.outside.note(
             Exchange(
                 self.way.desk, self.way.step, self.decision.verdict, denials.plain(rule, 300), self.meant.method,
@@ -227,8 +227,8 @@ class Forward:
         self.upstream = reused or await self.dial()
         try:
             answer = await self.send(headers, query, body)
-        except Hungup as e:
-            first = reused is None or self.request.body or self.count.down or isinstance(e, TimedOut)
+        except HungUpError as e:
+            first = reused is None or self.request.body or self.count.down or isinstance(e, TimedOutError)
             if first or self.meant.method not in REPEATABLE:
                 raise ExchangeError(502, f"{self.meant.host} hung up: {e}") from None
             self.upstream.abort()
@@ -253,22 +253,22 @@ class Forward:
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:
         """Make the request as it will be sent: clean, canonical, with its secrets. A body only where it was needed."""
         passing = framing.end_to_end(self.request.headers, OURS)
-        kept = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
+        headers = [pair for pair in passing if not is_override(pair[0].decode("ascii"))]
         out = Outgoing(
             self.meant.scheme, self.meant.host, self.meant.port, self.meant.method, self.meant.path,
-            self.meant.query.encode("ascii"), kept,
+            self.meant.query.encode("ascii"), headers,
         )  # fmt: skip
         issued = self.issued if self.meant.scheme == "https" else None
         exact = self.decision.rule is not None and self.decision.rule.path == self.meant.path
-        held = {one.id: one for one in self.way.held()}
-        plan = inject.plan(out, held.values(), issued, self.way.ours, minting_named=exact)
+        grants = {one.id: one for one in self.way.active_grants()}
+        plan = inject.plan(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
             raise self.alarmed(plan)
         self.granted = plan.granted or issued is not None
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
-        values = {id: await self.way.value(held[id]) for id in inject.wanted(plan, body or b"")}
+        values = {id: await self.way.value(grants[id]) for id in inject.wanted(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
             raise self.alarmed(sent)
@@ -291,8 +291,8 @@ class Forward:
         if not self.way.identities:
             return []
         here = (self.meant.host, self.meant.port, self.meant.scheme)
-        told = [one for one in self.way.held() if (one.grant.host, one.grant.port, "https") == here]
-        return [(IDENTITY, self.way.identities[one.id].encode()) for one in told if one.id in self.way.identities][:1]
+        grants = [one for one in self.way.active_grants() if (one.grant.host, one.grant.port, "https") == here]
+        return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
     def upgraded(self, headers: Headers) -> Headers:
         """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""
@@ -339,7 +339,7 @@ class Forward:
             payload, rest = reader.feed(data)
         except Broken as e:
             raise ExchangeError(e.status, e.reason) from None
-        except Hungup:
+        except HungUpError:
             raise ExchangeError(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
         if rest:
             self.wire.buffer[:0] = rest
@@ -386,7 +386,7 @@ class Forward:
         packing = b", ".join(self.request.headers.all(b"content-encoding"))
         try:
             watch = watcher(packing, self.granted or self.allowed is not None, DECODED, self.field_watch())
-        except Unreadable as e:
+        except UnreadableError as e:
             raise ExchangeError(400, str(e)) from None
         while not over:
             data = await self.read_body(reader)
@@ -402,7 +402,7 @@ class Forward:
         """Give what of a body may go on, if no placeholder is in it."""
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
-        except Unreadable as e:
+        except UnreadableError as e:
             raise ExchangeError(400, f"the body is not packed as it says: {e}") from None
         if watch.found is not None:
             raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
@@ -429,11 +429,11 @@ class Forward:
         """Read the head of the answer, past interim ones."""
         assert self.upstream is not None
         for _ in range(INFORMED):
-            seen = 0
-            while (end := framing.find_end(self.upstream.buffer, seen) if self.upstream.buffer else -1) < 0:
-                seen = len(self.upstream.buffer)
+            searched = 0
+            while (end := framing.find_end(self.upstream.buffer, searched) if self.upstream.buffer else -1) < 0:
+                searched = len(self.upstream.buffer)
                 if not await self.upstream.fill(ANSWER_SECONDS):
-                    raise Hungup("no answer came")
+                    raise HungUpError("no answer came")
             head = bytes(self.upstream.buffer[:end])
             del self.upstream.buffer[:end]
             self.count.add(down=len(head))
@@ -486,7 +486,7 @@ class Forward:
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.chunk(piece) if chunked else piece)
-                if self.size > PAUSE:
+                if self.size > SEND_AT_ONCE_BYTES:
                     await self.give()
         rest = cleaner.finish()
         self.put(framing.chunk(rest) if chunked else rest)

@@ -37,8 +37,8 @@ class LiveGrant:
     def is_written(self, slot: Slot, value: bytes) -> bool:
         """Say whether a part of a head is made of the placeholder, or for a key that signs: signed with it."""
         if self.kind == "sigv4":
-            said = key_of(value) if self.signer and slot == AUTHORIZATION else None
-            return said is not None and said[0] == self.placeholder and value.count(PREFIX) == 1
+            key = key_of(value) if self.signer and slot == AUTHORIZATION else None
+            return key is not None and key[0] == self.placeholder and value.count(PREFIX) == 1
         return carried(slot, value) == self.placeholder
 
 
@@ -84,9 +84,9 @@ class SecretUse:
         return f"{self.held.grant.secret} in {kind} {name}"
 
 
-def alone(held: LiveGrant, value: bytes) -> bytes:
+def alone(grant: LiveGrant, value: bytes) -> bytes:
     """Give what a placeholder stands for by itself: of user and password the password."""
-    return value.partition(b":")[2] if held.kind == "basic" else value
+    return value.partition(b":")[2] if grant.kind == "basic" else value
 
 
 def signs_of(found: Collection[bytes]) -> tuple[Sign, ...]:

@@ -17,7 +17,7 @@ import uvloop
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http.ca import Leaves, new_authority, new_key, upstream_context, utc_now
 from hotdesk.door.http.resolve import Resolver, start_resolver
-from hotdesk.door.http.upstream import Unreachable, Upstreams
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.proxy import DeskConnection
 from hotdesk.door.secrets import mint
@@ -28,7 +28,7 @@ from hotdesk.linux import bpf, jail
 CONNECTIONS = 256
 """Connections one desk may hold; more wait in the gate's queue."""
 MESSAGE = 4096
-PAUSE = 0.1
+ACCEPT_RETRY_S = 0.1
 ENDING = 2.0
 """Seconds in which what is under way may end when the keeper is gone."""
 PULSE = 1.0
@@ -62,7 +62,7 @@ class Gate:
                 self.free.release()
                 if self.listener.fileno() < 0:
                     return
-                await asyncio.sleep(PAUSE)  # too many files are open: the call waits in the gate's queue
+                await asyncio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the gate's queue
                 continue
             task = loop.create_task(self.talk(sock))
             task.add_done_callback(lambda _: self.free.release())
@@ -115,13 +115,13 @@ class Door:
             asyncio.get_running_loop().remove_reader(self.keeper)
             self.over.set()
             return
-        told = json.loads(data)
-        if "line" in told:
+        message = json.loads(data)
+        if "line" in message:
             line = socket.socket(fileno=fds[0])
             asyncio.get_running_loop().create_task(self.listen(line))
         elif fds:
-            self.open_gate(str(told["gate"]), socket.socket(fileno=fds[0]))
-        elif (shut := self.gates.pop(str(told["gate"]), None)) is not None:
+            self.open_gate(str(message["gate"]), socket.socket(fileno=fds[0]))
+        elif (shut := self.gates.pop(str(message["gate"]), None)) is not None:
             gate, task = shut
             task.cancel()
             gate.listener.close()
@@ -143,13 +143,13 @@ class Door:
 
     async def pulse(self) -> None:
         """Tell who is in use: bytes through the door count."""
-        seen: dict[str, int] = {}
+        previous: dict[str, int] = {}
         while True:
             await asyncio.sleep(PULSE)
             if self.upstreams.resolver.gone:
                 self.over.set()  # it was started before we shut ourselves in: the keeper starts both anew
-            used = [desk for desk, way in self.ways.items() if way.moved != seen.get(desk, 0)]
-            seen = {desk: way.moved for desk, way in self.ways.items()}
+            used = [desk for desk, way in self.ways.items() if way.moved != previous.get(desk, 0)]
+            previous = {desk: way.moved for desk, way in self.ways.items()}
             if used:
                 self.tell(used=used)
 
@@ -160,32 +160,32 @@ class Door:
         sock.setblocking(False)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: KeysLine(self), sock)
 
-    def heard(self, told: dict[str, Any]) -> None:
+    def handle_message(self, message: dict[str, Any]) -> None:
         """Take a message of keys'."""
-        match told:
+        match message:
             case {"charter": str(desk)}:
-                self.way(desk).adopt(told, self.leaf_key, self.scratch)
+                self.way(desk).adopt(message, self.leaf_key, self.scratch)
             case {"change": str(desk)}:
-                self.way(desk).change(told)
-                self.tell(changed=told.get("mark", 0))
+                self.way(desk).change(message)
+                self.tell(changed=message.get("mark", 0))
             case {"answer": str(number), "desk": str(desk), "digest": str(mark), "approved": bool(approved)}:
                 self.way(desk).answer(number, mark, approved)
             case {"drop": str(desk)}:
                 if way := self.ways.pop(desk, None):
                     way.close()
             case {"re": int(number)} if number in self.minting:
-                self.minted(self.minting[number], told)
+                self.minted(self.minting[number], message)
             case {"ready": True}:
                 self.ready.set()
 
-    def minted(self, waiting: asyncio.Future[bytes], told: dict[str, Any]) -> None:
+    def minted(self, waiting: asyncio.Future[bytes], reply: dict[str, Any]) -> None:
         """Take a value, or why there is none."""
         if waiting.done():
             return
-        if "ok" in told:
-            waiting.set_result(base64.b64decode(told["ok"]["value"]))
+        if "ok" in reply:
+            waiting.set_result(base64.b64decode(reply["ok"]["value"]))
         else:
-            waiting.set_exception(Unreachable(str(told["error"]["text"])))
+            waiting.set_exception(UnreachableError(str(reply["error"]["text"])))
 
     def lost_keys(self) -> None:
         """Refuse everything from now on: what cannot be written down may not happen."""
@@ -206,9 +206,9 @@ class Door:
 
     def speak(self) -> None:
         """Send keys what they are to be told."""
-        said, self.unsaid = b"".join(self.unsaid), []
+        data, self.unsaid = b"".join(self.unsaid), []
         if self.keys is not None and not self.keys.is_closing():
-            self.keys.write(said)
+            self.keys.write(data)
             if self.keys.get_write_buffer_size() > BACKLOG:
                 self.lost_keys()
 
@@ -222,17 +222,17 @@ class Door:
 
     async def mint(self, desk: str, live: GrantValue) -> bytes:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
-        if live.held.kind == "oauth2":
+        if live.live_grant.kind == "oauth2":
             return await mint.client_credentials(self.way(desk), live, self.upstreams)
         self.number += 1
         number = self.number
         self.minting[number] = asyncio.get_running_loop().create_future()
         try:
-            self.tell(print=live.held.id, desk=desk, n=number)
+            self.tell(print=live.live_grant.id, desk=desk, n=number)
             async with asyncio.timeout(MINT_SECONDS):
                 return await self.minting[number]
         except TimeoutError:
-            raise Unreachable(f"no value for {live.held.grant.secret} came in time") from None
+            raise UnreachableError(f"no value for {live.live_grant.grant.secret} came in time") from None
         finally:
             del self.minting[number]
 
@@ -248,7 +248,7 @@ class KeysLine(asyncio.Protocol):
         """Take messages."""
         try:
             for message, _ in self.frames.feed(data):
-                self.door.heard(message)
+                self.door.handle_message(message)
         except FrameError:
             self.door.lost_keys()
 
@@ -283,11 +283,11 @@ async def serve(keeper: socket.socket, asking: socket.socket, settings: dict[str
 async def live(keeper: socket.socket, asking: socket.socket, settings: dict[str, Any], trust: Any) -> None:
     """Serve until the keeper hangs up, and end soon after, whatever is still under way."""
     await serve(keeper, asking, settings, trust)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
+    pending = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in pending:
         task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=ENDING)
+    if pending:
+        await asyncio.wait(pending, timeout=ENDING)
     os._exit(0)
 
 

@@ -13,11 +13,11 @@ from hotdesk.door import denials, door_local
 from hotdesk.door.egress import Egress
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
-from hotdesk.door.http.ca import AuthorityEnded
+from hotdesk.door.http.ca import AuthorityEndedError
 from hotdesk.door.http.framing import Broken, Request
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
-from hotdesk.door.http.upstream import Unreachable, Upstreams
-from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.target import Authority, Unclear
 from hotdesk.event import Exchange
@@ -47,7 +47,7 @@ class DeskConnection:
                 if self.wire.buffer:
                     await asyncio.sleep(0)  # who sends many requests at once waits for others in between
             await self.wire.linger(LINGER_SECONDS)
-        except (Hungup, OSError, ssl.SSLError, AuthorityEnded):
+        except (HungUpError, OSError, ssl.SSLError, AuthorityEndedError):
             pass  # the desk went away, or never finished what it began
         finally:
             self.way.cut.discard(self.hang_up)
@@ -78,10 +78,10 @@ class DeskConnection:
     async def head(self) -> bytes:
         """Read a head; nothing when the desk hung up between two."""
         loop = asyncio.get_running_loop()
-        end, seen, until = -1, 0, 0.0
-        while (end := framing.find_end(self.wire.buffer, seen) if self.wire.buffer else -1) < 0:
-            seen = len(self.wire.buffer)
-            if seen and not until:
+        end, searched, until = -1, 0, 0.0
+        while (end := framing.find_end(self.wire.buffer, searched) if self.wire.buffer else -1) < 0:
+            searched = len(self.wire.buffer)
+            if searched and not until:
                 until = loop.time() + HEAD_SECONDS
             patience = until - loop.time() if until else IDLE_SECONDS
             if patience <= 0 or not await self.wire.fill(patience):
@@ -160,7 +160,7 @@ class DeskConnection:
         context.sni_callback = partial(check_name, where.host)
         try:
             await self.wire.start_tls(context)
-        except (ssl.SSLError, OSError, Hungup) as e:
+        except (ssl.SSLError, OSError, HungUpError) as e:
             why = f"the TLS handshake failed ({getattr(e, 'reason', None) or type(e).__name__}): "
             why += "the name in it must be the host of the CONNECT, and the desk must trust its door"
             self.way.outside.note(
@@ -191,14 +191,14 @@ class DeskConnection:
             self.place.keep(("tunnel", where.host, where.port), upstream)
             status = 200
             note = await relay(self.wire, upstream, count)
-        except (Unreachable, RuleSpentError) as e:
+        except (UnreachableError, RuleSpentError) as e:
             note = str(e)
         finally:
-            told = Exchange(
+            event = Exchange(
                 self.way.desk, self.way.step, "allow", rule_text(rule), "CONNECT", "https", where.host, where.port, "",
                 status, count.up, count.down, round((time.monotonic() - begun) * 1000), (), note or "unread: a tunnel",
             )  # fmt: skip
-            self.way.outside.note(told)
+            self.way.outside.note(event)
         return False
 
 

@@ -26,15 +26,15 @@ from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError
 
-Wanted: TypeAlias = tuple[tuple[str, str], ...]
+Targets: TypeAlias = tuple[tuple[str, str], ...]
 """What to try, each with the canary it is for."""
 
 PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
 """Starts what every desk has beside its guest, compiled where its image is sealed."""
-SECONDS = 10.0
+SELFTEST_TIMEOUT_S = 10.0
 LIMIT = 1 << 16
 """Bytes the canaries may say."""
-FAR: Wanted = (
+FAR: Targets = (
     ("raw-ip", "tcp|192.0.2.1|443"),
     ("raw-ip", "tcp|192.0.2.1|80"),
     ("dns", "udp|192.0.2.53|53"),
@@ -73,7 +73,7 @@ NAMES = (
 class CanaryReport:
     """Which canaries held, and which did not."""
 
-    held: tuple[str, ...]
+    passed: tuple[str, ...]
     failed: tuple[str, ...]
 
 
@@ -108,16 +108,16 @@ class Bait:
         return frozenset(name for name, sock in found if was_called(sock))
 
 
-async def prove(desk: Desk, python: str, scope: Scope, known: Canary) -> CanaryReport:
+async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
     """Run the canaries in a desk, by its image's Python, and judge what they met."""
     nonce = secrets.token_hex(16)
-    with bait() as held:
-        far, near = (*FAR, *own_address()), refusable(scope, held.port, nonce)
-        listed = (" ".join(where for _, where in wanted) for wanted in (far, near))
-        given = (nonce, known.placeholder, canary.HOST, BUNDLE, str(held.port), held.name, *listed)
-        argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *given]
-        done = await desk.run(argv, timeout=SECONDS, output_limit=LIMIT)
-        return judge(read(done, nonce), far, near, known.digest, held.caught())
+    with bait() as listener:
+        far, near = (*FAR, *own_address()), refusable(scope, listener.port, nonce)
+        listed = (" ".join(where for _, where in targets) for targets in (far, near))
+        arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
+        argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
+        done = await desk.run(argv, timeout=SELFTEST_TIMEOUT_S, output_limit=LIMIT)
+        return judge(read(done, nonce), far, near, expected.digest, listener.caught())
 
 
 def require(report: CanaryReport) -> None:
@@ -132,16 +132,16 @@ def require(report: CanaryReport) -> None:
 # -- what is tried --------------------------------------------------------------------------------------------------
 
 
-def refusable(scope: Scope, port: int, nonce: str) -> Wanted:
+def refusable(scope: Scope, port: int, nonce: str) -> Targets:
     """List what the door must refuse to connect to; what a scope itself lists is not among it."""
-    wanted = (
+    targets = (
         *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
         ("connect-loopback", "127.0.0.1:3128"),
         ("metadata", "169.254.169.254:80"),
         ("connect-unlisted", f"{nonce}.invalid:443"),
     )
     hosts = [rule.host for rule in scope.rules if rule.verdict != "deny"]
-    return tuple(each for each in wanted if not any(covers(host, split_authority(each[1])[0]) for host in hosts))
+    return tuple(each for each in targets if not any(covers(host, split_authority(each[1])[0]) for host in hosts))
 
 
 def covers(pattern: str, host: str) -> bool:
@@ -151,7 +151,7 @@ def covers(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
-def own_address() -> Wanted:
+def own_address() -> Targets:
     """Give this machine's outward address, if it has one; nothing is sent to learn it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
@@ -185,11 +185,11 @@ def was_called(sock: socket.socket) -> bool:
 def read(done: Done, nonce: str) -> CanaryResult | None:
     """Read what the canaries said; None when it is not just that."""
     try:
-        told = json.loads(done.stdout) if done.ok and not done.truncated else None
-        if not isinstance(told, dict) or told.pop("nonce", None) != nonce or told.keys() != set(CanaryResult.__slots__):
+        data = json.loads(done.stdout) if done.ok and not done.truncated else None
+        if not isinstance(data, dict) or data.pop("nonce", None) != nonce or data.keys() != set(CanaryResult.__slots__):
             return None
-        knocks, local, answers = (numbers_of(told[field]) for field in ("knocks", "local", "answers"))
-        return CanaryResult(knocks, local, answers, *(bytes.fromhex(told[field]) for field in ("sni", "echo", "host")))
+        knocks, local, answers = (numbers_of(data[field]) for field in ("knocks", "local", "answers"))
+        return CanaryResult(knocks, local, answers, *(bytes.fromhex(data[field]) for field in ("sni", "echo", "host")))
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -201,29 +201,31 @@ def numbers_of(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
-def judge(told: CanaryResult | None, far: Wanted, near: Wanted, digest: str, caught: frozenset[str]) -> CanaryReport:
+def judge(
+    result: CanaryResult | None, far: Targets, near: Targets, digest: str, caught: frozenset[str]
+) -> CanaryReport:
     """Say which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
-    failed = tried if told is None else {*against(told, far, near, digest), *caught}
+    failed = tried if result is None else {*against(result, far, near, digest), *caught}
     return CanaryReport(
         tuple(name for name in NAMES if name in tried and name not in failed),
         tuple(name for name in NAMES if name in failed),
     )
 
 
-def against(told: CanaryResult, far: Wanted, near: Wanted, digest: str) -> Iterator[str]:
+def against(result: CanaryResult, far: Targets, near: Targets, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
-    yield from unlike(far, [number in NOWHERE for number in told.knocks])
-    refused = [number == errno.ECONNREFUSED for number in told.local[:-1]]
+    yield from unlike(far, [number in NOWHERE for number in result.knocks])
+    refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
     yield from unlike(tuple((name, "") for name in LOCAL), refused)
-    if told.local[-1:] != (0,):
+    if result.local[-1:] != (0,):
         yield "dns"
-    yield from unlike(near, [number == 403 for number in told.answers[2:]])
-    if told.answers[:1] != (200,) or not told.sni.startswith(HUNG_UP):
+    yield from unlike(near, [number == 403 for number in result.answers[2:]])
+    if result.answers[:1] != (200,) or not result.sni.startswith(HUNG_UP):
         yield "another-sni"
-    if not told.host.startswith(b"HTTP/1.1 400 "):
+    if not result.host.startswith(b"HTTP/1.1 400 "):
         yield "another-host"
-    head, _, body = told.echo.partition(b"\r\n\r\n")
+    head, _, body = result.echo.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     if not lines[0].startswith(b"HTTP/1.1 200") or f"X-Canary-Digest: {digest}".encode() not in lines:
         yield "swapped"
@@ -231,10 +233,10 @@ def against(told: CanaryResult, far: Wanted, near: Wanted, digest: str) -> Itera
         yield "scrubbed"
 
 
-def unlike(wanted: Wanted, right: list[bool]) -> Iterator[str]:
+def unlike(targets: Targets, right: list[bool]) -> Iterator[str]:
     """Name what is not right, or was not told."""
-    for number, (name, _) in enumerate(wanted):
-        if len(right) != len(wanted) or not right[number]:
+    for number, (name, _) in enumerate(targets):
+        if len(right) != len(targets) or not right[number]:
             yield name
 
 

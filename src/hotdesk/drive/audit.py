@@ -14,7 +14,7 @@ from hotdesk.drive.chain import Head, Row, digest, statement
 from hotdesk.drive.signing import is_signed
 from hotdesk.drive.table import SELECT, TABLE, reading, schema
 
-MOST = 1000
+MAX_FAULTS = 1000
 """Faults that are listed; a file that has more is not read on."""
 TYPES = ((int,), (str,), (int,), (int,), (str,), (str,), (int,), (str,), (bytes,), (bytes, type(None)))
 What: TypeAlias = Literal["shape", "unreadable", "gap", "order", "changed", "signature", "unsigned", "cut", "head"]
@@ -44,7 +44,7 @@ class Walk:
     """How far the file was read, and what was found on the way."""
 
     key: Ed25519PublicKey
-    wanted: dict[tuple[str, int], bytes | None]
+    hashes: dict[tuple[str, int], bytes | None]
     """The places heads speak of, and the hash found there."""
     last: Row | None = None
     ends: dict[str, Row] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Walk:
         self.check_link(row, self.ends.get(row.chain))
         if self.thorough:
             self.check_signature(row)
-        if (row.chain, row.seq) in self.wanted:
-            self.wanted[row.chain, row.seq] = row.hash
+        if (row.chain, row.seq) in self.hashes:
+            self.hashes[row.chain, row.seq] = row.hash
         self.last = self.ends[row.chain] = row
 
     def check_place(self, row: Row) -> None:
@@ -105,7 +105,7 @@ class Walk:
 
     def check_head(self, head: Head) -> None:
         """Hold a head against what is in the file."""
-        found = self.wanted[head.chain, head.seq]
+        found = self.hashes[head.chain, head.seq]
         if not self.is_signed(head.chain, head.seq, head.hash, head.signature):
             self.blame("head", head.chain, head.seq, "this key never signed that head")
         elif found is None:
@@ -145,13 +145,13 @@ def look(
     except sqlite3.DatabaseError as e:
         walk.blame("unreadable", "", 0, f"the file is damaged: {e}")
     walk.finish(since)
-    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
 
 
 def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
     """See that the file is made as we make it, and sound as a file."""
-    made = schema(db)
-    if made != [TABLE]:
+    tables = schema(db)
+    if tables != [TABLE]:
         walk.blame("shape", "", 0, "the file has another shape than we gave it")
     (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if state != "ok":
@@ -161,15 +161,15 @@ def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
 def take_steps(db: sqlite3.Connection, walk: Walk) -> None:
     """Walk over the events in the order of the file."""
     for row in rows(db, walk):
-        if len(walk.faults) >= MOST:
+        if len(walk.faults) >= MAX_FAULTS:
             return
         walk.step(row)
 
 
 def rows(db: sqlite3.Connection, walk: Walk) -> Iterator[Row]:
     """Give the rows that can be events at all."""
-    for told in db.execute(SELECT + "ORDER BY id"):
-        if all(isinstance(value, kinds) for value, kinds in zip(told, TYPES, strict=True)):
-            yield Row(*told)
+    for record in db.execute(SELECT + "ORDER BY id"):
+        if all(isinstance(value, kinds) for value, kinds in zip(record, TYPES, strict=True)):
+            yield Row(*record)
         else:
-            walk.blame("unreadable", str(told[1]), 0, f"number {told[0]} of the file is no event")
+            walk.blame("unreadable", str(record[1]), 0, f"number {record[0]} of the file is no event")

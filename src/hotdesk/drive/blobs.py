@@ -99,15 +99,15 @@ class Blobs:
 
         Whoever passes them on before the end must be able to take them back.
         """
-        digest, left = hashlib.sha256(), size
+        digest, remaining = hashlib.sha256(), size
         with self.opened(sha256) as file:
-            while data := file.read(min(CHUNK, left + 1)):
+            while data := file.read(min(CHUNK, remaining + 1)):
                 digest.update(data)
-                left -= len(data)
-                if left < 0:
+                remaining -= len(data)
+                if remaining < 0:
                     break
                 yield data
-        if left or digest.hexdigest() != sha256:
+        if remaining or digest.hexdigest() != sha256:
             raise HostError(f"what was kept as {self.path(sha256)} was changed since; restore it from a copy")
 
     @contextmanager

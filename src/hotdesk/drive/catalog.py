@@ -26,7 +26,7 @@ from hotdesk.linux import private_files
 FILE = "drive.db"
 LOCK = "drive.lock"
 FORMAT = 1
-PATIENCE = 60.0
+LOCK_TIMEOUT_S = 60.0
 """Seconds to wait for another writer."""
 TABLES = [
     """CREATE TABLE names (
@@ -101,7 +101,7 @@ class Catalog:
         """Open the file; a commit is on disk when it returns."""
         require_plain(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
         for pragma in (
             "trusted_schema=OFF",
             "cell_size_check=ON",
@@ -174,13 +174,13 @@ class Catalog:
             "INSERT INTO names (owner, name, readers, last) VALUES (?, ?, '', 0) ON CONFLICT DO NOTHING", (owner, name)
         )
         query = "UPDATE names SET last = last + 1, readers = coalesce(?, readers) WHERE owner = ? AND name = ?"
-        told = None if readers is None else " ".join(readers)
-        ((number, last),) = db.execute(f"{query} RETURNING id, last", (told, owner, name)).fetchall()
+        reader_text = None if readers is None else " ".join(readers)
+        ((number, last),) = db.execute(f"{query} RETURNING id, last", (reader_text, owner, name)).fetchall()
         moment = int(time.time() * 1000) if at is None else at
         row = (number, last, staged.sha256, staged.size, moment, origin.job, origin.brief, origin.certificate)
         db.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        (made,) = db.execute(SELECT + "WHERE v.name = ? AND v.number = ?", (number, last)).fetchall()
-        return self.version(made)
+        (record,) = db.execute(SELECT + "WHERE v.name = ? AND v.number = ?", (number, last)).fetchall()
+        return self.version(record)
 
     def remove(self, db: sqlite3.Connection, version: Version) -> None:
         """Take a version off its name."""
@@ -231,12 +231,12 @@ def set_up(db: sqlite3.Connection) -> None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > FORMAT:
             raise HostError(f"the drive is of format {version}, this hotdesk knows {FORMAT}; use the later hotdesk")
-        made = schema(db)
-        if not made:
+        tables = schema(db)
+        if not tables:
             for statement in TABLES:
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={FORMAT}")
-        elif made != TABLES:
+        elif tables != TABLES:
             raise HostError(f"the drive's catalog {FILE} has another shape than we gave it; restore it from a copy")
 
 

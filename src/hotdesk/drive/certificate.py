@@ -30,7 +30,7 @@ PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=Tru
 ENDING = re.compile(rb',"signature":"([0-9a-f]{128})"\}\n')
 LENGTH = len(b',"signature":""}\n') + 128
 
-Told: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 """A certificate's JSON, once its shape was seen to be one's."""
 Shape: TypeAlias = Any
 """A type hint, a list of one shape, or the shapes of exactly these keys."""
@@ -100,9 +100,9 @@ def fits(value: object, shape: Shape) -> bool:
     return True
 
 
-def canonical(told: Mapping[str, object]) -> bytes:
+def canonical(fields: Mapping[str, object]) -> bytes:
     """Write JSON in the one way it can be written."""
-    return PLAIN.encode(told).encode("ascii")
+    return PLAIN.encode(fields).encode("ascii")
 
 
 def raw(public: Ed25519PublicKey) -> str:
@@ -110,19 +110,19 @@ def raw(public: Ed25519PublicKey) -> str:
     return public.public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
 
 
-def sign(told: Told, signer: Signer) -> bytes:
+def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
-    told = {**told, "format": FORMAT, "public_key": raw(signer.public)}
-    if not fits(told, CERTIFICATE):
+    fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
+    if not fits(fields, CERTIFICATE):
         raise BriefError("that is no certificate: a field is missing, too much, or of another type")
-    body = canonical(told)
+    body = canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
     if len(signed) > LARGEST:
         raise BriefError(f"the certificate would have over {LARGEST} bytes; expect less in one deliverable's checks")
     return signed
 
 
-def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
+def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     """Read a certificate and hold it against its own signature; `BriefError` says what is wrong with it.
 
     Who signed is not looked at: a key in a certificate proves only that its holder wrote it.
@@ -133,19 +133,19 @@ def read(data: bytes) -> tuple[Told, Ed25519PublicKey]:
     if ending is None:
         raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
     body = data[:-LENGTH] + b"}"
-    told = parse(body)
-    shape = next((each for number, each in FORMATS.items() if told.get("format") == number), None)
+    fields = parse(body)
+    shape = next((each for number, each in FORMATS.items() if fields.get("format") == number), None)
     if shape is None:
         raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
-    if not fits(told, shape) or canonical(told) != body:
+    if not fits(fields, shape) or canonical(fields) != body:
         raise BriefError("it is no certificate: a field is missing, too much, of another type, or written otherwise")
-    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(told["public_key"]))
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
         raise BriefError("its signature does not hold: it was changed since it was signed, or signed as something else")
-    return told, public
+    return fields, public
 
 
-def parse(data: bytes) -> Told:
+def parse(data: bytes) -> Fields:
     """Read JSON in which no key is there twice."""
     try:
         found = loads(data.decode("ascii"))

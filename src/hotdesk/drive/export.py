@@ -13,10 +13,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotdesk.drive.audit import MOST, AuditReport, Walk
+from hotdesk.drive.audit import MAX_FAULTS, AuditReport, Walk
 from hotdesk.drive.chain import Head, Row, parse_head
 from hotdesk.drive.journal import heads_of
-from hotdesk.drive.rows import select, wanted
+from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.table import reading
 from hotdesk.errors import BriefError
 
@@ -34,10 +34,10 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
     with reading(path) as db:
         db.execute("BEGIN")
         if chains is not None:
-            known = {chain for (chain,) in db.execute("SELECT DISTINCT chain FROM events")}
-            chains = [chain for chain in chains if chain in known]
+            existing = {chain for (chain,) in db.execute("SELECT DISTINCT chain FROM events")}
+            chains = [chain for chain in chains if chain in existing]
         yield json.dumps({"hotdesk-journal": FORMAT, "whole": chains is None})
-        for row in select(db, wanted(chains), 0):
+        for row in select(db, make_filter(chains), 0):
             yield as_line(row)
         yield from (json.dumps({"head": str(head)}) for head in chosen_heads(db, chains))
 
@@ -49,19 +49,19 @@ def chosen_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iter
 
 def as_line(row: Row) -> str:
     """Write an event so that it can be hashed again."""
-    told = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at, "actor": row.actor, "event": row.name}
-    told |= {"version": row.version, "data": row.data, "hash": row.hash.hex()}
-    return json.dumps(told | ({"signature": row.signature.hex()} if row.signature is not None else {}))
+    fields = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at, "actor": row.actor, "event": row.name}
+    fields |= {"version": row.version, "data": row.data, "hash": row.hash.hex()}
+    return json.dumps(fields | ({"signature": row.signature.hex()} if row.signature is not None else {}))
 
 
 def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
     """Prove an export whole against a key, the heads in it, and those somebody kept; `BriefError` for what is none."""
-    told = iter(lines)
-    whole = parse_title(next(told, ""))
+    rest = iter(lines)
+    whole = parse_title(next(rest, ""))
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)
     ended: dict[str, Head] = {}
-    for number, line in enumerate(told, 2):
-        if len(walk.faults) >= MOST:
+    for number, line in enumerate(rest, 2):
+        if len(walk.faults) >= MAX_FAULTS:
             break
         match parse_line(line):
             case Row() as row if not ended:
@@ -72,7 +72,7 @@ def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[H
                 walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
     check_ends(walk, ended)
     walk.finish(since)
-    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MOST]))
+    return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
 
 
 def check_ends(walk: Walk, ended: dict[str, Head]) -> None:
@@ -99,23 +99,23 @@ def parse_title(line: str) -> bool:
 
 def parse_line(line: str) -> Row | Head | None:
     """Read an event or a head; None for what is neither."""
-    told = loaded(line)
+    data = loaded(line)
     try:
-        if isinstance(told, dict) and told.keys() == {"head"}:
-            return parse_head(str(told["head"]))
-        return parse_row(told)
+        if isinstance(data, dict) and data.keys() == {"head"}:
+            return parse_head(str(data["head"]))
+        return parse_row(data)
     except (ValueError, BriefError):
         return None
 
 
-def parse_row(told: object) -> Row | None:
+def parse_row(fields: object) -> Row | None:
     """Read an event."""
-    if not isinstance(told, dict) or told.keys() | {"signature"} != FIELDS.keys():
+    if not isinstance(fields, dict) or fields.keys() | {"signature"} != FIELDS.keys():
         return None
-    if any(type(value) is not FIELDS[name] for name, value in told.items()):
+    if any(type(value) is not FIELDS[name] for name, value in fields.items()):
         return None
-    number, chain, seq, at, actor, name, version, data, hashed = (told[field] for field in list(FIELDS)[:9])
-    signature = bytes.fromhex(told["signature"]) if "signature" in told else None
+    number, chain, seq, at, actor, name, version, data, hashed = (fields[field] for field in list(FIELDS)[:9])
+    signature = bytes.fromhex(fields["signature"]) if "signature" in fields else None
     return Row(number, chain, seq, at, actor, name, version, data, bytes.fromhex(hashed), signature)
 
 

@@ -29,18 +29,18 @@ def me() -> str:
 
 def invoker() -> tuple[int, int] | None:
     """Give the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
-    told = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
-    if os.geteuid() != 0 or not all(map(NUMBER.fullmatch, told)):
+    ids = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not all(map(NUMBER.fullmatch, ids)):
         return None
-    return int(told[0]), int(told[1])
+    return int(ids[0]), int(ids[1])
 
 
 def described() -> str:
     """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
     behind = invoker()
     key = os.environ.get("HOTDESK_REQUESTER", "")
-    asked = f" key {key}" if os.geteuid() == 0 and KEY_NAME.fullmatch(key) else ""
-    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "") + asked
+    key_text = f" key {key}" if os.geteuid() == 0 and KEY_NAME.fullmatch(key) else ""
+    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "") + key_text
 
 
 def check_owner(text: str) -> str:

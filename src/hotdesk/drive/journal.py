@@ -8,7 +8,7 @@ from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
 
 from hotdesk.drive.chain import Head, Row, check_names, digest, statement
-from hotdesk.drive.rows import select, wanted
+from hotdesk.drive.rows import make_filter, select
 from hotdesk.drive.signing import Signer, is_signed
 from hotdesk.drive.table import (
     FILE as FILE,
@@ -50,7 +50,7 @@ class Journal:
         """The ends of chains as we wrote them."""
         self._sure: dict[str, int] = {}
         """What SQLite said of the file when a chain's end was ours."""
-        self._seen = (-1, 0)
+        self._last_commit = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
         with private_files.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
@@ -84,7 +84,7 @@ class Journal:
             version, count = self._look()
             ends = {chain: self._last(chain, version) for chain in {row.chain for row in self._buffer}}
             heads = self._write({chain: row for chain, row in ends.items() if row is not None}, count)
-        self._seen = (version, count + len(self._buffer))
+        self._last_commit = (version, count + len(self._buffer))
         self._heads.update(heads)
         self._sure.update(dict.fromkeys(heads, version))
         self._buffer.clear()
@@ -118,7 +118,7 @@ class Journal:
         """Give a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
         before = None
         with translated():
-            for row in select(self._db, wanted(chain), 0):
+            for row in select(self._db, make_filter(chain), 0):
                 if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
                     raise HostError(f"chain {chain} is not as it was written; `hotdesk journal verify`")
                 before = row
@@ -136,8 +136,8 @@ class Journal:
     def _look(self) -> tuple[int, int]:
         """Give what SQLite says of the file, which is another number once anybody else wrote, and its last place."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
-        if version == self._seen[0]:
-            return self._seen
+        if version == self._last_commit[0]:
+            return self._last_commit
         (count,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         return version, count
 
@@ -171,9 +171,9 @@ class Journal:
         """Number, chain and sign what is buffered, and give the new heads."""
         ends = {row.chain: place for place, row in enumerate(self._buffer)}
         written = []
-        for place, told in enumerate(self._buffer):
-            before = heads.get(told.chain)
-            row = placed(told, count + 1 + place, before.seq + 1 if before else 1)
+        for place, draft in enumerate(self._buffer):
+            before = heads.get(draft.chain)
+            row = placed(draft, count + 1 + place, before.seq + 1 if before else 1)
             hashed = digest(row, before)
             last = ends[row.chain] == place
             signature = self.signer.sign(statement(row.chain, row.seq, hashed)) if last else None
@@ -213,8 +213,8 @@ def heads(path: Path) -> list[Head]:
 def find_chain(path: Path, text: str) -> str:
     """Give the chain that a text is, or that it alone begins; a text that begins none is given back as it is."""
     with reading(path) as db:
-        asked = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
-        found = [str(chain) for (chain,) in db.execute(asked, (len(text), text))]
+        query = "SELECT DISTINCT chain FROM events WHERE substr(chain, 1, ?) = ? ORDER BY chain"
+        found = [str(chain) for (chain,) in db.execute(query, (len(text), text))]
     if text in found or not found or not text:
         return text
     if len(found) > 1:
@@ -242,7 +242,7 @@ def read(
 ) -> Generator[Row, None, None]:
     """Give the events after a place, in order; with a limit the newest ones; with `names` only of these kinds."""
     with reading(path) as db:
-        yield from select(db, wanted(chain, desk, names), after, limit)
+        yield from select(db, make_filter(chain, desk, names), after, limit)
 
 
 def follow(
@@ -254,13 +254,13 @@ def follow(
     every: float = 0.3,
 ) -> Generator[Row | None, None, None]:
     """Give the events there are and then those that come; None each time there is nothing new."""
-    asked = wanted(chain, desk)
+    event_filter = make_filter(chain, desk)
     with reading(path) as db:
         (after,) = db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
-        yield from select(db, asked, 0, limit, until=after)
+        yield from select(db, event_filter, 0, limit, until=after)
         while True:
             yield None
             time.sleep(every)
-            for row in select(db, asked, after):
+            for row in select(db, event_filter, after):
                 after = row.id
                 yield row

@@ -159,8 +159,8 @@ class Drive:
         """Remove those blobs that nobody has, while nobody can come to have them; give how many bytes that were."""
         with self.catalog.writing() as db:
             proofs = self.catalog.certificates(db)
-            left = [each for each in candidates if each not in proofs and not self.catalog.referenced(db, each)]
-            return sum(map(self.blobs.remove, left))
+            unused = [each for each in candidates if each not in proofs and not self.catalog.referenced(db, each)]
+            return sum(map(self.blobs.remove, unused))
 
     def room(self, owner: str, data: bytes | ByteSource) -> int:
         """Give how many bytes may come in; refuse those that cannot, as far as that can be known beforehand."""

@@ -7,7 +7,7 @@ import unicodedata
 
 from hotdesk.errors import BriefError, printable
 
-LONGEST = 1024
+MAX_NAME_LENGTH = 1024
 """Characters of a name."""
 LONGEST_PART = 255
 """Bytes between two slashes: what file systems hold."""
@@ -27,8 +27,8 @@ def check_name(name: str) -> str:
 def fault(name: str) -> str:
     """Say what is wrong with a name; empty: nothing."""
     parts = name.split("/")
-    if len(name) > LONGEST or len(parts) > DEEPEST:
-        return f"it has over {LONGEST} characters, or over {DEEPEST} parts"
+    if len(name) > MAX_NAME_LENGTH or len(parts) > DEEPEST:
+        return f"it has over {MAX_NAME_LENGTH} characters, or over {DEEPEST} parts"
     if printable(name) != name or unicodedata.normalize("NFC", name) != name:
         return "it holds what cannot be seen, or can be written in two ways"
     if any(part in ("", ".", "..") or part != part.strip() for part in parts):

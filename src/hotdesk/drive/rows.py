@@ -37,49 +37,51 @@ class EventFilter:
         return text, values
 
 
-def wanted(chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()) -> EventFilter:
+def make_filter(
+    chain: str | Collection[str] | None, desk: str | None = None, names: Collection[str] = ()
+) -> EventFilter:
     """Say which events are asked for."""
     chains = None if chain is None else (chain,) if isinstance(chain, str) else tuple(chain)
     return EventFilter(chains, desk, tuple(names))
 
 
 def select(
-    db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
+    db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None = None, until: int = (1 << 63) - 1
 ) -> Iterator[Row]:
     """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
-    if wanted.chains is not None:
-        yield from select_chains(db, wanted, after, limit, until)
+    if event_filter.chains is not None:
+        yield from select_chains(db, event_filter, after, limit, until)
         return
-    where, names = wanted.where()
+    where, names = event_filter.where()
     if limit is not None:
-        after = newest(db, wanted, after, limit, until)
+        after = newest(db, event_filter, after, limit, until)
     while True:
         query = SELECT + where + f" ORDER BY id LIMIT {BATCH}"
         rows = db.execute(query, {**names, "after": after, "until": until}).fetchall()
-        yield from (Row(*told) for told in rows)
+        yield from (Row(*record) for record in rows)
         if len(rows) < BATCH:
             return
         after = rows[-1][0]
 
 
 def select_chains(
-    db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int | None, until: int
+    db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None, until: int
 ) -> Iterator[Row]:
     """Give rows of some chains: first their places, by the index, and then some at a time."""
-    where, names = wanted.where()
-    told = db.execute(IDS + where, {**names, "after": after, "until": until})
-    ids = sorted(number for (number,) in told)
+    where, names = event_filter.where()
+    found = db.execute(IDS + where, {**names, "after": after, "until": until})
+    ids = sorted(number for (number,) in found)
     if limit is not None:
         ids = ids[max(len(ids) - limit, 0) :]
     for start in range(0, len(ids), BATCH):
         some = ids[start : start + BATCH]
         query = f"{SELECT} WHERE id IN ({', '.join('?' * len(some))}) ORDER BY id"
-        yield from [Row(*told) for told in db.execute(query, some).fetchall()]
+        yield from [Row(*record) for record in db.execute(query, some).fetchall()]
 
 
-def newest(db: sqlite3.Connection, wanted: EventFilter, after: int, limit: int, until: int) -> int:
+def newest(db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int, until: int) -> int:
     """Give the place after which so many rows are left."""
-    where, names = wanted.where()
+    where, names = event_filter.where()
     query = SELECT + where + " ORDER BY id DESC LIMIT 1 OFFSET :limit"
     found = db.execute(query, {**names, "after": after, "until": until, "limit": limit}).fetchone()
     return after if found is None else int(found[0])

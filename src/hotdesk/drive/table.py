@@ -17,7 +17,7 @@ from hotdesk.linux import private_files
 FILE = "journal.db"
 LOCK = "journal.lock"
 FORMAT = 1
-PATIENCE = 10.0
+LOCK_TIMEOUT_S = 10.0
 """Seconds to wait for another writer."""
 TABLE = """CREATE TABLE events (
  id INTEGER PRIMARY KEY,
@@ -62,7 +62,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     with translated():
         mode = "ro" if read_only else "rw"
         uri = f"{path.absolute().as_uri()}?mode={mode}"
-        db = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+        db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "temp_store=MEMORY"):
             db.execute(f"PRAGMA {pragma}")
         return db
@@ -80,11 +80,11 @@ def set_up(db: sqlite3.Connection) -> None:
 
 def make_table(db: sqlite3.Connection) -> None:
     """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
-    made = schema(db)
-    if not made:
+    tables = schema(db)
+    if not tables:
         db.execute(TABLE)
         db.execute(f"PRAGMA user_version={FORMAT}")
-    elif made != [TABLE]:
+    elif tables != [TABLE]:
         raise HostError("the journal's file has another shape than we gave it; `hotdesk journal verify`")
 
 
@@ -127,8 +127,8 @@ def values(row: Row) -> tuple[Any, ...]:
 
 def found(cursor: sqlite3.Cursor) -> Row | None:
     """Give the one row of an answer."""
-    told = cursor.fetchone()
-    return None if told is None else Row(*told)
+    record = cursor.fetchone()
+    return None if record is None else Row(*record)
 
 
 @contextmanager

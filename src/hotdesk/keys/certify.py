@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hotdesk.drive.certificate import CLAIM, Told, beside_digest, digest_of, fits, sign
+from hotdesk.drive.certificate import CLAIM, Fields, beside_digest, digest_of, fits, sign
 from hotdesk.drive.journal import Journal
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import (
@@ -47,8 +47,8 @@ class CertifiedStory:
     plan: str = ""
     models: dict[str, None] = field(default_factory=dict)
     """Whoever replied, in the order of their first reply."""
-    asked: dict[str, Pending] = field(default_factory=dict)
-    approvals: dict[str, Told] = field(default_factory=dict)
+    pending: dict[str, Pending] = field(default_factory=dict)
+    approvals: dict[str, Fields] = field(default_factory=dict)
     looks: list[Verified] = field(default_factory=list)
     """Since the worker last worked: what was seen before that is of no file there is."""
     ended: bool = False
@@ -63,7 +63,7 @@ class CertifiedStory:
             case Thought():
                 self.models[event.model] = None
             case Pending():
-                self.asked[event.id] = event
+                self.pending[event.id] = event
             case Decided():
                 self.decide(event, at)
             case Verified():
@@ -75,10 +75,10 @@ class CertifiedStory:
 
     def decide(self, event: Decided, at: int) -> None:
         """Take a decision in, the first on what was asked; answers to questions approve nothing."""
-        asked = self.asked.get(event.id)
-        if asked is not None and asked.kind != "question":
-            told = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
-            self.approvals.setdefault(event.id, {**told, "kind": asked.kind, "step": asked.step})
+        pending = self.pending.get(event.id)
+        if pending is not None and pending.kind != "question":
+            approval = {"answer": event.answer, "at": at, "by": event.by, "digest": event.digest}
+            self.approvals.setdefault(event.id, {**approval, "kind": pending.kind, "step": pending.step})
 
 
 def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
@@ -99,8 +99,8 @@ def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
     for each in looks:
         require_shut(journal, each.desk)
     signed = sign(certificate(journal, story, looks, claim), journal.signer)
-    told = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
-    journal.add(job, "keys", told)
+    event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
+    journal.add(job, "keys", event)
     return signed
 
 
@@ -113,7 +113,7 @@ def tell(journal: Journal, job: str) -> CertifiedStory:
     return story
 
 
-def refusal(story: CertifiedStory, looks: list[Verified], claim: Told) -> str:
+def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     """Say why something is not signed; empty: it is."""
     if story.begun is None or story.ended:
         return "its job never began, or is over"
@@ -139,7 +139,7 @@ def require_shut(journal: Journal, desk: str) -> None:
         raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
 
 
-def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verified], claim: Told) -> Told:
+def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verified], claim: Fields) -> Fields:
     """Put together what is claimed and what the journal says."""
     begun = story.begun
     assert begun is not None

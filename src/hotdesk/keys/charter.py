@@ -20,7 +20,7 @@ from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, OAuth2, Secret, SigV4, Vault, VaultEntry
 
-LONGEST = timedelta(days=30)
+MAX_AUTHORITY_LIFE = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
 NOTHING: Mapping[str, bytes] = {}
 PRINTED = ("totp", "command")
@@ -87,9 +87,9 @@ class Charter:
         """Sign who asks, for one host: its claims and the signature, each in base64url."""
         assert self.signer is not None
         claims = {"desk": self.desk, "step": self.step, "host": one.host, "at": int(time.time())}
-        told = json.dumps(claims, separators=(",", ":")).encode()
-        signed = self.signer.sign(b"hotdesk-identity 1 " + told)
-        return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (told, signed))
+        body = json.dumps(claims, separators=(",", ":")).encode()
+        signed = self.signer.sign(b"hotdesk-identity 1 " + body)
+        return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (body, signed))
 
     def message(self) -> dict[str, object]:
         """Write it for the door."""
@@ -119,45 +119,45 @@ class Charter:
 
     def environment(self) -> dict[str, str]:
         """Give the placeholders the desk finds in its environment."""
-        given = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
+        variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
         signs = any(one.kind == "sigv4" and one.grant.env == KEY_VARIABLE for one in self.granted)
-        return {**SIGNING, **given} if signs else given
+        return {**SIGNING, **variables} if signs else variables
 
 
-def brought(number: str, wanted: Grant, value: bytes) -> Granted:
+def brought(number: str, requested: Grant, value: bytes) -> Granted:
     """Take a secret its desk's owner brought along."""
-    until = None if wanted.seconds is None else time.time() + wanted.seconds
-    return Granted(number, wanted, "token", make_placeholder(wanted.secret), {"value": encode(value)}, until)
+    until = None if requested.seconds is None else time.time() + requested.seconds
+    return Granted(number, requested, "token", make_placeholder(requested.secret), {"value": encode(value)}, until)
 
 
-def grant(vault: Vault, number: int | str, wanted: Grant) -> Granted:
+def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
     """Take a secret out of the vault for one desk."""
-    entry, secret = vault.take(wanted.secret)
-    if entry.kind == "totp" and not wanted.places:
-        raise BriefError(f"{wanted.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
-    if entry.kind == "sigv4" and wanted.places:
-        raise BriefError(f"{wanted.secret} signs requests and is never sent: its grant names no place for it")
-    until = None if wanted.seconds is None else time.time() + wanted.seconds
-    return Granted(str(number), wanted, entry.kind, make_placeholder(wanted.secret), values(entry, secret), until)
+    entry, secret = vault.take(requested.secret)
+    if entry.kind == "totp" and not requested.places:
+        raise BriefError(f"{requested.secret} is a one-time code: say where it goes, as in form=code:POST:/login")
+    if entry.kind == "sigv4" and requested.places:
+        raise BriefError(f"{requested.secret} signs requests and is never sent: its grant names no place for it")
+    until = None if requested.seconds is None else time.time() + requested.seconds
+    return Granted(str(number), requested, entry.kind, make_placeholder(requested.secret), values(entry, secret), until)
 
 
 def grant_all(
-    vault: Vault | None, wanted: Sequence[Grant], values: Mapping[str, bytes] = NOTHING, scopes: int = 0
+    vault: Vault | None, requested: Sequence[Grant], values: Mapping[str, bytes] = NOTHING, scopes: int = 0
 ) -> list[Granted]:
     """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one.
 
     No two grants of a desk ever have one id, however often its scope was changed.
     """
-    ids = [f"{scopes}.{number}" if scopes else str(number) for number in range(len(wanted))]
-    made: list[Granted] = []
-    for id, one in zip(ids, wanted, strict=True):
+    ids = [f"{scopes}.{number}" if scopes else str(number) for number in range(len(requested))]
+    granted: list[Granted] = []
+    for id, one in zip(ids, requested, strict=True):
         if one.secret in values:
-            made.append(brought(id, one, values[one.secret]))
+            granted.append(brought(id, one, values[one.secret]))
         else:
             assert vault is not None
-            made.append(grant(vault, id, one))
-    known = {replace(one.grant, step=""): one.placeholder for one in made}
-    return [replace(one, placeholder=known[replace(one.grant, step="")]) for one in made]
+            granted.append(grant(vault, id, one))
+    placeholders = {replace(one.grant, step=""): one.placeholder for one in granted}
+    return [replace(one, placeholder=placeholders[replace(one.grant, step="")]) for one in granted]
 
 
 def grant_canary() -> tuple[Granted, Canary]:
@@ -172,15 +172,15 @@ def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Say what of a secret the door needs."""
     if entry.kind in PRINTED:
         return {}
-    told: dict[str, str] = {"value": encode(secret.bytes())}
+    fields: dict[str, str] = {"value": encode(secret.bytes())}
     match entry.public:
         case Basic(user):
-            told["value"] = encode(user.encode() + b":" + secret.bytes())
+            fields["value"] = encode(user.encode() + b":" + secret.bytes())
         case OAuth2(url, client, scope):
-            told |= {"token_url": url, "client_id": client, "scope": scope}
+            fields |= {"token_url": url, "client_id": client, "scope": scope}
         case SigV4(key_id, service, region, bucket):
-            told |= {"key_id": key_id, "service": service, "region": region, "bucket": bucket}
-    return told
+            fields |= {"key_id": key_id, "service": service, "region": region, "bucket": bucket}
+    return fields
 
 
 def encode(value: bytes) -> str:
@@ -190,5 +190,5 @@ def encode(value: bytes) -> str:
 
 def authority(desk: str, seconds: float) -> CertificateAuthority:
     """Make a desk's certificate authority, which lives as long as the desk may."""
-    life = min(LONGEST, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
+    life = min(MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

@@ -38,7 +38,7 @@ class Doors:
         self.questions: dict[str, tuple[float, Asked]] = {}
         """What desks ask, by id, and until when."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
-        self.asked: Callable[[Asked], None] = lambda asked: None
+        self.on_question: Callable[[Asked], None] = lambda question: None
         """Told of each question as it comes."""
 
     async def ready(self) -> None:
@@ -56,7 +56,7 @@ class Doors:
                 talk, wait = await self.parts.start_keys()
                 self.close()
                 self.keys = KeysClient(talk, wait)
-                self.keys.on_event = self.heard
+                self.keys.on_event = self.handle_event
                 self.tasks.start(self.keys.run)
             return self.keys
 
@@ -70,9 +70,9 @@ class Doors:
         await self.parts.start_door(desk)
         keys = await self.meet()
         seconds = spec.deadline if scope != CLOSED else spec.deadline + PROVEN_SECONDS
-        given = await keys.open(desk, scope, seconds, self.settings, spec)
-        self.admitted[desk] = (spec, scope, given.canary)
-        return given.ca, given.env
+        reply = await keys.open(desk, scope, seconds, self.settings, spec)
+        self.admitted[desk] = (spec, scope, reply.canary)
+        return reply.ca, reply.env
 
     async def change_scope(self, desk: DeskId, scope: Scope, by: str) -> None:
         """Have a desk's door hold another scope, within what the operator allows; what was open is cut."""
@@ -80,8 +80,8 @@ class Doors:
             raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
         scope = self.within(scope)
         await (await self.meet()).change_scope(desk, scope, by)
-        if (known := self.admitted.get(desk)) is not None:
-            self.admitted[desk] = (known[0], scope, known[2])
+        if (entry := self.admitted.get(desk)) is not None:
+            self.admitted[desk] = (entry[0], scope, entry[2])
 
     async def allow(self, desk: DeskId, rules: Sequence[str], by: str) -> None:
         """Let a desk reach something more, unasked: within what the operator allows, and never what is denied it."""
@@ -110,8 +110,8 @@ class Doors:
         spec, scope, canary = self.admitted[desk.id]
         python = find(self.settings.images, spec.image).python
         report = await selftest.prove(desk, python, scope, canary)
-        keys, told = await self.meet(), Proven(desk.id, report.held, report.failed)
-        await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(told)}])
+        keys, event = await self.meet(), Proven(desk.id, report.passed, report.failed)
+        await keys.ask("note", "", events=[{"event": "Proven", "data": asdict(event)}])
         selftest.require(report)
 
     async def dismiss(self, desk: DeskId, why: str) -> None:
@@ -138,16 +138,16 @@ class Doors:
 
     # -- questions --------------------------------------------------------------------------------------------
 
-    def heard(self, message: dict[str, Any]) -> None:
+    def handle_event(self, message: dict[str, Any]) -> None:
         """Take what keys tell unasked."""
         match message:
             case {"event": "used", "desks": list(desks)}:
                 for desk in desks:
                     self.in_use(DeskId(str(desk)))
             case {"event": "Asked", "data": dict(data)}:
-                asked = Asked(**data)
-                self.questions[asked.id] = (time.monotonic() + asked.seconds, asked)
-                self.asked(asked)
+                question = Asked(**data)
+                self.questions[question.id] = (time.monotonic() + question.seconds, question)
+                self.on_question(question)
             case {"event": "Answered", "data": {"id": str(number)}}:
                 self.questions.pop(number, None)
 
@@ -155,11 +155,11 @@ class Doors:
         """List what waits for an answer, each with the seconds it still does."""
         now = time.monotonic()
         self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
-        return [replace(asked, seconds=round(until - now, 1)) for until, asked in self.questions.values()]
+        return [replace(question, seconds=round(until - now, 1)) for until, question in self.questions.values()]
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a question: with `digest`, only if it is still about that."""
-        found = [asked for asked in self.open_questions() if asked.id == number]
+        found = [question for question in self.open_questions() if question.id == number]
         if not found or (digest and found[0].digest != digest):
             raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
         del self.questions[number]

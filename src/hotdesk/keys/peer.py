@@ -23,7 +23,7 @@ class Peer:
         self.frames = Frames()
         self.out = bytearray()
         self.cut = False
-        self.seen = 0
+        self.applied_mark = 0
         """The last change that the door at the other end says it has made."""
 
     def tell(self, **message: object) -> None:

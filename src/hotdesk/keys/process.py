@@ -62,7 +62,7 @@ PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
-KNOWN = 16384
+MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 MOST_ALLOWED = 100
 """Rules that may be allowed a desk beside its scope."""
@@ -91,7 +91,7 @@ class KeysProcess:
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
-        self.known: dict[str, None] = {}
+        self.gated_desks: dict[str, None] = {}
         """Desks the keeper had gates for, the latest: what a door tells is of these."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
@@ -115,14 +115,14 @@ class KeysProcess:
             poll.register(self.tells, select.POLLIN)
             for line in self.lines:
                 poll.register(line.sock, select.POLLIN | (select.POLLOUT if line.out else 0))
-            heard = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll()}
             take_in(self.journal, self.folder)  # what came before is written before
-            if self.keeper.fileno() in heard:
+            if self.keeper.fileno() in ready:
                 self.meet()
-            if self.tells.fileno() in heard:
+            if self.tells.fileno() in ready:
                 self.hear_teller()
             for line in self.lines:
-                if line.sock.fileno() in heard:
+                if line.sock.fileno() in ready:
                     for message in line.hear():
                         self.take(line, message)
             self.commit()
@@ -139,20 +139,20 @@ class KeysProcess:
         if not data:
             self.over = True
             return
-        told = json.loads(data)
-        if "desk" in told:
-            self.known[str(told["desk"])] = None
-            while len(self.known) > KNOWN:
-                del self.known[next(iter(self.known))]
+        message = json.loads(data)
+        if "desk" in message:
+            self.gated_desks[str(message["desk"])] = None
+            while len(self.gated_desks) > MAX_GATED_DESKS:
+                del self.gated_desks[next(iter(self.gated_desks))]
             return
-        actor = told["line"]
+        actor = message["line"]
         line = Peer(socket.socket(fileno=fds[0]), actor)
         self.lines.append(line)
         if actor == "door":
             for charter in self.charters.values():
                 line.tell(**charter.message())
             line.tell(ready=True)
-            line.seen = self.mark
+            line.applied_mark = self.mark
 
     def flush(self) -> None:
         """Send what waits, and drop the lines that are cut."""
@@ -191,9 +191,9 @@ class KeysProcess:
             else:
                 self.for_door(line, message)
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
-            known = e if isinstance(e, HotdeskError) else HostError(f"keys were asked for something strange: {e!r}")
-            told = {"code": known.code, "text": str(known)[:REASON]}
-            line.tell(re=number if isinstance(number, int) else None, error=told)
+            error = e if isinstance(e, HotdeskError) else HostError(f"keys were asked for something strange: {e!r}")
+            failure = {"code": error.code, "text": str(error)[:REASON]}
+            line.tell(re=number if isinstance(number, int) else None, error=failure)
 
     def for_owner(self, line: Peer, message: dict[str, object]) -> None:
         """Do what the owner asks."""
@@ -239,7 +239,7 @@ class KeysProcess:
         """Take what a door tells."""
         if "event" in message:
             event = event_of(message)
-            if chain_of(event) not in self.known:
+            if chain_of(event) not in self.gated_desks:
                 raise BriefError("a door tells of its own desks")
             if isinstance(event, Exchange):
                 event = replace(event, test=self.is_proving(event.desk))
@@ -249,7 +249,7 @@ class KeysProcess:
             if isinstance(event, Asked | Answered | Alarm | Revoked):
                 self.tell_owner(event)
         elif "changed" in message:
-            line.seen = max(line.seen, int(str(message["changed"])))
+            line.applied_mark = max(line.applied_mark, int(str(message["changed"])))
         elif "used" in message:
             desks = [as_desk(each) for each in as_list(message["used"])]
             for owner in self.to("owner")[:1]:
@@ -299,7 +299,7 @@ class KeysProcess:
             raise BriefError(f"desk {desk} has a way out already")
         canary.check_free(scope)
         granted = self.granted(scope, message)
-        tried, known = grant_canary()
+        tried, secret = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))
         charter = Charter(
@@ -309,10 +309,10 @@ class KeysProcess:
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
         self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants, by, image))
-        told = {
+        reply = {
             "ca": charter.authority.certificate_pem.decode(),
             "env": charter.environment(),
-            "canary": asdict(known),
+            "canary": asdict(secret),
         }
 
         def answer(why: str | None) -> None:
@@ -322,7 +322,7 @@ class KeysProcess:
             self.charters[desk] = charter
             for door in self.to("door"):
                 door.tell(**charter.message())
-            line.tell(re=message.get("n"), ok=told)
+            line.tell(re=message.get("n"), ok=reply)
 
         self.answers.append(answer)
 
@@ -354,8 +354,8 @@ class KeysProcess:
             raise BriefError(f"over {MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
         charter.allowed = allowed
         texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
-        told = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
-        self.journal.add(desk, "keys", told)
+        event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)
+        self.journal.add(desk, "keys", event)
         self.mark += 1
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))
@@ -393,15 +393,15 @@ class KeysProcess:
             gone = str(message.get("grant", ""))
             charter.drop(gone)
             self.journal.add(desk, "keys", Revoked(desk, gone or "all", str(message.get("why", "asked"))))
-        told = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
-        told["identities"] = charter.identities() if charter is not None else {}
+        fields = {key: value for key, value in message.items() if key in ("verb", "step", "grant")}
+        fields["identities"] = charter.identities() if charter is not None else {}
         self.mark += 1
         for door in self.to("door"):
-            door.tell(change=desk, mark=self.mark, **told)
+            door.tell(change=desk, mark=self.mark, **fields)
 
     def settle(self) -> None:
         """Answer for changes that every door has made; one that is gone lets nothing through."""
-        done = min((door.seen for door in self.to("door")), default=self.mark)
+        done = min((door.applied_mark for door in self.to("door")), default=self.mark)
         for _, line, number in [change for change in self.changes if change[0] <= done]:
             line.tell(re=number, ok={})
         self.changes = [change for change in self.changes if change[0] > done]
@@ -421,12 +421,12 @@ class KeysProcess:
     def approve(self, desk: str, message: dict[str, object]) -> None:
         """Write an answer down, and let the door act on it: once, and only on that digest."""
         answer: Literal["approved", "refused"] = "approved" if message.get("approved") is True else "refused"
-        told = Answered(desk, str(message["id"]), str(message["digest"]), answer, str(message["by"]))
-        self.journal.add(desk, "owner", told)
+        note = Answered(desk, str(message["id"]), str(message["digest"]), answer, str(message["by"]))
+        self.journal.add(desk, "owner", note)
 
         def tell(why: str | None) -> None:
             for door in self.to("door"):
-                door.tell(answer=told.id, desk=desk, digest=told.digest, approved=why is None and answer == "approved")
+                door.tell(answer=note.id, desk=desk, digest=note.digest, approved=why is None and answer == "approved")
 
         self.answers.append(tell)
 
@@ -434,49 +434,49 @@ class KeysProcess:
 
     def print(self, line: Peer, desk: str, one: str, number: object) -> None:
         """Make a value for a door: a one-time code, or what a program prints."""
-        held = [each for each in self.charters[desk].granted if each.id == one]
-        if not held or type(number) is not int:
+        grants = [each for each in self.charters[desk].granted if each.id == one]
+        if not grants or type(number) is not int:
             raise BriefError("that grant is not live")
-        entry, secret = self.opened_vault().take(held[0].grant.secret)
+        entry, secret = self.opened_vault().take(grants[0].grant.secret)
         if isinstance(entry.public, Totp):
             code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
         else:
 
-            def heard(told: dict[str, str]) -> None:
-                if "value" in told:
-                    line.tell(re=number, ok={"value": base64.b64encode(told["value"].encode()).decode()})
+            def deliver(reply: dict[str, str]) -> None:
+                if "value" in reply:
+                    line.tell(re=number, ok={"value": base64.b64encode(reply["value"].encode()).decode()})
                 else:
-                    line.tell(re=number, error={"code": HostError.code, "text": told["error"]})
+                    line.tell(re=number, error={"code": HostError.code, "text": reply["error"]})
 
-            self.ask_teller(argv_of(secret.bytes()), heard)
+            self.ask_teller(argv_of(secret.bytes()), deliver)
 
-    def ask_teller(self, argv: Sequence[str], heard: Callable[[dict[str, str]], None]) -> None:
+    def ask_teller(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
         """Have a program run that prints a token."""
         if len(self.printing) >= PRINTING:
             raise HostError("too many programs wait to print a token; try again later")
         self.number += 1
-        self.printing[self.number] = heard
+        self.printing[self.number] = callback
         self.tells.send(json.dumps({"n": self.number, "argv": argv}).encode())
 
     def hear_teller(self) -> None:
         """Pass on what a program printed."""
-        told = json.loads(self.tells.recv(token_command.MESSAGE) or b"{}")
-        heard = self.printing.pop(told.get("n"), None)
-        if heard is None:
+        reply = json.loads(self.tells.recv(token_command.MESSAGE) or b"{}")
+        callback = self.printing.pop(reply.get("n"), None)
+        if callback is None:
             self.over = True  # the teller is gone
         else:
-            heard(told)
+            callback(reply)
 
     def try_grants(self, line: Peer, number: object, grants: Sequence[Grant]) -> None:
         """Take each grant as a desk would, and tell the owner why it cannot be had, or nothing. Never a value."""
         tried = ["" for _ in grants]
-        left = set(range(len(grants)))
+        pending = set(range(len(grants)))
 
         def done(index: int, why: str) -> None:
             tried[index] = why[:REASON]
-            left.discard(index)
-            if not left:
+            pending.discard(index)
+            if not pending:
                 line.tell(re=number, ok={"tried": tried})
 
         if not grants:
@@ -487,13 +487,13 @@ class KeysProcess:
             except HotdeskError as e:
                 done(index, str(e))
 
-    def try_grant(self, wanted: Grant, done: Callable[[str], None]) -> None:
+    def try_grant(self, requested: Grant, done: Callable[[str], None]) -> None:
         """Take one grant; a one-time code is really made, and a program really run."""
         vault = self.opened_vault()
-        kind = grant(vault, 0, wanted).kind
-        entry, secret = vault.take(wanted.secret)
+        kind = grant(vault, 0, requested).kind
+        entry, secret = vault.take(requested.secret)
         if kind == "command":
-            self.ask_teller(argv_of(secret.bytes()), lambda told: done(told.get("error", "")))
+            self.ask_teller(argv_of(secret.bytes()), lambda reply: done(reply.get("error", "")))
             return
         if isinstance(entry.public, Totp):
             totp_code(seed_of(secret.bytes()), time.time(), entry.public)

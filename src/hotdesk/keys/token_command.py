@@ -10,8 +10,8 @@ import subprocess
 
 from hotdesk.linux import syscalls
 
-SECONDS = 20.0
-LONGEST = 64 << 10
+COMMAND_TIMEOUT_S = 20.0
+MAX_TOKEN_BYTES = 64 << 10
 MESSAGE = 128 << 10
 
 
@@ -40,8 +40,8 @@ def serve(sock: socket.socket, uid: int) -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     os.chdir("/")
     while data := sock.recv(MESSAGE):
-        asked = json.loads(data)
-        sock.send(json.dumps({"n": asked["n"], **run(asked["argv"])}).encode())
+        request = json.loads(data)
+        sock.send(json.dumps({"n": request["n"], **run(request["argv"])}).encode())
 
 
 def run(argv: list[str]) -> dict[str, str]:
@@ -53,14 +53,14 @@ def run(argv: list[str]) -> dict[str, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={"PATH": os.defpath, "HOME": "/"},
-            timeout=SECONDS,
+            timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         return {"error": f"{argv[0]} could not be run: {type(e).__name__}"}
     if done.returncode != 0:
         return {"error": f"{argv[0]} ended with {done.returncode}"}
-    token = done.stdout[: LONGEST + 1].strip()
-    if not 8 <= len(token) <= LONGEST or not token.isascii() or not token.decode().isprintable():
+    token = done.stdout[: MAX_TOKEN_BYTES + 1].strip()
+    if not 8 <= len(token) <= MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
         return {"error": f"{argv[0]} printed no token: one line of 8 or more plain characters"}
     return {"value": token.decode()}

@@ -16,7 +16,7 @@ from hotdesk.doctor.life import DeadlineOutcome, Frozen
 from hotdesk.doctor.limits import SHORT, SMALL, Signals, Spun, Strain
 from hotdesk.doctor.machine import Confined, MachineFacts, Stores
 from hotdesk.doctor.measure import SEEN, Finding, JudgedMeasure, Measure, SilentProbeError, judge
-from hotdesk.doctor.probes import ProbeResult, heard
+from hotdesk.doctor.probes import ProbeResult, read_result
 from hotdesk.doctor.view import MASKED, NAMESPACES, NODES, DeskView, Rooted, SeenProcess, read_limits, read_mounts
 from hotdesk.linux import uids
 
@@ -333,7 +333,7 @@ def test_no_32_bit_programs_at_all_is_untested() -> None:
 )
 def test_a_probe_that_makes_no_sense_is_silent(done: Done) -> None:
     with pytest.raises(SilentProbeError):
-        heard(done)
+        read_result(done)
 
 
 def test_what_a_desk_says_is_cut_and_escaped() -> None:

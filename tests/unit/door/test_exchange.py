@@ -14,7 +14,7 @@ from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http import framing
-from hotdesk.door.http.upstream import Unreachable, Upstreams, is_metadata
+from hotdesk.door.http.upstream import UnreachableError, Upstreams, is_metadata
 from hotdesk.door.http.wire import Wire
 from hotdesk.door.policy import target
 from hotdesk.door.policy.policy import Policy
@@ -160,7 +160,7 @@ def test_no_name_leads_to_where_clouds_hand_out_credentials(host: str, wrong: bo
 
 async def test_a_name_that_is_mapped_to_a_metadata_address_is_not_dialled() -> None:
     upstreams = Upstreams(None, None)  # type: ignore[arg-type]
-    with pytest.raises(Unreachable, match="metadata"):
+    with pytest.raises(UnreachableError, match="metadata"):
         await upstreams.connect("http", "ok.test", 80, False, "ok.test", {"ok.test": "169.254.169.254:80"})
 
 

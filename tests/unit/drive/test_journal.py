@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from hotdesk.drive.audit import MOST, AuditReport, verify
+from hotdesk.drive.audit import MAX_FAULTS, AuditReport, verify
 from hotdesk.drive.chain import Head, Row, digest, parse_head, statement
 from hotdesk.drive.journal import Journal, export_head, follow, heads, read
 from hotdesk.drive.signing import Signer, fingerprint, load_public, load_signer
@@ -396,12 +396,12 @@ def test_a_head_is_one_line_and_only_a_whole_one_is_read(path: Path, journal: Jo
 
 
 def test_faults_are_listed_up_to_a_number(path: Path, journal: Journal) -> None:
-    for number in range(MOST + 500):
+    for number in range(MAX_FAULTS + 500):
         journal.add("i1", "door", exchange("i1", number))
     journal.commit()
     tamper(path, "UPDATE events SET at = at + 1")
     report = verify(path, SIGNER.public)
-    assert (len(report.faults), report.events) == (MOST, MOST)
+    assert (len(report.faults), report.events) == (MAX_FAULTS, MAX_FAULTS)
 
 
 def test_a_damaged_index_shows_though_every_event_is_there(path: Path, journal: Journal) -> None:

@@ -249,7 +249,7 @@ def test_the_door_speaks_tls_both_ways_from_its_cell(root: Path, loop: str) -> N
 
 NAMES = """
 from ipaddress import ip_network
-from hotdesk.door.http.resolve import Resolver, Unresolved, start_resolver
+from hotdesk.door.http.resolve import Resolver, UnresolvedError, start_resolver
 line, child = start_resolver(uid)
 enter()
 
@@ -258,7 +258,7 @@ async def main():
     resolver.listen()
     try:
         await resolver.resolve("localhost")
-    except Unresolved as e:
+    except UnresolvedError as e:
         refused = str(e)
     named = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
     found = await asyncio.gather(*(resolver.resolve("localhost", named) for _ in range(60)))

@@ -120,7 +120,7 @@ async def fresh_desk(
     async with Host(settings, control=asks(scope), keeper=prestart.keeper()) as host:
         confine_to([control_path(settings, 0).parent] if asks(scope) else [])
         if own:
-            host.doors.asked = show
+            host.doors.on_question = show
         if own and key:
             await host.doors.unlock(key)
         async with host.open_desk(spec, scope) as desk:

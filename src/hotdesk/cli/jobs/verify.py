@@ -17,7 +17,7 @@ from typing import BinaryIO, Literal
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.jobs.verify_page import page, short
-from hotdesk.drive.certificate import LARGEST, SUFFIX, Told, read
+from hotdesk.drive.certificate import LARGEST, SUFFIX, Fields, read
 from hotdesk.drive.signing import fingerprint, load_public, public_of
 from hotdesk.errors import BriefError, HotdeskError, printable
 
@@ -40,7 +40,7 @@ class Judged:
     """The fingerprint of the key that signed."""
     trusted: str = ""
     """Who said that this key is to be believed."""
-    told: Told | None = None
+    told: Fields | None = None
     """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
 
 

@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 
-from hotdesk.drive.certificate import Told
+from hotdesk.drive.certificate import Fields
 
 MOST = 40
 """Lines of one kind for one check."""
@@ -15,14 +15,14 @@ WIDE = 100
 CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
 
 
-def page(told: Told, name: str, signer: str, believed: str) -> Iterator[str]:
+def page(told: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
     for word, text in (*head(told, name, signer, believed), *(row for each in told["checks"] for row in check(each))):
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {CAVEAT}"
 
 
-def short(told: Told, name: str, signer: str, believed: str) -> Iterator[str]:
+def short(told: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
     rows = [*of_file(told["file"], name), ("signed", f"{moment(told['at'])} by {signer}, {believed}")]
     rows += [("made by", brain(told["brain"])), *(row for each in told["checks"] for row in found(each))]
@@ -31,7 +31,7 @@ def short(told: Told, name: str, signer: str, believed: str) -> Iterator[str]:
     yield f"  {'note':12} {CAVEAT}"
 
 
-def found(told: Told) -> Iterator[tuple[str, str]]:
+def found(told: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
     clean = told["desk"]["sterile"] and not told["desk"]["network"]
     text = f"{told['check']}, {'in a clean desk' if clean else place(told)}: {'; '.join(told['held']) or 'passed'}"
@@ -41,24 +41,24 @@ def found(told: Told) -> Iterator[tuple[str, str]]:
     yield from (("NOT CHECKED", each) for each in unseen(told))
 
 
-def beside(told: Told) -> Iterator[tuple[str, str]]:
+def beside(told: Fields) -> Iterator[tuple[str, str]]:
     """Say what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
     yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in told.get("beside", {}).items()])
 
 
-def unseen(told: Told) -> Sequence[str]:
+def unseen(told: Fields) -> Sequence[str]:
     """Give what a check did not look at."""
     return told["not_checked"] or ["anything that is not listed as looked for"]
 
 
-def of_file(file: Told, name: str) -> Iterator[tuple[str, str]]:
+def of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
     """Say which file it is."""
     yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
     if file["name"].rpartition("/")[2] != name:
         yield "NAME", f"it was certified as {file['name']}, and is called {name} here"
 
 
-def head(told: Told, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
+def head(told: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
     """Tell of everything but the checks."""
     job, plan, journal = told["job"], told["plan"], told["journal"]
     yield from of_file(told["file"], name)
@@ -77,7 +77,7 @@ def head(told: Told, name: str, signer: str, believed: str) -> Iterator[tuple[st
     )
 
 
-def brain(told: Told) -> str:
+def brain(told: Fields) -> str:
     """Say who thought."""
     if told["kind"] == "script":
         return f"{told['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
@@ -85,14 +85,14 @@ def brain(told: Told) -> str:
     return f"{told['name']}, a model" + (f"; replies came from {', '.join(told['models'])}" if replied else "")
 
 
-def approvals(told: Sequence[Told]) -> str:
+def approvals(told: Sequence[Fields]) -> str:
     """Say who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'nobody'}"
              for each in told]  # fmt: skip
     return "; ".join(words) or "approved by nobody"
 
 
-def check(told: Told) -> Iterator[tuple[str, str]]:
+def check(told: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
     yield "check", f"{told['check']}, {place(told)}"
     yield from some("holds", told["held"])
@@ -105,7 +105,7 @@ def check(told: Told) -> Iterator[tuple[str, str]]:
     yield from (("NOT CHECKED", each) for each in unseen(told))
 
 
-def place(told: Told) -> str:
+def place(told: Fields) -> str:
     """Say where a check looked."""
     desk, image = told["desk"], told["image"]
     if not desk["sterile"] or desk["network"]:

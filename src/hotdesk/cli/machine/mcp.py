@@ -61,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
             if os.geteuid() == 0:
                 await host.ready()
                 if asks(scope):
-                    host.doors.asked = show
+                    host.doors.on_question = show
                 if key:
                     await host.doors.unlock(key)
             await serve(make_session(host, McpPolicy(spec, scope), me(), f"{described()} mcp"))

@@ -36,7 +36,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class AuthorityEnded(Exception):  # noqa: N818 - a state, and read as one
+class AuthorityEndedError(Exception):
     """A desk outlived its certificate authority: nothing it is shown would be believed."""
 
 
@@ -83,22 +83,22 @@ class Leaves:
         self._leaf_key = leaf_key
         self._scratch = scratch
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
+        self._contexts: OrderedDict[str, tuple[ssl.SSLContext, datetime]] = OrderedDict()
 
     def context(self, host: str) -> ssl.SSLContext:
         """Give the server's side of TLS for one host: a name in lower-case ASCII, or an address."""
         now = self._clock()
-        context, made = self._kept.pop(host, (None, now))
-        if context is None or now - made > LEAF_USE or context.session_stats()["number"] > SESSIONS:
-            context, made = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
-        self._kept[host] = (context, made)
-        if len(self._kept) > LEAVES:
-            self._kept.popitem(last=False)
+        context, created = self._contexts.pop(host, (None, now))
+        if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
+            context, created = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
+        self._contexts[host] = (context, created)
+        if len(self._contexts) > LEAVES:
+            self._contexts.popitem(last=False)
         return context
 
     def _leaf(self, host: str, now: datetime) -> x509.Certificate:
         if now >= self._issuer.not_valid_after_utc:
-            raise AuthorityEnded("this desk's certificate authority has ended; open another desk")
+            raise AuthorityEndedError("this desk's certificate authority has ended; open another desk")
         since = max(now - LEAF_SIDE, self._issuer.not_valid_before_utc)
         until = min(now + LEAF_SIDE, self._issuer.not_valid_after_utc)
         builder = certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)

@@ -203,14 +203,14 @@ class Response(NamedTuple):
     version: Version
 
 
-def find_end(buffer: bytes | bytearray, seen: int = 0) -> int:
+def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     """Give where the head at the start of a buffer ends, -1 if it is not whole; `seen` bytes were looked at before."""
-    end = buffer.find(b"\r\n\r\n", max(seen - 3, 0), HEAD_LIMIT)
+    end = buffer.find(b"\r\n\r\n", max(searched - 3, 0), HEAD_LIMIT)
     if end >= 0:
         return end + 4
     if buffer[:1] in (b"\r", b"\n", b" ", b"\t"):
         raise Broken(400, "white space before the first line")
-    if STRAY.search(buffer, max(seen - 1, 0)):
+    if STRAY.search(buffer, max(searched - 1, 0)):
         raise Broken(400, "a control character, or a line that does not end in CR LF")
     if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
         raise Broken(414, f"the first line is longer than {LINE_LIMIT} bytes")

@@ -26,7 +26,7 @@ from hotdesk.linux import jail, landlock, syscalls
 
 UNDER_WAY = 64
 """Questions asked at once; more are refused."""
-SECONDS = 5.0
+LOOKUP_TIMEOUT_S = 5.0
 THREADS = 24
 STACK = 512 << 10
 ADDRESSES = 16
@@ -42,14 +42,14 @@ FAILURES = {socket.EAI_NONAME: NO_SUCH, socket.EAI_AGAIN: "the name servers do n
 PR_SET_PDEATHSIG = 1
 
 
-class Unresolved(Exception):  # noqa: N818 - a result, and read as one: `except Unresolved`
+class UnresolvedError(Exception):
     """A name has no address that may be dialled; the text says why."""
 
 
 class Resolver:
     """The door's side of its child."""
 
-    def __init__(self, sock: socket.socket, seconds: float = SECONDS) -> None:
+    def __init__(self, sock: socket.socket, seconds: float = LOOKUP_TIMEOUT_S) -> None:
         self._sock = sock
         self._seconds = seconds
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
@@ -67,19 +67,19 @@ class Resolver:
         """Give the addresses of a host, each fit to be dialled, IPv4 first; one that is not refuses them all."""
         literal = as_address(host)
         if literal is None and not NAME.match(host):
-            raise Unresolved("not a name")
+            raise UnresolvedError("not a name")
         found, own = read_answer(await self._ask(host if literal is None else ""))
         addresses = (literal,) if literal is not None else found
         if not addresses:
-            raise Unresolved(NO_SUCH)
+            raise UnresolvedError(NO_SUCH)
         for address in addresses:
             if reason := check(address, named, own, private=private):
-                raise Unresolved(reason)
+                raise UnresolvedError(reason)
         return addresses
 
     async def _ask(self, name: str) -> bytes:
         if self.gone or len(self._waiting) >= UNDER_WAY:
-            raise Unresolved("the resolver is gone" if self.gone else "too many names are being resolved")
+            raise UnresolvedError("the resolver is gone" if self.gone else "too many names are being resolved")
         self._last += 1
         number, answer = self._last, asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
@@ -88,7 +88,7 @@ class Resolver:
                 self._sock.send(json.dumps({"id": number, "name": name}).encode())
                 return bytes(await answer)
         except (OSError, TimeoutError):
-            raise Unresolved("the resolver does not answer") from None
+            raise UnresolvedError("the resolver does not answer") from None
         finally:
             del self._waiting[number]
 
@@ -109,7 +109,7 @@ class Resolver:
         asyncio.get_running_loop().remove_reader(self._sock)
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(Unresolved("the resolver is gone"))
+                answer.set_exception(UnresolvedError("the resolver is gone"))
 
 
 def as_address(host: str) -> Address | None:
@@ -131,14 +131,16 @@ def number_of(data: bytes) -> int:
 
 def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
     """Read what the child found: a name's addresses, and this host's own."""
-    told = json.loads(data)
-    if "error" in told:
-        raise Unresolved(next((text for text in FAILURES.values() if text == told["error"]), "cannot be resolved"))
+    reply = json.loads(data)
+    if "error" in reply:
+        raise UnresolvedError(
+            next((text for text in FAILURES.values() if text == reply["error"]), "cannot be resolved")
+        )
     try:
-        found = tuple(plain(ip_address(str(text))) for text in told["addresses"][:ADDRESSES])
-        return found, frozenset(plain(ip_address(str(text))) for text in told["own"])
+        found = tuple(plain(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
+        return found, frozenset(plain(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
-        raise Unresolved("the resolver's answer is broken") from None
+        raise UnresolvedError("the resolver's answer is broken") from None
 
 
 def start_resolver(uid: int) -> tuple[socket.socket, int]:
@@ -190,8 +192,8 @@ def serve(sock: socket.socket) -> None:
 def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
     """Answer one question after another, but those nobody waits for any more."""
     while True:
-        asked, question = waiting.get()
-        if time.monotonic() - asked < SECONDS:
+        queued_at, question = waiting.get()
+        if time.monotonic() - queued_at < LOOKUP_TIMEOUT_S:
             try:
                 sock.send(json.dumps(answer(question)).encode())
             except OSError:
@@ -205,12 +207,12 @@ def answer(question: bytes) -> dict[str, object]:
         name = str(json.loads(question)["name"]) if number else "-"
         if name and not NAME.match(name):
             return {"id": number, "error": "not a name"}
-        told = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
+        reply = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
     except socket.gaierror as e:
         return {"id": number, "error": FAILURES.get(e.errno or 0, "cannot be resolved")}
     except (OSError, LookupError, UnicodeError):
         return {"id": number, "error": "cannot be resolved"}
-    return told if len(json.dumps(told)) <= ANSWER else {"id": number, "error": "too many addresses"}
+    return reply if len(json.dumps(reply)) <= ANSWER else {"id": number, "error": "too many addresses"}
 
 
 def look_up(name: str) -> list[str]:

@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 from hotdesk.brief.names import bracketed, split_authority
 from hotdesk.door import canary, echo
 from hotdesk.door.http import framing
-from hotdesk.door.http.resolve import Resolver, Unresolved, as_address
-from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.http.resolve import Resolver, UnresolvedError, as_address
+from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy.address import METADATA, as_network
 
 DIAL_SECONDS = 10.0
@@ -29,7 +29,7 @@ def nothing(address: str) -> bool:
     return False
 
 
-class Unreachable(Exception):  # noqa: N818 - a result, and read as one
+class UnreachableError(Exception):
     """The upstream could not be reached; the text says why."""
 
 
@@ -66,11 +66,11 @@ class Upstreams:
             async with asyncio.timeout(DIAL_SECONDS):
                 wire = await self.connect(scheme, host, port, private, named, names, bars)
         except TimeoutError:
-            raise Unreachable(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
-        except Unresolved as e:
-            raise Unreachable(f"{host}: {e}") from None
+            raise UnreachableError(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
+        except UnresolvedError as e:
+            raise UnreachableError(f"{host}: {e}") from None
         except OSError as e:
-            raise Unreachable(f"{host} could not be reached: {e.strerror or type(e).__name__}") from None
+            raise UnreachableError(f"{host} could not be reached: {e.strerror or type(e).__name__}") from None
         if scheme == "https":
             await self.secure(wire, host)
         return wire
@@ -87,10 +87,10 @@ class Upstreams:
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
-            host, told = split_authority(names[host])
+            host, other_port = split_authority(names[host])
             if is_metadata(host):
-                raise Unreachable(f"{host} is a metadata address: no name leads there")
-            return await self.open(host, told or port, True, host)
+                raise UnreachableError(f"{host} is a metadata address: no name leads there")
+            return await self.open(host, other_port or port, True, host)
         if self.proxy:
             return await self.through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)
@@ -100,7 +100,7 @@ class Upstreams:
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
         if denied := [address for address in addresses if bars(str(address))]:
-            raise Unreachable(f"{host} is at {denied[0]}, which a rule denies")
+            raise UnreachableError(f"{host} is at {denied[0]}, which a rule denies")
         failure: OSError | None = None
         for address in addresses:
             try:
@@ -117,10 +117,10 @@ class Upstreams:
             await wire.start_tls(self.trust, name=host)
         except ssl.SSLCertVerificationError as e:
             wire.abort()
-            raise Unreachable(f"the certificate of {host} is not trusted: {e.verify_message}") from None
-        except (ssl.SSLError, OSError, Hungup, TimeoutError) as e:
+            raise UnreachableError(f"the certificate of {host} is not trusted: {e.verify_message}") from None
+        except (ssl.SSLError, OSError, HungUpError, TimeoutError) as e:
             wire.abort()
-            raise Unreachable(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
+            raise UnreachableError(f"TLS with {host} failed: {getattr(e, 'reason', '') or type(e).__name__}") from None
 
     async def through_proxy(self, scheme: str, host: str, port: int) -> Wire:
         """Have the host's own proxy connect us."""
@@ -135,7 +135,7 @@ class Upstreams:
             wire.write(framing.request_head("CONNECT", where, headers))
             status = await self.proxy_answer(wire)
             if status != 200:
-                raise Unreachable(f"the host's proxy answered {status} for {host}")
+                raise UnreachableError(f"the host's proxy answered {status} for {host}")
         except BaseException:
             wire.abort()
             raise
@@ -145,7 +145,7 @@ class Upstreams:
         """Read what the proxy says."""
         while (end := framing.find_end(wire.buffer)) < 0:
             if not await wire.fill(HEAD_SECONDS):
-                raise Unreachable("the host's proxy hung up")
+                raise UnreachableError("the host's proxy hung up")
         head = bytes(wire.buffer[:end])
         del wire.buffer[:end]
         return framing.parse_response(head, "HEAD").status

@@ -13,11 +13,11 @@ PIECE = 32 << 10
 """Bytes handled at a time: what is done to them must not keep other desks waiting."""
 
 
-class Hungup(Exception):  # noqa: N818 - a state, and read as one
+class HungUpError(Exception):
     """The other side went away, or took too long."""
 
 
-class TimedOut(Hungup):
+class TimedOutError(HungUpError):
     """Nothing came for too long; the other side may be at work all the same."""
 
 
@@ -90,11 +90,11 @@ class Wire(asyncio.Protocol):
 
     async def fill(self, seconds: float) -> bool:
         """Wait until there is more to read than there was; False at the end."""
-        known = len(self.buffer)
+        length = len(self.buffer)
         if self.stopped:
             self.stopped = False
             self.transport.resume_reading()
-        while len(self.buffer) == known and not self.ended:
+        while len(self.buffer) == length and not self.ended:
             self.reader = self.loop.create_future()
             self.set_alarm(self.loop.time() + seconds)
             try:
@@ -102,7 +102,7 @@ class Wire(asyncio.Protocol):
             finally:
                 self.until = math.inf
                 self.reader = None
-        return len(self.buffer) > known
+        return len(self.buffer) > length
 
     def set_alarm(self, until: float) -> None:
         """Have a wait end then. The alarm of an earlier wait is left to ring and look again: most waits are short."""
@@ -135,7 +135,7 @@ class Wire(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send bytes; `drain` waits while too many are on their way."""
         if self.lost:
-            raise Hungup("the connection is gone")
+            raise HungUpError("the connection is gone")
         self.transport.write(data)
 
     async def drain(self, seconds: float) -> None:
@@ -149,7 +149,7 @@ class Wire(asyncio.Protocol):
                 alarm.cancel()
                 self.writer = None
         if self.lost:
-            raise Hungup("the connection is gone")
+            raise HungUpError("the connection is gone")
 
     def hold(self) -> None:
         """Read nothing until somebody wants it: what comes may be for TLS."""
@@ -169,7 +169,7 @@ class Wire(asyncio.Protocol):
             ssl_shutdown_timeout=2.0,
         )
         if transport is None:
-            raise Hungup("the connection went away during the TLS handshake")
+            raise HungUpError("the connection went away during the TLS handshake")
         self.transport = transport
         self.transport.set_write_buffer_limits(HIGH)
         self.stopped = False
@@ -178,18 +178,18 @@ class Wire(asyncio.Protocol):
         """Let the other side read what was sent before the connection goes: bytes nobody read would cut it short."""
         end = self.loop.time() + seconds
         try:
-            while (left := end - self.loop.time()) > 0 and await self.read(left):
+            while (remaining := end - self.loop.time()) > 0 and await self.read(remaining):
                 pass
-        except Hungup:
+        except HungUpError:
             pass
 
     async def end(self, seconds: float) -> None:
         """Hang up when what was sent was taken; who takes nothing is cut off."""
         self.transport.close()
         until = self.loop.time() + seconds
-        while not self.lost and (left := until - self.loop.time()) > 0:
+        while not self.lost and (remaining := until - self.loop.time()) > 0:
             self.reader = self.loop.create_future()
-            alarm = self.loop.call_later(left, self.wake_reader)
+            alarm = self.loop.call_later(remaining, self.wake_reader)
             try:
                 await self.reader
             finally:
@@ -210,4 +210,4 @@ class Wire(asyncio.Protocol):
 def expire(future: asyncio.Future[None]) -> None:
     """End a wait that took too long."""
     if not future.done():
-        future.set_exception(TimedOut("nothing came for too long"))
+        future.set_exception(TimedOutError("nothing came for too long"))

@@ -53,12 +53,12 @@ def minting(host: str, method: str, path: str, query: bytes) -> str | None:
     decoded = unquote_to_bytes(path).decode("latin-1").lower().rstrip("/") or "/"
     if len(decoded) > LONGEST_PATH:
         return TOO_LONG
-    asked = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
-    known, any_of = minting_at(host)
-    if not any_of.fullmatch(decoded) and not (query and any_of.fullmatch(asked)):
+    with_query = decoded + ("?" + unquote_to_bytes(query).decode("latin-1").lower() if query else "")
+    entries, any_of = minting_at(host)
+    if not any_of.fullmatch(decoded) and not (query and any_of.fullmatch(with_query)):
         return None
-    for what, methods, pattern in known:
-        if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(asked))):
+    for what, methods, pattern in entries:
+        if methods in ("*", method) and (pattern.fullmatch(decoded) or (query and pattern.fullmatch(with_query))):
             return what
     return None
 

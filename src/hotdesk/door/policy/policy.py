@@ -113,39 +113,39 @@ class Compiled:
         self.whole = rule.verdict == "deny" and self.every and rule.path == "/**" and rule.query is None
         self.rank = rank(rule, self.whole)
 
-    def mismatch(self, seen: RequestView) -> str:
+    def mismatch(self, view: RequestView) -> str:
         """Say why it does not hold for a request whose host it names; empty: it holds."""
-        if seen.end not in self.ends:
+        if view.end not in self.ends:
             return "another scheme or port"
         if self.catches:
-            return self.evades(seen)
-        if seen.overridden and not self.every:
+            return self.evades(view)
+        if view.overridden and not self.every:
             return "the query asks for another method"
-        if seen.target.method not in self.methods:
+        if view.target.method not in self.methods:
             return "another method"
-        if not self.path(seen.path) or (seen.split is not seen.path and not self.path(seen.split)):
+        if not self.path(view.path) or (view.split is not view.path and not self.path(view.split)):
             return "another path"
-        return "" if self.query is None else strange(self.query, seen)
+        return "" if self.query is None else strange(self.query, view)
 
-    def evades(self, seen: RequestView) -> str:
+    def evades(self, view: RequestView) -> str:
         """Say why a deny or ask does not catch a request."""
-        if not (self.every or seen.overridden or seen.target.method in self.methods):
+        if not (self.every or view.overridden or view.target.method in self.methods):
             return "another method"
-        if not (self.path(seen.path) or self.path(seen.split)):
+        if not (self.path(view.path) or self.path(view.split)):
             return "another path"
-        if self.query is None or seen.parameters is None:
+        if self.query is None or view.parameters is None:
             return ""
-        caught = any(name in self.query and self.query[name].fullmatch(value) for name, value in seen.parameters)
+        caught = any(name in self.query and self.query[name].fullmatch(value) for name, value in view.parameters)
         return "" if caught else "none of its parameters is sent"
 
 
-def strange(query: Mapping[str, re.Pattern[str]], seen: RequestView) -> str:
+def strange(query: Mapping[str, re.Pattern[str]], view: RequestView) -> str:
     """Say why a request's parameters are not those an allow lists."""
-    if seen.parameters is None:
+    if view.parameters is None:
         return "the query can be read in two ways"
-    if len({name for name, _ in seen.parameters}) != len(seen.parameters):
+    if len({name for name, _ in view.parameters}) != len(view.parameters):
         return "a parameter is sent twice"
-    for name, value in seen.parameters:
+    for name, value in view.parameters:
         if name not in query or not query[name].fullmatch(value):
             return "a parameter that is not listed, or with another value"
     return ""
@@ -213,10 +213,10 @@ class Index:
                 if address in network:
                     yield from rules
 
-    def first(self, seen: RequestView) -> Rule | None:
+    def first(self, view: RequestView) -> Rule | None:
         """Give the rule that decides."""
-        for each in self.named(seen.target.host):
-            if not each.mismatch(seen):
+        for each in self.named(view.target.host):
+            if not each.mismatch(view):
                 return each.rule
         return None
 
@@ -255,33 +255,33 @@ class Policy:
         self.anywhere = anywhere
         self.rules, self.step, self.approved = tuple(rules), step, tuple(approved)
         self.ceiling = tuple(ceiling)
-        held = [rule for rule in self.rules if rule.step in ("", step)]
-        self.index = Index(rule for rule in held if not rule.tunnel)
-        self.tunnels = Index(rule for rule in held if rule.tunnel)
+        active = [rule for rule in self.rules if rule.step in ("", step)]
+        self.index = Index(rule for rule in active if not rule.tunnel)
+        self.tunnels = Index(rule for rule in active if rule.tunnel)
         self.answers = Index(rule for rule in self.approved if rule.step in ("", step))
         self.top = Policy(self.ceiling, step) if self.ceiling else None
 
     def judge(self, target: Target) -> PolicyDecision:
         """Decide a request."""
-        seen = RequestView(target)
-        rule = self.index.first(seen) or (ANYWHERE if self.opens(target.host) else None)
-        top = self.top.index.first(seen) if self.top else None
+        view = RequestView(target)
+        rule = self.index.first(view) or (ANYWHERE if self.opens(target.host) else None)
+        top = self.top.index.first(view) if self.top else None
         if rule is not None and rule.verdict == "deny":
             return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
         if self.top and (top is None or top.verdict == "deny"):
             why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule there admits it"
             return PolicyDecision("deny", rule, f"denied by the operator's ceiling: {why}", top)
         if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
-            return self.asked(seen, rule, top)
+            return self.asked(view, rule, top)
         return PolicyDecision("allow", rule, "admitted by a rule", top)
 
-    def asked(self, seen: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
+    def asked(self, view: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
         """Decide a request that needs an approval."""
-        approved = self.answers.first(seen) if self.approved else None
+        approved = self.answers.first(view) if self.approved else None
         if approved is not None and approved.verdict == "allow":
             return PolicyDecision("allow", approved, "admitted by an approval", top)
         if rule is None:
-            return PolicyDecision("deny", None, f"default deny: {self.missing(seen.target)}", top, askable=True)
+            return PolicyDecision("deny", None, f"default deny: {self.missing(view.target)}", top, askable=True)
         who = "the operator's ceiling" if top is not None and top.verdict == "ask" else f"the rule {rule_text(rule)!r}"
         return PolicyDecision("ask", rule, f"to be asked, by {who}", top, askable=True)
 
@@ -331,11 +331,11 @@ class Policy:
 
     def explain(self, target: Target) -> tuple[str, ...]:
         """Say which rule decided and why, and of every other why it did not."""
-        seen, decision = RequestView(target), self.judge(target)
+        view, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
-        lines += considered("", self.index, seen, decision.rule)
-        lines += considered("approved: ", self.answers, seen, decision.rule)
-        lines += considered("ceiling: ", self.top.index, seen, decision.ceiling) if self.top else []
+        lines += considered("", self.index, view, decision.rule)
+        lines += considered("approved: ", self.answers, view, decision.rule)
+        lines += considered("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
         lines += [f"{rule_text(rule)}: another step" for rule in self.rules if rule.step not in ("", self.step)]
         return tuple(lines)
 
@@ -346,8 +346,8 @@ class Policy:
     @cached_property
     def listed(self) -> tuple[str, ...]:
         """Work out that list: a desk may be denied as often as it likes."""
-        held = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
-        texts = [rule_text(rule) for rule in held if rule.verdict != "deny" and not self.outside(rule)]
+        rules = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
+        texts = [rule_text(rule) for rule in rules if rule.verdict != "deny" and not self.outside(rule)]
         texts += [rule_text(ANYWHERE)] if self.anywhere else []
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return (*texts[:SHOWN], *more)
@@ -386,12 +386,12 @@ def rule_texts(scope: Scope) -> tuple[str, ...]:
     return (*map(rule_text, scope.rules), *([rule_text(ANYWHERE)] if scope.anywhere else []))
 
 
-def considered(who: str, index: Index, seen: RequestView, decided: Rule | None) -> list[str]:
+def considered(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
     """Say of each rule whether it holds for a request."""
-    named = set(map(id, index.named(seen.target.host)))
+    named = set(map(id, index.named(view.target.host)))
     lines = []
     for each in index.all:
-        why = each.mismatch(seen) if id(each) in named else "another host"
+        why = each.mismatch(view) if id(each) in named else "another host"
         last = "decides" if each.rule == decided else "holds, but a more specific rule decides"
         lines.append(f"{who}{rule_text(each.rule)}: {why or last}")
     return lines

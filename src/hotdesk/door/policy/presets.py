@@ -53,14 +53,14 @@ class PackageSources:
     """Which registry npm calls that, by its own word."""
 
 
-def parse_rules(told: str | Mapping[str, object], machine: PackageSources | None = None) -> tuple[Rule, ...]:
+def parse_rules(entry: str | Mapping[str, object], machine: PackageSources | None = None) -> tuple[Rule, ...]:
     """Read what a brief or the command line says: a rule, a table, or the name of a preset."""
-    if isinstance(told, Mapping):
-        return (parse_rule_table(told),)
-    if told.strip() in PRESETS:
-        name = told.strip()
+    if isinstance(entry, Mapping):
+        return (parse_rule_table(entry),)
+    if entry.strip() in PRESETS:
+        name = entry.strip()
         return preset(name, machine) if machine else as_reached(preset(name, read_machine(name)))
-    return (parse_rule(told),)
+    return (parse_rule(entry),)
 
 
 def preset(name: str, machine: PackageSources) -> tuple[Rule, ...]:
@@ -96,14 +96,14 @@ def pip_variables(machine: PackageSources) -> dict[str, str]:
     urls = [public_url(url) for url in web(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
-    told = {
+    variables = {
         "PIP_INDEX_URL": index,
         "PIP_EXTRA_INDEX_URL": extra,
         "PIP_TRUSTED_HOST": plain,
         "UV_DEFAULT_INDEX": index,
         "UV_INDEX": extra,
     }
-    return {name: " ".join(values) for name, values in told.items() if values}
+    return {name: " ".join(values) for name, values in variables.items() if values}
 
 
 def npm_variables(machine: PackageSources) -> dict[str, str]:
@@ -202,12 +202,12 @@ def read_machine(
     """Read what one preset needs of this machine's configuration."""
     if env is None and name in REMEMBERED:
         return REMEMBERED[name]
-    known = os.environ if env is None else env
+    environ = os.environ if env is None else env
     match name:
         case "pypi":
-            return read_pip(known, root, prefix)
+            return read_pip(environ, root, prefix)
         case "npm":
-            found = read_npm(known, root)
+            found = read_npm(environ, root)
             return replace(found, public_npm=ask_npm()) if env is None and found.default_npm else found
         case "debian":
             return PackageSources(apt=read_apt())

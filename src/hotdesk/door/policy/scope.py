@@ -25,30 +25,30 @@ def scope_of(
     may_ask: bool = True,
 ) -> Scope:
     """Put a scope together, and refuse one that cannot be meant."""
-    read = dict.fromkeys(rule for told in rules for rule in rules_of(told))
+    read = dict.fromkeys(rule for entry in rules for rule in rules_of(entry))
     scope = Scope(tuple(read), tuple(map(grant_of, grants)), names_of(names or {}), may_ask)
     check_reach(scope)
     return scope
 
 
-def rules_of(told: str | Mapping[str, object]) -> tuple[Rule, ...]:
+def rules_of(entry: str | Mapping[str, object]) -> tuple[Rule, ...]:
     """Read a rule or a preset; a preset behind a verdict would be taken for a host of that name."""
-    words = words_of(told) if isinstance(told, str) else []
+    words = words_of(entry) if isinstance(entry, str) else []
     if len(words) == 2 and words[0] in VERDICTS and words[1] in PRESETS:
         raise BriefError(
             f"{words[1]} is a preset and only ever admits, as in --allow {words[1]}; to {words[0]}, name hosts"
         )
-    return parse_rules(told)
+    return parse_rules(entry)
 
 
-def grant_of(told: str | Mapping[str, object]) -> Grant:
+def grant_of(entry: str | Mapping[str, object]) -> Grant:
     """Read a grant as a line or as a table with the fields of `Grant`."""
-    if isinstance(told, str):
-        return parse_grant(told)
+    if isinstance(entry, str):
+        return parse_grant(entry)
     try:
-        return check_grant(read_table(told))
+        return check_grant(read_table(entry))
     except ValueError as e:
-        raise BriefError(f"grant {printable(repr(dict(told))[:200])}: {e}; write it like {TABLE}") from None
+        raise BriefError(f"grant {printable(repr(dict(entry))[:200])}: {e}; write it like {TABLE}") from None
 
 
 def read_table(table: Mapping[str, object]) -> Grant:
@@ -64,25 +64,25 @@ def read_table(table: Mapping[str, object]) -> Grant:
 
 def check_fields(what: str, kind: type[Grant] | type[SecretPlace], table: Mapping[str, object]) -> None:
     """Refuse a table with a field its kind does not have."""
-    known = {field.name for field in fields(kind)}
-    if unknown := sorted(str(name) for name in table if name not in known):
+    names = {field.name for field in fields(kind)}
+    if unknown := sorted(str(name) for name in table if name not in names):
         raise ValueError(f"{printable(unknown[0][:80])!r} is no field of a {what}")
 
 
-def place_of(told: object) -> SecretPlace:
+def place_of(entry: object) -> SecretPlace:
     """Read a place, written as in a grant's line or as a table."""
-    if isinstance(told, Mapping):
-        check_fields("place", SecretPlace, told)
-        return SecretPlace(**{"kind": "", **told})
-    found = read_grant_words(["one@host.test", *words_of(str(told))])
+    if isinstance(entry, Mapping):
+        check_fields("place", SecretPlace, entry)
+        return SecretPlace(**{"kind": "", **entry})
+    found = read_grant_words(["one@host.test", *words_of(str(entry))])
     if len(found.places) != 1 or replace(found, places=()) != Grant("one", "host.test"):
-        raise ValueError(f"{printable(str(told)[:80])!r} is no place")
+        raise ValueError(f"{printable(str(entry)[:80])!r} is no place")
     return found.places[0]
 
 
-def names_of(told: Mapping[str, str]) -> dict[str, str]:
+def names_of(names: Mapping[str, str]) -> dict[str, str]:
     """Read where names lead."""
-    return {lead[0]: lead[1] for lead in (lead_of(str(name), str(upstream)) for name, upstream in told.items())}
+    return {lead[0]: lead[1] for lead in (lead_of(str(name), str(upstream)) for name, upstream in names.items())}
 
 
 def lead_of(name: str, upstream: str) -> tuple[str, str]:

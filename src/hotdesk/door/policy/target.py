@@ -86,21 +86,21 @@ def read(
     `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
     sent to a proxy, and names its host itself, over http.
     """
-    told, asked, named = known_method(method), plain("target", line), one_host(hosts)
+    verb, text, named = known_method(method), plain("target", line), one_host(hosts)
     if inside is None:
         scheme = "http"
-        authority, rest = absolute(asked, scheme)
-    elif asked.startswith("/"):
-        authority, rest = inside, asked
+        authority, rest = absolute(text, scheme)
+    elif text.startswith("/"):
+        authority, rest = inside, text
     else:
-        authority, rest = absolute(asked, scheme)
+        authority, rest = absolute(text, scheme)
     if named != (authority.host, authority.port) and named != (authority.host, default(authority, scheme)):
         raise Unclear("the Host header is not the host the request is for")
     if inside not in (None, authority):
         raise Unclear("the request is for another host than the connection it came through")
     path, mark, query = rest.partition("?")
     return Target(
-        scheme, authority.host, authority.port, told, clear("path", path or "/"), clear("query", query) if mark else ""
+        scheme, authority.host, authority.port, verb, clear("path", path or "/"), clear("query", query) if mark else ""
     )
 
 
@@ -121,12 +121,12 @@ def is_override(header: str) -> bool:
 
 def known_method(method: str | bytes) -> str:
     """Give a method that may be judged."""
-    told = plain("method", method)
-    if not METHOD_SHAPE.fullmatch(told):
+    name = plain("method", method)
+    if not METHOD_SHAPE.fullmatch(name):
         raise Unclear("the method is not a word in capitals")
-    if told in NEVER:
-        raise Unclear(f"{told} is never admitted")
-    return told
+    if name in NEVER:
+        raise Unclear(f"{name} is never admitted")
+    return name
 
 
 def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
@@ -171,9 +171,9 @@ def clear(what: str, text: str) -> str:
 def plain(what: str, text: str | bytes) -> str:
     """Give text that is ASCII and not too long."""
     try:
-        told = text.decode("ascii") if isinstance(text, bytes) else text
-        if told.isascii() and len(told) <= LONGEST:
-            return told
+        decoded = text.decode("ascii") if isinstance(text, bytes) else text
+        if decoded.isascii() and len(decoded) <= LONGEST:
+            return decoded
     except UnicodeDecodeError:
         pass
     raise Unclear(f"the {what} is not plain ASCII, or longer than {LONGEST} bytes")

@@ -31,10 +31,10 @@ JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*
 def in_body(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
     """Give what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
-    wanted = {"form": FORM_TYPE, "json": JSON_TYPE}
+    patterns = {"form": FORM_TYPE, "json": JSON_TYPE}
     for one in here:
         for place in one.places:
-            pattern = wanted.get(place.kind)
+            pattern = patterns.get(place.kind)
             if pattern and pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
                 yield SecretUse(one, place)
 

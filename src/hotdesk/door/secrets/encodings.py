@@ -26,7 +26,7 @@ ZSTD_SIP = 64
 """Four bytes can stand for a block of 128 KiB, and the library gives all it has at once: so it is given little."""
 
 
-class Unreadable(Exception):  # noqa: N818 - what a body is, read as `except Unreadable`
+class UnreadableError(Exception):
     """A body that cannot be read, or not within the limits; the text says why."""
 
 
@@ -34,10 +34,10 @@ class Decoder(Protocol):
     """Undoes one encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Give what these bytes stand for, in pieces, some of them empty; `Unreadable` when they stand for nothing."""
+        """Give what these bytes stand for, in pieces, some empty; `UnreadableError` when they stand for nothing."""
 
     def finish(self) -> None:
-        """Raise `Unreadable` unless the body ended where it may. One without a byte may end."""
+        """Raise `UnreadableError` unless the body ended where it may. One without a byte may end."""
 
 
 class Plain:
@@ -68,7 +68,7 @@ class Inflate:
         begun = 0
         while data:
             if (begun := begun + 1) > MEMBERS:
-                raise Unreadable("too many gzip members at once")
+                raise UnreadableError("too many gzip members at once")
             if self.inner is None and (data := self.begin(data)) == b"":
                 return
             data = yield from self.member(data)
@@ -76,7 +76,7 @@ class Inflate:
     def begin(self, data: bytes) -> bytes:
         """Start a member, or keep what is too little to tell its kind; give what is to be read now."""
         if self.ended and self.bits != 31:
-            raise Unreadable("bytes after the end of a deflate stream")
+            raise UnreadableError("bytes after the end of a deflate stream")
         bits = self.bits
         if bits is None:
             if len(data) < 2:
@@ -93,7 +93,7 @@ class Inflate:
             try:
                 out = self.inner.decompress(data, PIECE)
             except zlib.error as e:
-                raise Unreadable(f"broken gzip or deflate: {e}") from e
+                raise UnreadableError(f"broken gzip or deflate: {e}") from e
             data = self.inner.unconsumed_tail
             yield out
             if self.inner.eof:
@@ -105,7 +105,7 @@ class Inflate:
     def finish(self) -> None:
         """Expect the end of a member."""
         if self.inner is not None or self.head:
-            raise Unreadable("the compressed body is cut short")
+            raise UnreadableError("the compressed body is cut short")
 
 
 class Brotli:
@@ -120,11 +120,11 @@ class Brotli:
         self.begun = self.begun or bool(data)
         while True:
             if data and self.inner.is_finished():
-                raise Unreadable("bytes after the end of a br stream")
+                raise UnreadableError("bytes after the end of a br stream")
             try:
                 out = self.inner.process(data, output_buffer_limit=PIECE // 2)
             except brotli.error as e:
-                raise Unreadable("broken br") from e
+                raise UnreadableError("broken br") from e
             data = b""
             yield out
             if len(out) < PIECE // 2 and self.inner.can_accept_more_data():
@@ -133,7 +133,7 @@ class Brotli:
     def finish(self) -> None:
         """Expect the end of the stream."""
         if self.begun and not self.inner.is_finished():
-            raise Unreadable("the compressed body is cut short")
+            raise UnreadableError("the compressed body is cut short")
 
 
 class Zstd:
@@ -154,12 +154,12 @@ class Zstd:
         while data:
             self.begun += self.inner is None
             if self.begun > MEMBERS:
-                raise Unreadable("too many zstd frames at once")
+                raise UnreadableError("too many zstd frames at once")
             self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)
             except zstandard.ZstdError as e:
-                raise Unreadable(f"broken zstd: {e}") from e
+                raise UnreadableError(f"broken zstd: {e}") from e
             data = self.inner.unused_data if self.inner.eof else b""
             self.inner = None if self.inner.eof else self.inner
             yield from (out[start : start + PIECE] for start in range(0, len(out), PIECE))
@@ -167,7 +167,7 @@ class Zstd:
     def finish(self) -> None:
         """Expect the end of a frame."""
         if self.inner is not None:
-            raise Unreadable("the compressed body is cut short")
+            raise UnreadableError("the compressed body is cut short")
 
 
 class Capped:
@@ -176,17 +176,17 @@ class Capped:
     def __init__(self, inner: Decoder, limit: int, ratio: int, free: int) -> None:
         self.inner, self.limit = inner, limit
         self.ratio, self.free = ratio, free
-        self.taken = self.given = 0
+        self.bytes_in = self.bytes_out = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decode, counting."""
-        self.taken += len(data)
+        self.bytes_in += len(data)
         for piece in self.inner.feed(data):
-            self.given += len(piece)
-            if self.given > self.limit:
-                raise Unreadable(f"the body unpacks to more than {self.limit} bytes")
-            if self.given > max(self.free, self.ratio * self.taken):
-                raise Unreadable(f"the body unpacks to more than {self.ratio} times its size")
+            self.bytes_out += len(piece)
+            if self.bytes_out > self.limit:
+                raise UnreadableError(f"the body unpacks to more than {self.limit} bytes")
+            if self.bytes_out > max(self.free, self.ratio * self.bytes_in):
+                raise UnreadableError(f"the body unpacks to more than {self.ratio} times its size")
             yield piece
 
     def finish(self) -> None:
@@ -234,7 +234,7 @@ def decoder(content_encoding: bytes, limit: int, ratio: int = RATIO, free: int =
     names = codings(content_encoding)
     if len(names) > STAGES or any(name not in KNOWN for name in names):
         return None
-    made: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
+    capped: Decoder = Capped(KNOWN[names.pop()]() if names else Plain(), limit, ratio, free)
     while names:
-        made = Capped(Chain(made, KNOWN[names.pop()]()), limit, ratio, free)
-    return made
+        capped = Capped(Chain(capped, KNOWN[names.pop()]()), limit, ratio, free)
+    return capped

@@ -84,9 +84,9 @@ class AllowedCredentials:
 NOTHING_MORE = AllowedCredentials()
 
 
-def allowed_at(host: str, held: Collection[LiveGrant]) -> AllowedCredentials:
+def allowed_at(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
     """Give what the live grants for a host allow."""
-    here = [one for one in held if one.grant.host == host]
+    here = [one for one in grants if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
         return NOTHING_MORE
     headers = frozenset(name for one in here for name in one.grant.allow_headers)

@@ -99,7 +99,7 @@ class OutgoingRequest:
 
 def plan(
     out: Outgoing,
-    held: Collection[LiveGrant],
+    grants: Collection[LiveGrant],
     issued: Returning | None = None,
     ours: Collection[str] = (),
     minting_named: bool = False,
@@ -109,7 +109,7 @@ def plan(
     `held` are the desk's live grants for any host; `ours` hosts at which it may bring no credentials of its own, beside
     those its grants say so of; `minting_named`: the rule names exactly this path, so that it may make new credentials.
     """
-    here = [one for one in held if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
+    here = [one for one in grants if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
     if why := crowded(out):
         return Refusal(why)
     sent = parts(out)
@@ -121,15 +121,15 @@ def plan(
     if marked and (refusal := stray(out, sent, uses, returned)):
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
-    strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in held)
-    allowed = allowed_at(out.host, held) if strict else None
+    strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in grants)
+    allowed = allowed_at(out.host, grants) if strict else None
     removed = foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
     if isinstance(removed, Refusal):
         return removed
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
     signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
-    made = InjectionPlan(
+    plan = InjectionPlan(
         tuple(uses.values()),
         tuple(in_body(here, out)),
         tuple(returned.items()),
@@ -138,16 +138,16 @@ def plan(
         allowed=allowed,
         removed=removed,
     )
-    if made.signing and (why := unsigned(made.signing, out, sent)):
+    if plan.signing and (why := unsigned(plan.signing, out, sent)):
         return Refusal(why)
     signers = [one.signer for one in here if one.signer] if strict else []
     if signers and (why := elsewhere(signers, out.host, out.path)):
         return Refusal(why)
-    if made.signing and made.signing.signer and not made.body:
-        made = replace(made, digest=declared(made.signing.signer, out.headers))
-    if made.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
-        return Refusal(COMPRESSED if made.body else COMPRESSED_SIGNED)
-    return made
+    if plan.signing and plan.signing.signer and not plan.body:
+        plan = replace(plan, digest=declared(plan.signing.signer, out.headers))
+    if plan.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
+        return Refusal(COMPRESSED if plan.body else COMPRESSED_SIGNED)
+    return plan
 
 
 def is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
@@ -160,8 +160,8 @@ def is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
 def unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
     """Say why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
-    said = next(value for slot, value in sent if one.is_written(slot, value))
-    return unsignable(out.headers, out.query) or misdirected(one.signer, said, out.host, out.path, out.headers)
+    authorization = next(value for slot, value in sent if one.is_written(slot, value))
+    return unsignable(out.headers, out.query) or misdirected(one.signer, authorization, out.host, out.path, out.headers)
 
 
 def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, SecretUse]:
@@ -200,13 +200,13 @@ def stray(
     out: Outgoing, sent: list[tuple[Slot, bytes]], uses: Mapping[Slot, SecretUse], returned: Mapping[Slot, bytes]
 ) -> Refusal | None:
     """Refuse a request with a placeholder anywhere but once at the place it is for."""
-    seen: set[Slot] = set()
+    visited: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:
         mine = slot in returned or (slot in uses and uses[slot].held.is_written(slot, value))
-        if not mine or slot in seen:
+        if not mine or slot in visited:
             found += placeholders(value)
-        seen |= {slot} if mine else set()
+        visited |= {slot} if mine else set()
     names = [name for name, _ in out.headers] + [name.encode("latin-1") for (_, name), _ in sent]
     for text in (*names, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")):
         found += placeholders(text)
@@ -262,20 +262,20 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
 
 def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
-    held, secret = use.held, alone(use.held, value)
+    grant, secret = use.held, alone(use.held, value)
     if use.place.kind == "bearer" and not use.place.swap:
         return b"Bearer " + secret
     kind, name = slot_of(use.place)
-    written = next((text for slot, text in parts(out) if slot == (kind, name) and held.is_written(slot, text)), b"")
+    written = next((text for slot, text in parts(out) if slot == (kind, name) and grant.is_written(slot, text)), b"")
     pair = basic(written)
     if use.place.kind == "basic" or (pair and use.place.swap):
-        if held.kind == "basic":
+        if grant.kind == "basic":
             return b"Basic " + base64.b64encode(value)
-        user, password = (secret if side == held.placeholder else side for side in pair or (USER, held.placeholder))
+        user, password = (secret if side == grant.placeholder else side for side in pair or (USER, grant.placeholder))
         user = use.place.name.encode() if use.place.name and not pair else user
         return b"Basic " + base64.b64encode(user + b":" + password)
     if use.place.swap and kind == "header":
-        return written.replace(held.placeholder, secret)
+        return written.replace(grant.placeholder, secret)
     return b"Bearer " + secret if use.place.kind == "bearer" else secret
 
 

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from hotdesk.door.secrets.encodings import Unreadable
+from hotdesk.door.secrets.encodings import UnreadableError
 from hotdesk.door.secrets.placeholder import make_placeholder
 from hotdesk.door.secrets.scrub import ScrubbedSecret
 
 USUAL = ("access_token", "refresh_token", "id_token")
-MOST = 256
+MAX_TOKENS = 256
 AN_ANSWER = 32
 """Tokens one answer may bring: each costs a moment, and none brings many."""
 REMEMBERED = 1024
@@ -50,10 +50,10 @@ class Issued:
     def __init__(self, host: str, fields: tuple[str, ...], tell: Callable[[ScrubbedSecret], None]) -> None:
         self.host = host
         self.tell = tell
-        """Takes every value kept, so that it is scrubbed wherever it shows again; `Unreadable`: no more can be."""
+        """Takes every value kept, so that it is scrubbed wherever it shows again; `UnreadableError`: no more can be."""
         self.tokens: OrderedDict[bytes, IssuedToken] = OrderedDict()
-        self.known: dict[IssuedToken, bytes] = {}
-        self.seen: OrderedDict[bytes, None] = OrderedDict()
+        self.placeholders: dict[IssuedToken, bytes] = {}
+        self.observed: OrderedDict[bytes, None] = OrderedDict()
         names = sorted({*USUAL, *fields}, key=len, reverse=True)
         self.names = tuple(name.encode() for name in names)
         firsts = b"".join(re.escape(name[:1]) for name in self.names)
@@ -71,15 +71,15 @@ class Issued:
         """Take a value in, and give the placeholder that stands for it: the same for the same."""
         token = IssuedToken(value, cookie)
         if len(value) > LONGEST_VALUE:
-            raise Unreadable(f"a token of more than {LONGEST_VALUE} bytes")
-        if not (placeholder := self.known.get(token)):
+            raise UnreadableError(f"a token of more than {LONGEST_VALUE} bytes")
+        if not (placeholder := self.placeholders.get(token)):
             self.tell(ScrubbedSecret(f"issued:{self.host}", "issued", value, issued=True))
-            placeholder = self.known[token] = make_placeholder("issued").encode()
+            placeholder = self.placeholders[token] = make_placeholder("issued").encode()
         self.tokens[placeholder] = token
         self.tokens.move_to_end(placeholder)
-        while len(self.tokens) > MOST:
+        while len(self.tokens) > MAX_TOKENS:
             _, old = self.tokens.popitem(last=False)
-            del self.known[old]
+            del self.placeholders[old]
         return placeholder
 
     def cookie(self, name: bytes, placeholder: bytes) -> bytes | None:
@@ -94,7 +94,7 @@ class Issued:
 
     def knows(self, name: bytes, value: bytes) -> bool:
         """Say whether the host set this very cookie itself."""
-        return digest(name, value) in self.seen
+        return digest(name, value) in self.observed
 
     def set_cookie(self, header: bytes) -> bytes:
         """Read a Set-Cookie header; give it as the desk may see it."""
@@ -111,9 +111,9 @@ class Issued:
 
     def remember(self, name: bytes, value: bytes) -> None:
         """Note that the host set a cookie, without keeping it."""
-        self.seen[digest(name, value)] = None
-        while len(self.seen) > REMEMBERED:
-            self.seen.popitem(last=False)
+        self.observed[digest(name, value)] = None
+        while len(self.observed) > REMEMBERED:
+            self.observed.popitem(last=False)
 
     def location(self, header: bytes) -> bytes:
         """Read the address of a redirect; give it as the desk may see it."""
@@ -140,20 +140,20 @@ class JsonAnswer:
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
-        self.held = b""
-        self.kept = 0
+        self.buffer = b""
+        self.count = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give what may go on."""
-        return self.step(self.held + data, final=False)
+        return self.step(self.buffer + data, final=False)
 
     def last(self, data: bytes) -> bytes:
         """Take the last bytes; give all the rest."""
-        return self.step(self.held + data, final=True)
+        return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
         """End the answer; give the rest."""
-        return self.step(self.held, final=True) if self.held else b""
+        return self.step(self.buffer, final=True) if self.buffer else b""
 
     def step(self, data: bytes, final: bool) -> bytes:
         """Replace the values of fields to keep, and hold what is not decided yet."""
@@ -169,20 +169,20 @@ class JsonAnswer:
             at = end
         cut = m.start() if m else len(data) if final else self.begun(data, at)
         if len(data) - cut > LONGEST_HELD:
-            raise Unreadable(f"a field to be kept outside does not end within {LONGEST_HELD} bytes")
-        self.held = data[cut:]
+            raise UnreadableError(f"a field to be kept outside does not end within {LONGEST_HELD} bytes")
+        self.buffer = data[cut:]
         return b"".join([*out, data[at:cut]])
 
     def replaced(self, text: bytes, nested: bool) -> bytes:
         """Keep what a string says, and give its placeholder; an empty one stays."""
-        self.kept += 1
-        if self.kept > AN_ANSWER:
-            raise Unreadable(f"more than {AN_ANSWER} tokens in one answer")
+        self.count += 1
+        if self.count > AN_ANSWER:
+            raise UnreadableError(f"more than {AN_ANSWER} tokens in one answer")
         try:
             for _ in range(2 if nested else 1):
                 text = json.loads(b'"' + text + b'"', strict=False).encode("utf-8", "replace")
         except ValueError as e:
-            raise Unreadable("a field to be kept outside is not a JSON string") from e
+            raise UnreadableError("a field to be kept outside is not a JSON string") from e
         return self.issued.keep(text) if text else b""
 
     def begun(self, data: bytes, at: int) -> int:
@@ -216,8 +216,8 @@ def value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
     """Say where a string ends; None: not yet. What ends it wrongly ends it."""
     m = (NESTED_VALUE if nested else DIRECT_VALUE).match(data, at)
     assert m is not None  # both match nothing at all
-    left = len(data) - m.end()
-    return m.end() if final or left >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
+    unread = len(data) - m.end()
+    return m.end() if final or unread >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
 
 
 class FormAnswer:
@@ -225,13 +225,13 @@ class FormAnswer:
 
     def __init__(self, issued: Issued) -> None:
         self.issued = issued
-        self.held = b""
+        self.buffer = b""
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give nothing yet."""
-        self.held += data
-        if len(self.held) > LONGEST_HELD:
-            raise Unreadable(f"a form-encoded answer of more than {LONGEST_HELD} bytes")
+        self.buffer += data
+        if len(self.buffer) > LONGEST_HELD:
+            raise UnreadableError(f"a form-encoded answer of more than {LONGEST_HELD} bytes")
         return b""
 
     def last(self, data: bytes) -> bytes:
@@ -241,7 +241,7 @@ class FormAnswer:
 
     def finish(self) -> bytes:
         """End the answer; give all of it, once."""
-        whole, self.held = self.held, b""
+        whole, self.buffer = self.buffer, b""
         return self.issued.location(whole)
 
 

@@ -10,10 +10,10 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import BodyReader, Broken, Headers
-from hotdesk.door.http.upstream import Unreachable, Upstreams
-from hotdesk.door.http.wire import Hungup, Wire
+from hotdesk.door.http.upstream import UnreachableError, Upstreams
+from hotdesk.door.http.wire import HungUpError, Wire
 
-SECONDS = 15.0
+MINT_TIMEOUT_S = 15.0
 ANSWER = 256 << 10
 MARGIN = 30.0
 """Seconds before its end at which a token is fetched anew."""
@@ -27,14 +27,14 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     now = time.time()
     if live.minted and now < live.fresh_until:
         return live.minted
-    told = live.values
-    url = urlsplit(told["token_url"])
+    values = live.values
+    url = urlsplit(values["token_url"])
     host, scheme = url.hostname or "", url.scheme
     port = url.port or (443 if scheme == "https" else 80)
-    form = {"grant_type": "client_credentials", **({"scope": told["scope"]} if told["scope"] else {})}
+    form = {"grant_type": "client_credentials", **({"scope": values["scope"]} if values["scope"] else {})}
     body = urlencode(form).encode()
-    secret = base64.b64decode(told["value"]).decode()
-    pair = f"{quote_plus(told['client_id'])}:{quote_plus(secret)}".encode()
+    secret = base64.b64decode(values["value"]).decode()
+    pair = f"{quote_plus(values['client_id'])}:{quote_plus(secret)}".encode()
     headers = Headers(
         (
             (b"Host", url.netloc.encode()),
@@ -51,8 +51,8 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     try:
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
         token, life = read_token(await answer(wire))
-    except (Hungup, Broken, OSError) as e:
-        raise Unreachable(f"no token for {live.held.grant.secret} came from {host}: {e}") from None
+    except (HungUpError, Broken, OSError) as e:
+        raise UnreachableError(f"no token for {live.live_grant.grant.secret} came from {host}: {e}") from None
     finally:
         wire.abort()
     live.minted = token
@@ -63,13 +63,13 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
 async def answer(wire: Wire) -> bytes:
     """Read a short answer whole."""
     while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
-        if not await wire.fill(SECONDS):
-            raise Hungup("the token server hung up")
+        if not await wire.fill(MINT_TIMEOUT_S):
+            raise HungUpError("the token server hung up")
     response = framing.parse_response(bytes(wire.buffer[:end]), "POST")
     del wire.buffer[:end]
     reader, body = BodyReader(response.body), bytearray()
     while not reader.done:
-        data = await wire.read(SECONDS)
+        data = await wire.read(MINT_TIMEOUT_S)
         if not data:
             reader.eof()
         body += reader.feed(data)[0]
@@ -83,8 +83,8 @@ async def answer(wire: Wire) -> bytes:
 def read_token(body: bytes) -> tuple[bytes, float]:
     """Read the token, and how many seconds it lives."""
     try:
-        told = json.loads(body)
-        token, life = told["access_token"], float(told.get("expires_in", DEFAULT_LIFE))
+        data = json.loads(body)
+        token, life = data["access_token"], float(data.get("expires_in", DEFAULT_LIFE))
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):

@@ -84,7 +84,7 @@ def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
     for name, value in out.headers:
         folded = fold(name)
         if folded == b"cookie":
-            found += [(("cookie", one.decode("latin-1")), held) for one, held in cookies(value)]
+            found += [(("cookie", one.decode("latin-1")), content) for one, content in cookies(value)]
         elif folded != IDENTITY:
             found.append((("header", folded.decode("latin-1")), value.strip(b" \t")))
     return found + [(("query", name), value) for name, value, _ in parameters(out.query)]
@@ -93,9 +93,9 @@ def parts(out: Outgoing) -> list[tuple[Slot, bytes]]:
 def cookies(value: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Take a Cookie header apart."""
     for pair in value.split(b";"):
-        name, _, held = pair.strip(b" \t").partition(b"=")
-        if name or held:
-            yield name, held
+        name, _, content = pair.strip(b" \t").partition(b"=")
+        if name or content:
+            yield name, content
 
 
 def parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
@@ -139,8 +139,8 @@ def is_withheld(folded: bytes) -> bool:
 
 def harden(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Ask for an answer that can be looked through: whole, and not packed."""
-    kept = [(name, value) for name, value in headers if not is_withheld(fold(name))]
-    return [*kept, (b"Accept-Encoding", b"identity")]
+    filtered = [(name, value) for name, value in headers if not is_withheld(fold(name))]
+    return [*filtered, (b"Accept-Encoding", b"identity")]
 
 
 def title(name: str) -> bytes:
@@ -153,7 +153,7 @@ def with_cookie(headers: Headers, name: bytes, value: bytes) -> list[tuple[bytes
     pairs = [pair for header, sent in headers if fold(header) == b"cookie" for pair in cookies(sent)]
     pairs = [*(pair for pair in pairs if pair[0] != name), (name, value)]
     others = [pair for pair in headers if fold(pair[0]) != b"cookie"]
-    return [*others, (b"Cookie", b"; ".join(one + b"=" + held for one, held in pairs))]
+    return [*others, (b"Cookie", b"; ".join(one + b"=" + content for one, content in pairs))]
 
 
 def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
@@ -161,5 +161,5 @@ def with_parameter(query: bytes, name: str, value: bytes) -> bytes:
     pairs = [(other, pair) for other, _, pair in parameters(query)]
     put = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
     at = next((i for i, (other, _) in enumerate(pairs) if other == name), len(pairs))
-    kept = [pair for other, pair in pairs[at:] if other != name]
-    return b"&".join([*(pair for _, pair in pairs[:at]), put, *kept])
+    others = [pair for other, pair in pairs[at:] if other != name]
+    return b"&".join([*(pair for _, pair in pairs[:at]), put, *others])

@@ -7,7 +7,7 @@ import secrets
 
 PREFIX = b"hotdesk-secret-"
 PLACEHOLDER = re.compile(rb"hotdesk-secret-[a-z0-9][a-z0-9-]{0,63}-[a-z2-7]{26}")
-LONGEST = 106
+MAX_PLACEHOLDER_BYTES = 106
 ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 

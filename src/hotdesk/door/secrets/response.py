@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotdesk.door.http import framing
 from hotdesk.door.http.framing import Response
-from hotdesk.door.secrets.encodings import Decoder, Unreadable, decoder
+from hotdesk.door.secrets.encodings import Decoder, UnreadableError, decoder
 from hotdesk.door.secrets.issued_tokens import Issued
 from hotdesk.door.secrets.scrub import Scrubber
 
@@ -57,17 +57,17 @@ class Cleaner:
             return None
         found = decoder(coding, DECODED)
         if found is None and granted:
-            raise Unreadable("it is in an encoding that cannot be looked through")
+            raise UnreadableError("it is in an encoding that cannot be looked through")
         return found
 
     def headers(self, pairs: Pairs) -> Pairs:
         """Give the headers without what must stay outside."""
         if not self.active:
             return pairs
-        kept = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
+        fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
         if self.issued is not None:
-            kept = [(name, self.kept_outside(name.lower(), value)) for name, value in kept]
-        return self.stream.headers(kept)
+            fields = [(name, self.kept_outside(name.lower(), value)) for name, value in fields]
+        return self.stream.headers(fields)
 
     def kept_outside(self, name: bytes, value: bytes) -> bytes:
         """Keep the tokens a header brings outside, as far as this host's are."""
@@ -92,5 +92,5 @@ class Cleaner:
             return b""
         if self.unpack is not None:
             self.unpack.finish()
-        held = self.withhold.finish() if self.withhold is not None else b""
-        return (self.stream.feed(held) if held else b"") + self.stream.finish()
+        rest = self.withhold.finish() if self.withhold is not None else b""
+        return (self.stream.feed(rest) if rest else b"") + self.stream.finish()

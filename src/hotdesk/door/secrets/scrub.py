@@ -205,15 +205,15 @@ class DecodedBlock:
         _, _, end, raw_end = self.mark_at(at - 1)
         return raw_end + max(0, at - end)
 
-    def raw_start_of_last(self, left: int) -> int:
+    def raw_start_of_last(self, remaining: int) -> int:
         """Say where in the block the last so many bytes of the text begin, without reading all of it again."""
         at = self.size
-        for m in reversed([*self.pattern.finditer(self.data, max(0, at - ESCAPE_AT_MOST * left), at)]):
-            if left <= at - m.end():
+        for m in reversed([*self.pattern.finditer(self.data, max(0, at - ESCAPE_AT_MOST * remaining), at)]):
+            if remaining <= at - m.end():
                 break
-            left = max(0, left - (at - m.end()) - len(unescaped(m[0])))
+            remaining = max(0, remaining - (at - m.end()) - len(unescaped(m[0])))
             at = m.start()
-        return at - left
+        return at - remaining
 
     def mark_at(self, at: int) -> tuple[int, int, int, int]:
         """Find the last escape that starts no later than this place of the text."""
@@ -268,16 +268,16 @@ class Scrubber:
         """Look for one more from now on; of what a host issued the oldest is forgotten when there is too much."""
         if not secret.scrubbable:
             return
-        held = self.values.setdefault(secret.id, OrderedDict())
-        if secret.value in held:
-            held.move_to_end(secret.value)
+        stored = self.values.setdefault(secret.id, OrderedDict())
+        if secret.value in stored:
+            stored.move_to_end(secret.value)
             return
-        held[secret.value] = None
+        stored[secret.value] = None
         self.spell(secret)
         if secret.issued:
             self.note_issued(secret)
-        elif len(held) > MOST_OF_ONE:
-            self.forget(secret.id, held.popitem(last=False)[0])
+        elif len(stored) > MOST_OF_ONE:
+            self.forget(secret.id, stored.popitem(last=False)[0])
 
     def note_issued(self, secret: ScrubbedSecret) -> None:
         """Keep what hosts issued within bounds, of all of them together."""

@@ -75,8 +75,8 @@ def misdirected(
     signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
     """Say why a signer does not sign a request that is signed so already."""
-    said = key_of(authorization)
-    if said is None or said[1:] != (signer.service, signer.region):
+    key = key_of(authorization)
+    if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
     sources = [unquote_to_bytes(value) for name, value in headers if folded(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
@@ -106,8 +106,8 @@ def folded(name: bytes) -> bytes:
 
 def declared(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Give what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
-    said = [value.strip() for name, value in headers if folded(name) == b"x-amz-content-sha256"]
-    return said[0] if signer.service == "s3" and len(said) == 1 and DIGEST.fullmatch(said[0]) else b""
+    digests = [value.strip() for name, value in headers if folded(name) == b"x-amz-content-sha256"]
+    return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
 
 def digest_of(body: bytes) -> bytes:
@@ -126,16 +126,16 @@ def sign(
     at: str,
 ) -> list[tuple[bytes, bytes]]:
     """Give headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
-    made = [(name, value) for name, value in headers if folded(name) not in REMADE]
-    made.append((b"X-Amz-Date", at.encode()))
+    fields = [(name, value) for name, value in headers if folded(name) not in REMADE]
+    fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
-        made.append((b"X-Amz-Content-Sha256", digest))
-    signed, text = canonical(signer, method, path, query, made, digest)
+        fields.append((b"X-Amz-Content-Sha256", digest))
+    signed, text = canonical(signer, method, path, query, fields, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
     to_sign = b"\n".join([ALGORITHM, at.encode(), scope, digest_of(text)])
     mac = hmac.new(derived(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
-    said = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
-    return [*made, (b"Authorization", said % (ALGORITHM, signer.key.encode(), scope, signed, mac))]
+    template = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
+    return [*fields, (b"Authorization", template % (ALGORITHM, signer.key.encode(), scope, signed, mac))]
 
 
 def canonical(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from hotdesk.door.secrets.credential_fields import FieldWatch
-from hotdesk.door.secrets.encodings import Decoder, Unreadable, codings, decoder
-from hotdesk.door.secrets.placeholder import LONGEST, PLACEHOLDER, PREFIX
+from hotdesk.door.secrets.encodings import Decoder, UnreadableError, codings, decoder
+from hotdesk.door.secrets.placeholder import MAX_PLACEHOLDER_BYTES, PLACEHOLDER, PREFIX
 
 BEGUN = re.compile(rb"hotdesk-secret-[a-z0-9-]{0,90}\Z")
 AT_ONCE = 4 << 20
@@ -22,7 +22,7 @@ class UploadWatcher:
     def __init__(self, reader: Decoder | None = None, fields: FieldWatch | None = None) -> None:
         self.found: bytes | None = None
         """The placeholder that was there. The request is to be broken off: nothing more comes out of here."""
-        self.held = b""
+        self.buffer = b""
         self.inside = UploadWatcher(fields=fields) if reader else None
         self.reader = reader
         self.fields = None if reader else fields
@@ -40,32 +40,32 @@ class UploadWatcher:
             unpacked = 0
             for piece in self.reader.feed(data):
                 if (unpacked := unpacked + len(piece)) > AT_ONCE:
-                    raise Unreadable("it unpacks to too much")
+                    raise UnreadableError("it unpacks to too much")
                 self.inside.feed(piece)
                 self.found = self.found or self.inside.found
         if self.fields:
             self.fields.feed(data)
-        data = self.held + data
+        data = self.buffer + data
         if PREFIX in data and (m := PLACEHOLDER.search(data)):
             self.found = self.found or m[0]
         if self.found:
-            self.held = b""
+            self.buffer = b""
             return b""
         cut = begun(data)
-        self.held = data[cut:]
+        self.buffer = data[cut:]
         return data[:cut]
 
     def finish(self) -> bytes:
         """End the body; give the rest."""
         if self.reader:
             self.reader.finish()
-        rest, self.held = self.held, b""
+        rest, self.buffer = self.buffer, b""
         return rest
 
 
 def begun(data: bytes) -> int:
     """Say where a placeholder may begin that the end cuts, or where the data ends."""
-    tail = max(0, len(data) - LONGEST + 1)
+    tail = max(0, len(data) - MAX_PLACEHOLDER_BYTES + 1)
     if m := BEGUN.search(data, tail):
         return m.start()
     sizes = range(min(len(PREFIX) - 1, len(data)), 0, -1)
@@ -75,14 +75,14 @@ def begun(data: bytes) -> int:
 def watcher(
     content_encoding: bytes, granted: bool, limit: int = 1 << 30, fields: FieldWatch | None = None
 ) -> UploadWatcher:
-    """Make what watches a body; `Unreadable`: it is packed twice, or a granted host would be sent what nobody can read.
+    """Make what watches a body; `UnreadableError`: packed twice, or a granted host would be sent what nobody can read.
 
-    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `Unreadable`.
+    Compressed bodies are unpacked alongside; where that fails on the way `feed` raises `UnreadableError`.
     """
     named = codings(content_encoding)
     if len(named) > 1:
-        raise Unreadable("a body in more than one encoding; send it in one, or as it is")
+        raise UnreadableError("a body in more than one encoding; send it in one, or as it is")
     reader = decoder(content_encoding, limit, RATIO, FREE) if named else None
     if granted and named and reader is None:
-        raise Unreadable("a body in an encoding that cannot be looked into; send it as it is")
+        raise UnreadableError("a body in an encoding that cannot be looked into; send it as it is")
     return UploadWatcher(reader, fields)

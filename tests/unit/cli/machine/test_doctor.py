@@ -9,7 +9,7 @@ import pytest
 from hotdesk.cli.machine.doctor import MARKS, PLAIN, Paper, as_json, exit_code, render
 from hotdesk.doctor.examination import MEASURES, Examination
 from hotdesk.doctor.machine import Confined, MachineFacts
-from hotdesk.doctor.measure import THEMES, Finding, Result, failed, held, untested
+from hotdesk.doctor.measure import THEMES, Finding, Result, failed, passed, untested
 
 FACTS = MachineFacts(
     name="Debian",
@@ -30,7 +30,7 @@ FACTS = MachineFacts(
 
 def examined(finding: Finding, *, unopened: str | None = None) -> Examination:
     """Give an examination in which the last measure was found so, and all others held."""
-    results = [Result(measure, held("as it should be")) for measure in MEASURES]
+    results = [Result(measure, passed("as it should be")) for measure in MEASURES]
     return Examination(FACTS, [Result(MEASURES[-1], finding), *results[:-1]], unopened)
 
 
@@ -57,7 +57,7 @@ def test_colours_are_only_where_they_are_wanted() -> None:
 
 
 def test_exit_codes() -> None:
-    assert exit_code(examined(held("x"))) == 0
+    assert exit_code(examined(passed("x"))) == 0
     assert exit_code(examined(untested("x"))) == 0
     assert exit_code(examined(failed("x"))) == 1
     assert exit_code(examined(failed("x"), unopened="no crun")) == 125

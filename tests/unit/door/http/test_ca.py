@@ -126,7 +126,7 @@ def test_a_leaf_never_outlives_its_authority(tmp_path: Path) -> None:
 
 def test_a_desk_that_outlived_its_authority_is_told_so(tmp_path: Path) -> None:
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, Clock(NOW + ca.DAY))
-    with pytest.raises(ca.AuthorityEnded):
+    with pytest.raises(ca.AuthorityEndedError):
         made.context("a.example.test")
 
 

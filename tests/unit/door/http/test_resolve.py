@@ -22,7 +22,7 @@ from hotdesk.door.http.resolve import (
     NAME,
     UNDER_WAY,
     Resolver,
-    Unresolved,
+    UnresolvedError,
     answer,
     own_addresses,
     serve,
@@ -81,7 +81,7 @@ async def test_a_name_becomes_the_addresses_to_dial() -> None:
 
 
 async def test_one_private_address_refuses_the_whole_answer() -> None:
-    with pytest.raises(Unresolved, match=r"10\.0\.0\.1 is a private network"):
+    with pytest.raises(UnresolvedError, match=r"10\.0\.0\.1 is a private network"):
         await resolved(telling("1.1.1.1", "10.0.0.1"))
 
 
@@ -91,7 +91,7 @@ async def test_a_rule_may_admit_private_networks() -> None:
 
 
 async def test_an_address_of_this_host_is_refused() -> None:
-    with pytest.raises(Unresolved, match="is this host"):
+    with pytest.raises(UnresolvedError, match="is this host"):
         await resolved(telling("8.8.8.8", own=("8.8.8.8",)))
 
 
@@ -104,7 +104,7 @@ async def test_an_address_is_checked_like_a_name_and_never_looked_up() -> None:
 
     assert await resolved(reply, "9.9.9.9") == ["9.9.9.9"]
     for host in ("8.8.8.8", "127.0.0.1", "::ffff:10.0.0.1", "169.254.169.254"):
-        with pytest.raises(Unresolved, match=" is "):
+        with pytest.raises(UnresolvedError, match=" is "):
             await resolved(reply, host)
     assert set(asked) == {""}
 
@@ -132,7 +132,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_broken_answer_resolves_nothing_and_says_so_plainly(data: bytes) -> None:
-    with pytest.raises(Unresolved) as told:
+    with pytest.raises(UnresolvedError) as told:
         await resolved(lambda _: data, seconds=0.2)
     assert str(told.value).isprintable()
 
@@ -143,14 +143,14 @@ async def test_no_more_addresses_are_taken_than_will_be_dialled() -> None:
 
 
 async def test_a_child_that_is_silent_is_not_waited_for() -> None:
-    with pytest.raises(Unresolved, match="does not answer"):
+    with pytest.raises(UnresolvedError, match="does not answer"):
         await resolved(lambda _: None, seconds=0.05)
 
 
 async def test_a_child_that_is_gone_is_told_at_once_and_ever_after() -> None:
     with child(lambda _: b"") as sock, resolver(sock, 30) as asking:
         for _ in range(2):
-            with pytest.raises(Unresolved, match="gone"):
+            with pytest.raises(UnresolvedError, match="gone"):
                 await asyncio.wait_for(asking.resolve("a.test"), 5)
 
 
@@ -158,10 +158,10 @@ async def test_names_under_way_are_bounded() -> None:
     with child(lambda _: None) as sock, resolver(sock, 0.3) as asking:
         tasks = [asyncio.create_task(asking.resolve("a.test")) for _ in range(UNDER_WAY)]
         await asyncio.sleep(0)
-        with pytest.raises(Unresolved, match="too many"):
+        with pytest.raises(UnresolvedError, match="too many"):
             await asking.resolve("b.test")
-        assert all(isinstance(one, Unresolved) for one in await asyncio.gather(*tasks, return_exceptions=True))
-        with pytest.raises(Unresolved, match="does not answer"):
+        assert all(isinstance(one, UnresolvedError) for one in await asyncio.gather(*tasks, return_exceptions=True))
+        with pytest.raises(UnresolvedError, match="does not answer"):
             await asking.resolve("b.test")
 
 
@@ -174,7 +174,7 @@ async def test_an_answer_that_comes_too_late_is_nobodys() -> None:
 
     with child(reply) as sock, resolver(sock, 0.1) as asking:
         for _ in range(2):
-            with pytest.raises(Unresolved, match="does not answer"):
+            with pytest.raises(UnresolvedError, match="does not answer"):
                 await asking.resolve("a.test")
 
 
@@ -236,7 +236,7 @@ def test_a_name_is_letters_digits_and_hyphens(name: str, good: bool) -> None:
 
 
 async def test_a_name_that_is_none_is_never_asked_for() -> None:
-    with pytest.raises(Unresolved, match="not a name"):
+    with pytest.raises(UnresolvedError, match="not a name"):
         await resolved(lambda _: pytest.fail("asked"), "a_b.test")
 
 
@@ -269,7 +269,7 @@ import asyncio, json, os, socket, subprocess, sys, threading, time
 from ipaddress import ip_network
 from pathlib import Path
 from hotdesk.linux import syscalls as kernel
-from hotdesk.door.http.resolve import Resolver, Unresolved, start_resolver
+from hotdesk.door.http.resolve import Resolver, UnresolvedError, start_resolver
 
 uid, folder = int(sys.argv[1]), Path(sys.argv[2])
 kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWNET)
@@ -312,7 +312,7 @@ async def main():
     for host in ("good.test", "inside.test", "nowhere.test", "localhost", "erp.internal"):
         try:
             told[host] = [str(address) for address in await resolver.resolve(host)]
-        except Unresolved as e:
+        except UnresolvedError as e:
             told[host] = str(e)
     told["erp.internal, private"] = [str(address) for address in await resolver.resolve("erp.internal", private=True)]
     return told

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hotdesk.door.http.wire import TimedOut, Wire
+from hotdesk.door.http.wire import TimedOutError, Wire
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def test_a_short_wait_after_a_long_one_is_short(ends: tuple[Wire, socket.s
     wire, far = ends
     far.send(b"a")
     assert await wire.read(60) == b"a"
-    with pytest.raises(TimedOut):
+    with pytest.raises(TimedOutError):
         await asyncio.wait_for(wire.read(0.02), 10)
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hotdesk.brief import Grant
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.secrets.encodings import Unreadable
+from hotdesk.door.secrets.encodings import UnreadableError
 from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan
-from hotdesk.door.secrets.issued_tokens import AN_ANSWER, MOST, Issued
+from hotdesk.door.secrets.issued_tokens import AN_ANSWER, MAX_TOKENS, Issued
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, make_placeholder
 from hotdesk.door.secrets.scrub import MOST_ISSUED, ScrubbedSecret, Scrubber
@@ -86,7 +86,7 @@ def test_any_split_of_an_answer_reads_the_same(data: bytes, cuts: list[int]) -> 
         issued = keeper()
         try:
             out = answered(issued, data, *cuts)
-        except Unreadable as e:
+        except UnreadableError as e:
             return str(e)
         return PLACEHOLDER.sub(lambda m: b"<" + issued.tokens[m[0]].value + b">", out)
 
@@ -138,9 +138,9 @@ def test_answers_of_other_types_are_not_touched(kind: bytes) -> None:
 def test_a_field_that_does_not_end_is_unreadable_and_one_that_is_cut_is_not_shown() -> None:
     stream = keeper().stream(JSON)
     assert stream is not None
-    with pytest.raises(Unreadable, match="does not end"):
+    with pytest.raises(UnreadableError, match="does not end"):
         stream.feed(b'{"access_token": "' + b"x" * 20_000)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         answered(keeper(), b'{"access_token": "' + b"x" * 9000 + b'"}')
     assert b"half-a-to" not in answered(keeper(), b'{"access_token": "half-a-to', 3)
 
@@ -180,7 +180,7 @@ def test_cookies_a_script_may_read_pass_and_may_be_sent_back_but_no_others() -> 
     assert sent(issued, (b"Cookie", b"theme=dark"))[b"Cookie"] == b"theme=dark"
     assert refused(issued, asks((b"Cookie", b"theme=light"))).signs[0].what == "foreign"
     assert refused(issued, asks((b"Cookie", b"theme=dark; session=mine"))).signs[0].what == "foreign"
-    assert b"dark" not in repr(issued.seen).encode()
+    assert b"dark" not in repr(issued.observed).encode()
 
 
 def test_the_same_value_keeps_its_placeholder_and_the_oldest_are_forgotten() -> None:
@@ -188,13 +188,13 @@ def test_the_same_value_keeps_its_placeholder_and_the_oldest_are_forgotten() -> 
     first = issued.keep(REAL)
     assert issued.keep(REAL) == first
     assert issued.keep(REAL, b"sid") != first
-    for number in range(MOST):
+    for number in range(MAX_TOKENS):
         issued.keep(b"%d" % number)
-    assert len(issued.tokens) == len(issued.known) == MOST
+    assert len(issued.tokens) == len(issued.placeholders) == MAX_TOKENS
     assert issued.bearer(first) is None
     for number in range(3000):
         issued.remember(b"a", b"%d" % number)
-    assert len(issued.seen) == 1024
+    assert len(issued.observed) == 1024
 
 
 def test_what_is_kept_is_scrubbed_from_then_on() -> None:
@@ -212,7 +212,7 @@ def test_an_answer_with_more_tokens_than_any_has_is_not_passed_on() -> None:
     issued = Issued("erp.test", (), Scrubber().add)
     told = [json.dumps({"access_token": f"{REAL.decode()}{i}"}).encode() for i in range(AN_ANSWER + 1)]
     assert REAL not in answered(issued, b"".join(told[:AN_ANSWER]))
-    with pytest.raises(Unreadable, match="tokens in one answer"):
+    with pytest.raises(UnreadableError, match="tokens in one answer"):
         answered(issued, b"".join(told))
 
 

@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.door.secrets.encodings import PIECE, Unreadable, decoder
+from hotdesk.door.secrets.encodings import PIECE, UnreadableError, decoder
 from hotdesk.door.secrets.scrub import (
     MOST_ISSUED,
     MOST_OF_ONE,
@@ -249,11 +249,11 @@ def test_every_listed_encoding_is_read_at_any_split(encoding: str, step: int) ->
 @pytest.mark.parametrize("encoding", [name for name in PACKED if name not in ("", "identity")])
 def test_a_body_that_is_cut_short_or_broken_is_unreadable(encoding: str) -> None:
     packed = PACKED[encoding](b"some words " * 300)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         unpack(encoding, packed[:-3])
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         unpack(encoding, b"\xff\xfe not this at all, whatever it is \x00\x01")
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         unpack(encoding, packed + b"and a tail")
     assert unpack(encoding, b"") == b""
 
@@ -266,14 +266,14 @@ def test_what_nobody_can_read_has_no_decoder(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "gzip, br"])
 def test_a_bomb_is_stopped_by_its_ratio_long_before_the_limit(encoding: str) -> None:
     packed = PACKED[encoding](bytes(32 << 20))
-    with pytest.raises(Unreadable, match="1000 times"):
+    with pytest.raises(UnreadableError, match="1000 times"):
         unpack(encoding, packed)
 
 
 def test_a_bomb_gives_no_more_than_the_ratio_before_it_is_stopped() -> None:
     reader, given = decoder(b"br", LIMIT), []
     assert reader is not None
-    with pytest.raises(Unreadable):  # noqa: PT012 - what came before it counts
+    with pytest.raises(UnreadableError):  # noqa: PT012 - what came before it counts
         for piece in reader.feed(brotli.compress(bytes(32 << 20))):
             given.append(len(piece))
     assert 0 < sum(given) <= 1 << 20
@@ -283,7 +283,7 @@ def test_a_bomb_gives_no_more_than_the_ratio_before_it_is_stopped() -> None:
 def test_no_more_is_unpacked_than_the_caller_allows(encoding: str) -> None:
     data = random.Random(2).randbytes(5000)
     assert unpack(encoding, PACKED[encoding](data), limit=5000) == data
-    with pytest.raises(Unreadable, match="more than 4999 bytes"):
+    with pytest.raises(UnreadableError, match="more than 4999 bytes"):
         unpack(encoding, PACKED[encoding](data), limit=4999)
 
 

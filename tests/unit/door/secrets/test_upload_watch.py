@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.outgoing import P
 
-from hotdesk.door.secrets.encodings import MEMBERS, Unreadable, decoder
+from hotdesk.door.secrets.encodings import MEMBERS, UnreadableError, decoder
 from hotdesk.door.secrets.placeholder import PLACEHOLDER
 from hotdesk.door.secrets.upload_watch import AT_ONCE, FREE, RATIO, UploadWatcher, watcher
 
@@ -85,17 +85,17 @@ def test_a_placeholder_inside_a_compressed_body_does_not_leave(step: int) -> Non
 
 
 def test_a_body_nobody_can_read_goes_to_no_granted_host() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         watcher(b"compress", granted=True)
     assert watcher(b"compress", granted=False).feed(b"x") == b"x"
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableError):
         watcher(b"gzip", granted=False).feed(b"no gzip")
 
 
 @pytest.mark.parametrize("packing", [b"gzip, gzip", b"gzip,br", b"identity, gzip, deflate", b"no, such"])
 @pytest.mark.parametrize("granted", [True, False])
 def test_a_body_packed_twice_is_not_unpacked_at_all(packing: bytes, granted: bool) -> None:
-    with pytest.raises(Unreadable, match="more than one"):
+    with pytest.raises(UnreadableError, match="more than one"):
         watcher(packing, granted)
 
 
@@ -110,7 +110,7 @@ def test_a_request_unpacks_to_a_hundred_times_its_size_at_most() -> None:
     watcher(b"gzip", granted=False).feed(gzip.compress(bytes(FREE)))
     packed = gzip.compress(bytes(AT_ONCE // 2))
     assert len(packed) * RATIO < AT_ONCE // 2
-    with pytest.raises(Unreadable, match="100 times"):
+    with pytest.raises(UnreadableError, match="100 times"):
         watcher(b"gzip", granted=False).feed(packed)
 
 
@@ -131,7 +131,7 @@ class Endless:
 
 def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
     endless = Endless()
-    with pytest.raises(Unreadable, match="too much"):
+    with pytest.raises(UnreadableError, match="too much"):
         UploadWatcher(endless).feed(b"x")
     assert endless.given == AT_ONCE + (1 << 20)
 
@@ -142,7 +142,7 @@ def test_what_is_fed_at_once_is_unpacked_up_to_a_limit() -> None:
 def test_a_body_of_very_many_members_is_not_gone_through(packing: bytes, empty: bytes) -> None:
     eye = watcher(packing, granted=False)
     assert eye.feed(empty * MEMBERS) + eye.feed(empty * MEMBERS) == empty * 2 * MEMBERS
-    with pytest.raises(Unreadable, match="too many"):
+    with pytest.raises(UnreadableError, match="too many"):
         watcher(packing, granted=False).feed(empty * (MEMBERS + 1))
 
 
@@ -151,6 +151,6 @@ def test_a_chain_of_encodings_is_measured_by_what_comes_in_at_its_beginning() ->
     chain = decoder(b"gzip, gzip", 1 << 40)
     assert chain is not None
     given: list[int] = []
-    with pytest.raises(Unreadable, match="times its size"):
+    with pytest.raises(UnreadableError, match="times its size"):
         given.extend(map(len, chain.feed(gzip.compress(once))))
     assert sum(given) <= 1 << 20
