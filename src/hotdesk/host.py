@@ -397,7 +397,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         return
     cgroup = Cgroup(here(), desk)
     end = time.monotonic() + seconds
-    while folder.exists() and state.is_kept(folder):
+    while folder.exists() and state.has_live_keeper(folder):
         await anyio.to_thread.run_sync(cgroup.kill, 1.0)
         await anyio.sleep(0.01)
         if time.monotonic() > end:

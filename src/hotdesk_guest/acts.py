@@ -18,11 +18,12 @@ import select
 from hotdesk_guest.process import HOME, MARK, MARKS, kill_tree, offer, spawn
 from hotdesk_guest.wire import EVENT, STEP, WireError, decode, encode
 
-MOST = 64
+MAX_CALLERS = 64
 """Callers at a time; others wait in the listener's queue."""
-LONGEST = 24576
+MAX_SIGNALS = 64
+REQUEST_LIMIT = 24576
 """Bytes of one request: what is asked must fit into one event for the host."""
-WORDS = 4000
+MAX_WORDS = 4000
 """Words of one command: the host reads no value of more than some 4000 parts."""
 NAMES = ("HOME", "USER", "LOGNAME", "PATH")
 
@@ -76,7 +77,7 @@ class SudoCalls:
 
     def listen(self) -> None:
         """Take calls while there is room for more."""
-        if len(self.callers) < MOST:
+        if len(self.callers) < MAX_CALLERS:
             self.guest.poll.register(self.listener.fileno(), select.EPOLLIN)
 
     def ready(self, fd: int) -> None:
@@ -100,13 +101,13 @@ class SudoCalls:
         sock.setblocking(False)
         self.callers[fd] = SudoCaller(sock)
         self.guest.poll.register(fd, select.EPOLLIN)
-        if len(self.callers) >= MOST:
+        if len(self.callers) >= MAX_CALLERS:
             self.guest.poll.unregister(self.listener.fileno())
 
     def read(self, caller: SudoCaller) -> None:
         """Take a request: a length, a value of that length, and three streams with its first byte."""
         try:
-            data, ancillary, _, _ = caller.sock.recvmsg(LONGEST, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, _, _ = caller.sock.recvmsg(REQUEST_LIMIT, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
             return
         except OSError:
@@ -115,7 +116,7 @@ class SudoCalls:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
                 caller.streams += memoryview(rights[: len(rights) // 4 * 4]).cast("i").tolist()
         caller.buffer += data
-        if not data or len(caller.buffer) > LONGEST or len(caller.streams) > 3:
+        if not data or len(caller.buffer) > REQUEST_LIMIT or len(caller.streams) > 3:
             self.drop(caller)
         elif len(caller.buffer) >= 4 and len(caller.buffer) >= (end := 4 + int.from_bytes(caller.buffer[:4], "big")):
             caller.signals = bytes(caller.buffer[end:])
@@ -141,8 +142,8 @@ class SudoCalls:
                 return
             if caller.number and not caller.proposed:
                 caller.proposed = True
-                told = {"act": caller.number, "argv": caller.ask["argv"], "cwd": caller.ask["cwd"]}
-                self.guest.tell(self.channel, EVENT, encode(told))
+                proposal = {"act": caller.number, "argv": caller.ask["argv"], "cwd": caller.ask["cwd"]}
+                self.guest.tell(self.channel, EVENT, encode(proposal))
 
     def decide(self, number: int, allow: bool) -> None:
         """Do what the host decided about an act."""
@@ -185,7 +186,7 @@ class SudoCalls:
         elif caller.pid:
             self.signal(caller, data)
         else:
-            caller.signals = (caller.signals + data)[-MOST:]
+            caller.signals = (caller.signals + data)[-MAX_SIGNALS:]
 
     def signal(self, caller: SudoCaller, numbers: bytes) -> None:
         """Signal an act and what it started in its group."""
@@ -215,7 +216,7 @@ class SudoCalls:
 
     def drop(self, caller: SudoCaller) -> None:
         """Let go of a call, and end what it started."""
-        full = len(self.callers) >= MOST
+        full = len(self.callers) >= MAX_CALLERS
         del self.callers[caller.sock.fileno()]
         caller.close()
         if caller.pid:
@@ -234,6 +235,6 @@ def is_request(ask: object) -> bool:
     if not isinstance(ask, dict) or set(ask) != {"argv", "cwd", "env"}:
         return False
     argv, cwd, env = ask["argv"], ask["cwd"], ask["env"]
-    texts = [*argv, cwd] if isinstance(argv, list) and 0 < len(argv) <= WORDS else [None]
+    texts = [*argv, cwd] if isinstance(argv, list) and 0 < len(argv) <= MAX_WORDS else [None]
     texts += [*env.keys(), *env.values()] if isinstance(env, dict) else [None]
     return all(isinstance(text, str) and "\0" not in text for text in texts)

@@ -270,10 +270,10 @@ class Guest:
         """Tell what changed, as far as the host can take it; while it cannot, changes wait in the kernel."""
         while channel.credit >= STEP and (batch := watch.take()):
             self.tell(channel, EVENT, batch)
-        wanted = watch.wants_more()
-        if wanted != watch.heard:
-            watch.heard = wanted
-            self.poll.modify(watch.fd, select.EPOLLIN if wanted else 0)
+        polled = watch.wants_more()
+        if polled != watch.polled:
+            watch.polled = polled
+            self.poll.modify(watch.fd, select.EPOLLIN if polled else 0)
 
     def run(self) -> None:
         """Serve for ever."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 GATE = ("127.0.0.1", 3128)
-SECONDS = 3.0
-MOST = 4096
+TIMEOUT_S = 3.0
+MAX_ANSWER_BYTES = 4096
 NAME = b"example.com"
 OTHER = "other.invalid"
 
@@ -37,7 +37,7 @@ def call(family: int, kind: int, address: "tuple[str, int] | bytes") -> int:
     """Say a byte to somebody on this machine; give the error, 0 when somebody took it, -1 when nobody refused it."""
     try:
         sock = _socket.socket(family, kind)
-        sock.settimeout(SECONDS / 10)
+        sock.settimeout(TIMEOUT_S / 10)
         sock.connect(address)
         if kind == _socket.SOCK_DGRAM:
             sock.send(b"\0")
@@ -58,7 +58,7 @@ def resolve() -> int:
 def ask(where: bytes) -> Socket:
     """Ask the door for a connection; give the socket."""
     sock = Socket()
-    sock.settimeout(SECONDS)
+    sock.settimeout(TIMEOUT_S)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     try:
         sock.connect(GATE)
@@ -72,7 +72,7 @@ def status(sock: Socket) -> int:
     """Give the status the door answered; 0: none."""
     data = b""
     try:
-        while b"\r\n\r\n" not in data and (more := sock.recv(MOST)):
+        while b"\r\n\r\n" not in data and (more := sock.recv(MAX_ANSWER_BYTES)):
             data += more
         return int(data[9:12]) if data.startswith(b"HTTP/1.1 ") else 0
     except (OSError, ValueError):
@@ -83,8 +83,8 @@ def trusted(file: str) -> "Any":
     """Give the client's side of TLS, which believes the last certificate of the desk's own list: its door's."""
     import _ssl  # after the first requests are on their way: it takes longer than they do
 
-    with open(file, "rb") as held:
-        text = held.read()
+    with open(file, "rb") as bundle:
+        text = bundle.read()
     context = _ssl._SSLContext(_ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=text[text.rindex(b"-----BEGIN CERTIFICATE") :].decode())
     return context
@@ -103,9 +103,9 @@ def request(tls: "Any", host: str, placeholder: str) -> bytes:
     tls.write((head % (host, placeholder)).encode())
     data = b""
     while not is_whole(data):
-        more = tls.read(MOST)
+        more = tls.read(MAX_ANSWER_BYTES)
         data += more
-        if not more or len(data) > MOST:
+        if not more or len(data) > MAX_ANSWER_BYTES:
             break
     return data
 
@@ -116,13 +116,13 @@ def is_whole(data: bytes) -> bool:
     return body.endswith(b"\r\n0\r\n\r\n" if b"chunked" in head else b"\n")
 
 
-def outcome(work: "Callable[..., object]", *given: object) -> str:
+def outcome(work: "Callable[..., object]", *arguments: object) -> str:
     """Give what came of a piece of work, in hexadecimal: what it gave, or what went wrong."""
     try:
-        told = work(*given)
-        return (told if isinstance(told, bytes) else b"nothing went wrong")[:MOST].hex()
+        result = work(*arguments)
+        return (result if isinstance(result, bytes) else b"nothing went wrong")[:MAX_ANSWER_BYTES].hex()
     except Exception as e:  # noqa: BLE001 - whatever it is, it is what is told
-        return ascii(e).encode()[:MOST].hex()
+        return ascii(e).encode()[:MAX_ANSWER_BYTES].hex()
 
 
 def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: str, far: str, near: str) -> None:
@@ -137,19 +137,19 @@ def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: st
         call(_socket.AF_INET, _socket.SOCK_DGRAM, ("127.0.0.1", 53)),
     ]
     local.append(resolve() if local[3] > 0 else -1)
-    said = ["", "", ""]
+    outcomes = ["", "", ""]
     answers: list[int] = []
-    held: list[Any] = []
+    sessions: list[Any] = []
 
     def speak() -> bytes:
         context = trusted(file)
         answers.extend(map(status, calls))
-        said[0] = outcome(secure, context, calls[0], OTHER)
-        held.append(secure(context, calls[1], echo))
-        return request(held[0], echo, placeholder)
+        outcomes[0] = outcome(secure, context, calls[0], OTHER)
+        sessions.append(secure(context, calls[1], echo))
+        return request(sessions[0], echo, placeholder)
 
-    said[1] = outcome(speak)
-    said[2] = outcome(lambda: request(held[0], OTHER, placeholder))
+    outcomes[1] = outcome(speak)
+    outcomes[2] = outcome(lambda: request(sessions[0], OTHER, placeholder))
     numbers = f'"knocks":{knocks},"local":{local},"answers":{answers}'
-    texts = f'"sni":"{said[0]}","echo":"{said[1]}","host":"{said[2]}"'
+    texts = f'"sni":"{outcomes[0]}","echo":"{outcomes[1]}","host":"{outcomes[2]}"'
     sys.stdout.write(f'{{"nonce":"{nonce}",{numbers},{texts}}}')

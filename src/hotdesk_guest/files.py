@@ -17,7 +17,7 @@ from _stat import S_IMODE, S_ISDIR, S_ISLNK, S_ISREG
 from hotdesk_guest.process import HOME
 from hotdesk_guest.wire import CHUNK, DATA, EVENT, encode
 
-MOST = 10**18
+MAX_NUMBER = 10**18
 BATCH = 8192
 """Bytes of a listing sent together."""
 FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
@@ -145,11 +145,11 @@ def entry(path: str, name: str, info: posix.stat_result) -> dict[str, object]:
         "name": name,
         "path": path,
         "kind": kind,
-        "size": min(info.st_size, MOST),
+        "size": min(info.st_size, MAX_NUMBER),
         "mode": S_IMODE(mode),
         "uid": info.st_uid,
         "gid": info.st_gid,
-        "modified": max(-MOST, min(info.st_mtime_ns // 1000, MOST)),
+        "modified": max(-MAX_NUMBER, min(info.st_mtime_ns // 1000, MAX_NUMBER)),
         "target": posix.readlink(path) if kind == "symlink" else None,
     }
 
@@ -192,16 +192,16 @@ def remove(ask: Ask) -> Steps:
     fd = posix.open(top, FOLDER)
     above: list[list[str]] = []
     try:
-        left = _empty(fd)
-        while left or above:
-            if left:
-                fd = _change(fd, left[-1])
-                above.append(left)
-                left = _empty(fd)
+        folders = _empty(fd)
+        while folders or above:
+            if folders:
+                fd = _change(fd, folders[-1])
+                above.append(folders)
+                folders = _empty(fd)
             else:
                 fd = _change(fd, "..")
-                left = above.pop()
-                posix.rmdir(left.pop(), dir_fd=fd)
+                folders = above.pop()
+                posix.rmdir(folders.pop(), dir_fd=fd)
             yield NOTHING
     finally:
         posix.close(fd)

@@ -77,10 +77,10 @@ class GuestLink:
             pass
         except OSError:
             self.out = bytearray()
-        wanted = select.EPOLLIN | (select.EPOLLOUT if self.out else 0)
-        if wanted != self.listening:
-            self.listening = wanted
-            self.poll.modify(self.sock.fileno(), wanted)
+        events = select.EPOLLIN | (select.EPOLLOUT if self.out else 0)
+        if events != self.listening:
+            self.listening = events
+            self.poll.modify(self.sock.fileno(), events)
 
     def receive(self) -> list[tuple[int, int, bytes]] | None:
         """Give the frames that have come; None when the host hung up."""

@@ -50,7 +50,7 @@ class GuestProcess:
         GuestProcess.count += 1
         self.mark = "%s-%d" % (MARKS, GuestProcess.count)
         self.followers: dict[int, Any] = {}
-        self.heard: set[int] = set()
+        self.polled: set[int] = set()
         self.pending: list[tuple[int, bytes]] = []
         self.typed = b""
         """The last byte of its input so far."""
@@ -104,13 +104,13 @@ class GuestProcess:
 
     def hold(self, stdin: int, stdout: int, stderr: int) -> None:
         """Keep our ends of its streams, if it runs."""
-        held = [fd for fd in (stdin, stdout, stderr) if fd >= 0]
+        streams = [fd for fd in (stdin, stdout, stderr) if fd >= 0]
         if self.error is not None:
             self.stdout = -1
-            for fd in held:
+            for fd in streams:
                 posix.close(fd)
             return
-        for fd in held:
+        for fd in streams:
             posix.set_blocking(fd, False)
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self.feeding = stdin
@@ -222,12 +222,12 @@ class GuestProcess:
             return {"code": code, "text": self.error.strerror}
         status = self.status or 0
         if not posix.WIFSIGNALED(status):
-            told: dict[str, object] = {"code": posix.WEXITSTATUS(status)}
+            result: dict[str, object] = {"code": posix.WEXITSTATUS(status)}
         else:
-            told = {"code": 128 + posix.WTERMSIG(status), "signal": posix.WTERMSIG(status)}
+            result = {"code": 128 + posix.WTERMSIG(status), "signal": posix.WTERMSIG(status)}
         if self.timed_out:
-            told["timed_out"] = True
-        return told
+            result["timed_out"] = True
+        return result
 
     def describe(self) -> dict[str, object]:
         """Describe it for a list."""

@@ -19,9 +19,9 @@ import time
 from hotdesk_guest.process import ENVIRONMENT, GuestProcess, kill_tree
 from hotdesk_guest.wire import CREDIT, DATA, EVENT, encode
 
-KEPT_SECONDS = 30
-KEPT_MOST = 64
-TICK = 1.0
+EXIT_RETENTION_S = 30
+MAX_EXITS = 64
+TICK_S = 1.0
 """Seconds between two looks at programs with a time limit: a longer gap means that the whole desk stood still."""
 
 
@@ -32,7 +32,7 @@ class GuestPrograms:
         self.guest = guest
         self.poll = guest.poll
         self.line = guest.line
-        self.known: dict[int, GuestProcess] = {}
+        self.by_pid: dict[int, GuestProcess] = {}
         self.by_fd: dict[int, GuestProcess] = {}
         self.timed: set[int] = set()
         self.awaited: dict[int, Callable[[int], None]] = {}
@@ -46,7 +46,7 @@ class GuestPrograms:
         if not process.pid:
             self.guest.reply(channel, process.outcome())
             return
-        self.known[process.pid] = process
+        self.by_pid[process.pid] = process
         for fd in process.open_outputs():
             self.by_fd[fd] = process
         self.follow(channel, process)
@@ -61,7 +61,7 @@ class GuestPrograms:
     def attach(self, channel: GuestChannel, pid: int) -> None:
         """Follow a program already started."""
         self.tidy()
-        process = self.known.get(pid)
+        process = self.by_pid.get(pid)
         if process is None:
             raise OSError(errno.ENOENT, "no program with pid %d was started here" % pid)
         self.guest.tell(channel, EVENT, encode({"pid": pid}))
@@ -88,7 +88,7 @@ class GuestPrograms:
     def describe(self) -> list[dict[str, object]]:
         """List the programs that run, or whose exit is kept."""
         self.tidy()
-        return [one.describe() for one in self.known.values()]
+        return [one.describe() for one in self.by_pid.values()]
 
     def obey(self, process: GuestProcess, order: Ask) -> None:
         """Do to a program what its follower orders."""
@@ -146,16 +146,16 @@ class GuestPrograms:
         """Read a program's output only while every follower can take it: reading slowly slows the program down."""
         ready = not self.line.full() and process.room() > 0
         for fd in process.open_outputs():
-            if ready and fd not in process.heard:
+            if ready and fd not in process.polled:
                 self.poll.register(fd, select.EPOLLIN)
-                process.heard.add(fd)
-            elif not ready and fd in process.heard:
+                process.polled.add(fd)
+            elif not ready and fd in process.polled:
                 self.poll.unregister(fd)
-                process.heard.discard(fd)
+                process.polled.discard(fd)
 
     def listen_again(self) -> None:
         """Look at every program again: the line has room."""
-        for process in list(self.known.values()):
+        for process in list(self.by_pid.values()):
             self.listen(process)
 
     def hear(self, process: GuestProcess, fd: int) -> None:
@@ -174,7 +174,7 @@ class GuestPrograms:
 
     def hush(self, process: GuestProcess, fd: int) -> None:
         """Close an output; closing takes it out of the poll."""
-        process.heard.discard(fd)
+        process.polled.discard(fd)
         self.by_fd.pop(fd, None)
         process.close_output(fd)
 
@@ -187,7 +187,7 @@ class GuestPrograms:
                 return
             if pid == 0:
                 return
-            process = self.known.get(pid)
+            process = self.by_pid.get(pid)
             if process is not None and process.status is None:
                 process.status = status
                 self.conclude(process)
@@ -210,29 +210,29 @@ class GuestPrograms:
                 ENVIRONMENT.pop(name, None)
             else:
                 ENVIRONMENT[str(name)] = str(value)
-        for pid in [pid for pid, one in self.known.items() if one.over]:
-            del self.known[pid]
+        for pid in [pid for pid, one in self.by_pid.items() if one.over]:
+            del self.by_pid[pid]
             self.timed.discard(pid)
 
     def tidy(self) -> None:
         """Forget exits that were kept long enough."""
-        if len(self.known) <= 2 * KEPT_MOST and time.monotonic() < self.tidied + KEPT_SECONDS:
+        if len(self.by_pid) <= 2 * MAX_EXITS and time.monotonic() < self.tidied + EXIT_RETENTION_S:
             return
         self.tidied = time.monotonic()
-        ended = sorted((one.ended, pid) for pid, one in self.known.items() if one.over)
-        limit = time.monotonic() - KEPT_SECONDS
+        ended = sorted((one.ended, pid) for pid, one in self.by_pid.items() if one.over)
+        limit = time.monotonic() - EXIT_RETENTION_S
         for place, (when, pid) in enumerate(ended):
-            if when < limit or place < len(ended) - KEPT_MOST:
-                del self.known[pid]
+            if when < limit or place < len(ended) - MAX_EXITS:
+                del self.by_pid[pid]
                 self.timed.discard(pid)
 
     def expire(self) -> float:
         """Kill programs whose time is up, but for what the whole desk stood still; give seconds until the next look."""
         now = time.monotonic()
-        stopped = now - self.looked - TICK if now - self.looked > 2 * TICK else 0.0
+        stopped = now - self.looked - TICK_S if now - self.looked > 2 * TICK_S else 0.0
         self.looked = now
-        next_due = TICK if self.timed else 3600.0
-        for process in [self.known[pid] for pid in self.timed]:
+        next_due = TICK_S if self.timed else 3600.0
+        for process in [self.by_pid[pid] for pid in self.timed]:
             if process.over or process.due is None:
                 self.timed.discard(process.pid)
                 continue

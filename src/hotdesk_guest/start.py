@@ -15,8 +15,8 @@ def load(file: str) -> None:
     """Have the modules that were sealed together, as if each had been imported."""
     package = sys.modules["hotdesk_guest"] = type(sys)("hotdesk_guest")
     package.__path__ = [FOLDER]
-    with open(file, "rb") as held:
-        for name, code in marshal.loads(held.read()):
+    with open(file, "rb") as modules:
+        for name, code in marshal.loads(modules.read()):
             module = sys.modules["hotdesk_guest." + name] = type(sys)("hotdesk_guest." + name)
             setattr(package, name, module)
             exec(code, module.__dict__)  # code of our own, in a folder of the keeper's

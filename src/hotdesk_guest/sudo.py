@@ -14,7 +14,7 @@ import sys
 from hotdesk_guest.wire import WireError, decode, encode
 
 USAGE = "usage: sudo [-EHSiknsv] [-u root] [NAME=value ...] [command [argument ...]]"
-KEPT = (
+PASSED_VARIABLES = (
     *("TERM", "LANG", "LC_ALL", "COLORTERM", "DEBIAN_FRONTEND", "DISPLAY", "http_proxy", "https_proxy", "no_proxy"),
     *("APT_CONFIG", "PIP_INDEX_URL", "PIP_RETRIES", "npm_config_fetch_retries"),
 )
@@ -28,10 +28,10 @@ FORWARDED = (
     signal.SIGUSR2,
     signal.SIGWINCH,
 )
-LONGEST = 24576
+REQUEST_LIMIT = 24576
 """Bytes of one request."""
-SHORT = set("EHSiknsv")
-LONG = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
+SHORT_OPTIONS = set("EHSiknsv")
+LONG_OPTIONS = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
 FAILED = 1
 
 
@@ -48,26 +48,30 @@ def parse(words: list[str]) -> tuple[list[str], dict[str, str], str]:
             require_root(words.pop(0) if words else "")
         elif word.startswith(("--user=", "--group=")):
             require_root(word.partition("=")[2])
-        elif word in LONG:
-            flags.add(LONG[word])
-        elif set(word[1:]) <= SHORT:
+        elif word in LONG_OPTIONS:
+            flags.add(LONG_OPTIONS[word])
+        elif set(word[1:]) <= SHORT_OPTIONS:
             flags.update(word[1:])
         else:
             raise UsageError("%s is not offered here" % word)
     if words and words[0] == "--":
         words.pop(0)
-    given = {}
+    assignments = {}
     while words and "=" in words[0].split("/")[0] and not words[0].startswith("="):
         name, _, value = words.pop(0).partition("=")
-        given[name] = value
+        assignments[name] = value
     if flags & {"i", "s"}:
         words = ["/bin/bash", *(["-l"] if "i" in flags else []), *(["-c", " ".join(words)] if words else [])]
     if not words and flags & {"k", "v"}:
         words = ["true"]
     if not words:
         raise UsageError("nothing to run")
-    env = dict(os.environ) if "E" in flags else {name: os.environ[name] for name in KEPT if name in os.environ}
-    env.update(given, SUDO_USER="user", SUDO_UID=str(os.getuid()), SUDO_GID=str(os.getgid()))
+    env = (
+        dict(os.environ)
+        if "E" in flags
+        else {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+    )
+    env.update(assignments, SUDO_USER="user", SUDO_UID=str(os.getuid()), SUDO_GID=str(os.getgid()))
     return words, env, "/root" if "i" in flags else os.getcwd()
 
 
@@ -80,13 +84,13 @@ def require_root(name: str) -> None:
 def call(path: str, request: bytes) -> int:
     """Ask, pass signals on, and give the exit code of what ran."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    asked = False  # until then the first byte must be the request's
+    sent_request = False  # until then the first byte must be the request's
 
     def forward(number: int, _: object) -> None:
-        if not asked and number != signal.SIGWINCH:
+        if not sent_request and number != signal.SIGWINCH:
             sys.exit(128 + number)
         try:
-            sock.send(bytes((number,)) if asked else b"")
+            sock.send(bytes((number,)) if sent_request else b"")
         except OSError:
             pass  # what it was for has just ended
 
@@ -99,7 +103,7 @@ def call(path: str, request: bytes) -> int:
     sent = sock.sendmsg([request], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
     while sent < len(request):
         sent += sock.send(request[sent:])
-    asked = True
+    sent_request = True
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     answer = b""
     try:
@@ -108,14 +112,14 @@ def call(path: str, request: bytes) -> int:
     except ConnectionResetError:
         pass  # root hung up with a signal unread: its answer came before
     try:
-        told = decode(answer)
+        reply = decode(answer)
     except WireError:
-        told = None
-    if not isinstance(told, dict):
+        reply = None
+    if not isinstance(reply, dict):
         raise OSError(0, "the desk's root hung up")
-    if told.get("text"):
-        print(told["text"], file=sys.stderr)
-    return int(told["code"])
+    if reply.get("text"):
+        print(reply["text"], file=sys.stderr)
+    return int(reply["code"])
 
 
 def main(folder: str) -> None:
@@ -124,7 +128,7 @@ def main(folder: str) -> None:
     try:
         words, env, cwd = parse(sys.argv[1:])
         value = encode({"argv": words, "cwd": cwd, "env": env})
-        if len(value) + 4 > LONGEST:
+        if len(value) + 4 > REQUEST_LIMIT:
             raise UsageError("a command with its variables of %d bytes is too long; put it in a file" % len(value))
         code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value)
     except UsageError as e:

@@ -19,15 +19,15 @@ KINDS = (
     (MOVED_FROM, "rename"),
     (ATTRIB, "chmod"),
 )
-ASKED = CREATE | MOVED_TO | MODIFY | DELETE | MOVED_FROM | ATTRIB | ONLYDIR
+WATCHED_EVENTS = CREATE | MOVED_TO | MODIFY | DELETE | MOVED_FROM | ATTRIB | ONLYDIR
 HEAD = struct.Struct("=iIII")
 READ = 1 << 16
 BATCH = 8192
 HIGH = 4096
 """Changes that may wait for the host before no more are read."""
-MOST = 1 << 16
+MAX_EVENTS = 1 << 16
 """More than the kernel ever keeps."""
-MOST_FOLDERS = 8192
+MAX_FOLDERS = 8192
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -43,7 +43,7 @@ class GuestWatch:
         self.found: set[str] = set()
         """What a look into a new folder found; the kernel may tell of it once more."""
         self.waiting: list[dict[str, object]] = []
-        self.heard = True
+        self.polled = True
         self.fd = check(libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "inotify")
         try:
             self.add("")
@@ -55,9 +55,9 @@ class GuestWatch:
 
     def add(self, below: str) -> None:
         """Watch one folder."""
-        if len(self.folders) >= MOST_FOLDERS:
-            raise OSError(errno.ENOSPC, "more than %d folders cannot be watched" % MOST_FOLDERS)
-        flags = ASKED | (DONT_FOLLOW if below else 0)
+        if len(self.folders) >= MAX_FOLDERS:
+            raise OSError(errno.ENOSPC, "more than %d folders cannot be watched" % MAX_FOLDERS)
+        flags = WATCHED_EVENTS | (DONT_FOLLOW if below else 0)
         path = os.path.join(self.top, below).encode("utf-8", "surrogateescape")
         self.folders[check(libc.inotify_add_watch(self.fd, path, ctypes.c_uint32(flags)), self.top)] = below
 
@@ -114,10 +114,10 @@ class GuestWatch:
         kind = next((word for bits, word in KINDS if mask & bits), None)
         if kind is None:
             return
-        known = path in self.found
+        reported = path in self.found
         if kind in ("create", "remove", "rename"):
             self.found.discard(path)  # whatever has its name next is another
-        if kind == "create" and known:
+        if kind == "create" and reported:
             return
         self.waiting.append({"kind": kind, "path": path})
         if self.recursive and mask & ISDIR:
@@ -143,7 +143,7 @@ class GuestWatch:
 
     def drain(self, mark: int) -> None:
         """Take everything the kernel has, then the host's mark: whatever happened before the order comes before it."""
-        self.read(most=MOST)
+        self.read(most=MAX_EVENTS)
         self.waiting.append({"drained": mark})
 
     def take(self) -> bytes:

@@ -22,10 +22,10 @@ GUEST_LIMIT = 65536
 """The largest payload a host takes from a guest."""
 HOST_LIMIT = 8388608
 """The largest payload a guest takes from its host: a command with its environment."""
-DEPTH = 8
-MOST = 10**18
+MAX_DEPTH = 8
+MAX_NUMBER = 10**18
 """The largest number."""
-PARTS = 4096
+MAX_PARTS = 4096
 """The most parts, nested ones included, of a value that a host takes from a guest: a bound on the time it takes."""
 OVERHEAD = 64
 """What a DATA or EVENT frame from a guest costs beyond its payload, so that many tiny ones cannot fill a host."""
@@ -107,7 +107,7 @@ def _encode(value: object, out: list[bytes]) -> None:
     elif value is False:
         out.append(b"f")
     elif isinstance(value, int):
-        if not -MOST <= value <= MOST:
+        if not -MAX_NUMBER <= value <= MAX_NUMBER:
             raise WireError("a number of more than 18 digits")
         out.append(b"i%d;" % value)
     elif isinstance(value, bytes):
@@ -138,7 +138,7 @@ def _encode(value: object, out: list[bytes]) -> None:
 def decode(data: bytes, most: int = HOST_LIMIT) -> object:
     """Read one value of at most so many parts that fills the data exactly; anything else is WireError."""
     try:
-        value, end = _decode(data, 0, DEPTH, [most])
+        value, end = _decode(data, 0, MAX_DEPTH, [most])
     except IndexError:
         raise WireError("a value cut short") from None
     if end != len(data):
@@ -152,16 +152,16 @@ def _number(data: bytes, at: int, stop: bytes) -> tuple[int, int]:
     if end < 0 or not (digits.isdigit() or (digits[:1] == b"-" and digits[1:].isdigit())):
         raise WireError("a bad number")
     number = int(digits)
-    if not -MOST <= number <= MOST:
+    if not -MAX_NUMBER <= number <= MAX_NUMBER:
         raise WireError("a number of more than 18 digits")
     return number, end + 1
 
 
-def _decode(data: bytes, at: int, depth: int, left: list[int]) -> tuple[object, int]:
+def _decode(data: bytes, at: int, depth: int, remaining: list[int]) -> tuple[object, int]:
     if depth == 0:
         raise WireError("a value too deep")
-    left[0] -= 1
-    if left[0] < 0:
+    remaining[0] -= 1
+    if remaining[0] < 0:
         raise WireError("a value of too many parts")
     tag = data[at]
     at += 1
@@ -180,16 +180,16 @@ def _decode(data: bytes, at: int, depth: int, left: list[int]) -> tuple[object, 
     if tag == LIST:
         items = []
         while data[at] != END_OF_VALUE:
-            item, at = _decode(data, at, depth - 1, left)
+            item, at = _decode(data, at, depth - 1, remaining)
             items.append(item)
         return items, at + 1
     if tag == TABLE:
         pairs: dict[str, object] = {}
         while data[at] != END_OF_VALUE:
-            key, at = _decode(data, at, depth - 1, left)
+            key, at = _decode(data, at, depth - 1, remaining)
             if not isinstance(key, str):
                 raise WireError("a key that is not text")
-            pairs[key], at = _decode(data, at, depth - 1, left)
+            pairs[key], at = _decode(data, at, depth - 1, remaining)
         return pairs, at + 1
     if tag in CONSTANTS:
         return CONSTANTS[tag], at

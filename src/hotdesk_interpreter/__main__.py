@@ -12,7 +12,7 @@ from pathlib import Path
 from hotdesk_interpreter.contexts import Contexts
 from hotdesk_interpreter.kernel import Event
 from hotdesk_interpreter.languages import language_of, variables
-from hotdesk_interpreter.web import HEAD, HttpError, InterpreterRequest, InterpreterResponse, serve
+from hotdesk_interpreter.web import MAX_HEAD_BYTES, HttpError, InterpreterRequest, InterpreterResponse, serve
 
 PORT = 49999
 
@@ -32,17 +32,17 @@ class InterpreterServer:
                 await self.contexts.prepared()
                 return InterpreterResponse("OK")
             case "POST", ["init"]:
-                await self.contexts.adopt(texts(request.told().get("env")))
+                await self.contexts.adopt(texts(request.parse_body().get("env")))
                 self.contexts.prepare()
                 return InterpreterResponse(None, 204)
             case "POST", ["execute"]:
-                return InterpreterResponse(lines=as_lines(self.execute(request.told())))
+                return InterpreterResponse(lines=as_lines(self.execute(request.parse_body())))
             case "GET", ["contexts"]:
-                return InterpreterResponse([each.described() for each in self.contexts.known.values()])
+                return InterpreterResponse([each.described() for each in self.contexts.by_id.values()])
             case "POST", ["contexts"]:
-                told = request.told()
-                made = self.contexts.make(language_of(told.get("language") or "python"), told.get("cwd"))
-                return InterpreterResponse(made.described())
+                body = request.parse_body()
+                context = self.contexts.make(language_of(body.get("language") or "python"), body.get("cwd"))
+                return InterpreterResponse(context.described())
             case "DELETE", ["contexts", name]:
                 await self.contexts.remove(self.contexts.get(name))
                 return InterpreterResponse(None, 204)
@@ -51,20 +51,20 @@ class InterpreterServer:
                 return InterpreterResponse(None, 204)
         raise HttpError(404, "there is no such thing here")
 
-    def execute(self, told: dict[str, object]) -> AsyncIterator[Event]:
+    def execute(self, body: dict[str, object]) -> AsyncIterator[Event]:
         """Run code."""
-        code, name, language = told.get("code"), told.get("context_id"), told.get("language")
+        code, name, language = body.get("code"), body.get("context_id"), body.get("language")
         if not isinstance(code, str):
             raise HttpError(400, "code must be a text")
         if name and language:
             raise HttpError(400, "Only one of context_id or language can be provided")
         context = self.contexts.get(name) if name else self.contexts.default(language or "python")
-        return self.contexts.execute(context, code, variables(told.get("env_vars")))
+        return self.contexts.execute(context, code, variables(body.get("env_vars")))
 
 
-def texts(told: object) -> dict[str, str]:
-    """Give the variables among what was told."""
-    found = told.items() if isinstance(told, dict) else ()
+def texts(env: object) -> dict[str, str]:
+    """Return the variables that a process can have."""
+    found = env.items() if isinstance(env, dict) else ()
     return {key: value for key, value in found if isinstance(value, str) and key and "\0" not in key + value}
 
 
@@ -83,7 +83,7 @@ async def main() -> None:
     contexts = Contexts(os.environ, home if Path(home).is_dir() else "/")
     server = InterpreterServer(contexts)
     listening = await asyncio.start_server(
-        lambda reader, writer: serve(reader, writer, server.respond), "127.0.0.1", PORT, limit=HEAD
+        lambda reader, writer: serve(reader, writer, server.respond), "127.0.0.1", PORT, limit=MAX_HEAD_BYTES
     )
     print("ready", flush=True)
     quiet = os.open(os.devnull, os.O_RDWR)

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotdesk_interpreter.kernel import Died, Event, InterpreterKernel
+from hotdesk_interpreter.kernel import Event, InterpreterKernel, KernelDiedError
 from hotdesk_interpreter.languages import PYTHON, Language, language_of
 from hotdesk_interpreter.web import HttpError
 
-SILENCE = 5.0
+KEEPALIVE_INTERVAL_S = 5.0
 """Seconds of silence after which a program hears that its code still runs."""
-GRACE = 3.0
+INTERRUPT_TIMEOUT_S = 3.0
 """Seconds an interrupted kernel has to stop before it is killed."""
-MOST = 64
+MAX_CONTEXTS = 64
 """Contexts at a time."""
 DEFAULTS = ("python", "javascript")
 """Languages whose default context is always listed."""
@@ -47,7 +47,7 @@ class Contexts:
 
     def __init__(self, env: Mapping[str, str], home: str) -> None:
         self.env, self.home = dict(env), home
-        self.known: dict[str, Context] = {}
+        self.by_id: dict[str, Context] = {}
         self.spare: InterpreterKernel | None = None
         for name in DEFAULTS:
             self.default(name)
@@ -55,28 +55,28 @@ class Contexts:
     def default(self, name: object) -> Context:
         """Give the default context of a language, made when it is first asked for."""
         language = language_of(name)
-        return self.known.setdefault(language.name, Context(language.name, language, self.home))
+        return self.by_id.setdefault(language.name, Context(language.name, language, self.home))
 
     def get(self, name: object) -> Context:
         """Give a context by its id."""
-        if not isinstance(name, str) or name not in self.known:
+        if not isinstance(name, str) or name not in self.by_id:
             raise HttpError(404, f"Context {str(name)[:64]} not found")
-        return self.known[name]
+        return self.by_id[name]
 
     def make(self, language: Language, cwd: object) -> Context:
         """Make a context."""
         folder = self.home if cwd is None else cwd
         if not isinstance(folder, str) or "\0" in folder or not (Path(self.home) / folder).is_dir():
             raise HttpError(400, f"cwd {str(folder)[:100]!r} is not a folder")
-        if len(self.known) >= MOST:
-            raise HttpError(429, f"there are {MOST} contexts already; remove one")
+        if len(self.by_id) >= MAX_CONTEXTS:
+            raise HttpError(429, f"there are {MAX_CONTEXTS} contexts already; remove one")
         context = Context(str(uuid.uuid4()), language, str(Path(self.home) / folder))
-        self.known[context.id] = context
+        self.by_id[context.id] = context
         return context
 
     async def remove(self, context: Context) -> None:
         """End a context, also while it runs something."""
-        self.known.pop(context.id, None)
+        self.by_id.pop(context.id, None)
         await self.stop(context)
 
     async def stop(self, context: Context) -> None:
@@ -132,14 +132,14 @@ class Contexts:
             finished = False
             try:
                 await kernel.begin(context.language.order(code, env))
-                async for event in kernel.happenings(SILENCE):
+                async for event in kernel.happenings(KEEPALIVE_INTERVAL_S):
                     if event.get("type") != "end":
                         yield event
                         continue
                     finished = True
                     if failed := error_of(event):
                         yield failed
-            except Died:
+            except KernelDiedError:
                 finished = True
                 await self.drop(context, kernel)
                 yield died(kernel)
@@ -152,10 +152,10 @@ class Contexts:
         """Stop what runs: asked first, killed if that does not help."""
         kernel.interrupt(context.language.interruption)
         try:
-            async with asyncio.timeout(GRACE):
-                async for _ in kernel.happenings(GRACE):
+            async with asyncio.timeout(INTERRUPT_TIMEOUT_S):
+                async for _ in kernel.happenings(INTERRUPT_TIMEOUT_S):
                     pass
-        except (TimeoutError, Died):
+        except (TimeoutError, KernelDiedError):
             await self.drop(context, kernel)
 
     async def drop(self, context: Context, kernel: InterpreterKernel) -> None:

@@ -19,14 +19,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 READ = 1 << 16
-LONGEST = 128 << 20
+MAX_EVENT_BYTES = 128 << 20
 """The longest event, in bytes."""
-DRAINED = 64
+MAX_READS = 64
 """Reads after which output that does not end lets events through."""
 Event = dict[str, Any]
 
 
-class Died(Exception):  # noqa: N818 - a word of ours
+class KernelDiedError(Exception):
     """The kernel's process ended."""
 
 
@@ -88,9 +88,9 @@ class InterpreterKernel:
             except BlockingIOError:
                 await writable(self.orders)
                 if not self.lives:
-                    raise Died from None
+                    raise KernelDiedError from None
             except OSError:
-                raise Died from None
+                raise KernelDiedError from None
 
     async def happenings(self, silence: float) -> AsyncIterator[Event]:
         """Yield what happens until code ends, its end included, and a `keepalive` after so many seconds of silence."""
@@ -108,31 +108,31 @@ class InterpreterKernel:
         """Forget what was said while nobody asked."""
         self.pending.clear()
         for fd in list(self.outputs):
-            self.said(fd)
+            self.read_output(fd)
 
     def read(self) -> list[Event]:
         """Read what is there: output first, as what was said before an event is there before it."""
         news = take(self.events)
-        found = [event for fd in list(self.outputs) for event in self.said(fd)]
+        found = [event for fd in list(self.outputs) for event in self.read_output(fd)]
         if news is None:
             return found
         if not news and not found:
-            raise Died
+            raise KernelDiedError
         self.partial += news
-        if len(self.partial) > LONGEST:
+        if len(self.partial) > MAX_EVENT_BYTES:
             self.kill()
-            raise Died
+            raise KernelDiedError
         *lines, rest = self.partial.split(b"\n") if b"\n" in news else [self.partial]
         self.partial = bytearray(rest)
         events = [event for line in lines if (event := parsed(bytes(line)))]
         self.up = self.up or any(event.get("type") == "up" for event in events)
         return found + [event for event in events if event.get("type") != "up"]
 
-    def said(self, fd: int) -> list[Event]:
+    def read_output(self, fd: int) -> list[Event]:
         """Read what was said at a descriptor."""
         kind, decoder = self.outputs[fd]
         parts = []
-        for _ in range(DRAINED):
+        for _ in range(MAX_READS):
             data = take(fd)
             if not data:
                 if data is not None:

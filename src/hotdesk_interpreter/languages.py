@@ -62,13 +62,13 @@ def language_of(name: object) -> Language:
     return found
 
 
-def variables(told: object) -> dict[str, str]:
+def variables(data: object) -> dict[str, str]:
     """Check variables."""
-    if told is None:
+    if data is None:
         return {}
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         raise HttpError(400, "env_vars must be texts by name")
-    for key, value in told.items():
+    for key, value in data.items():
         if not VARIABLE.fullmatch(key) or not isinstance(value, str) or "\0" in value:
             raise HttpError(400, f"{key[:40]!r} cannot be an environment variable with that value")
-    return dict(told)
+    return dict(data)

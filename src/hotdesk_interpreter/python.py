@@ -109,8 +109,8 @@ def whole_until(data: bytes) -> int:
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]
         if lead >= 0xC0:
-            wanted = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            return len(data) if back >= wanted else len(data) - back
+            length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            return len(data) if back >= length else len(data) - back
     return len(data)
 
 
@@ -235,5 +235,5 @@ def main(orders: int, events: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv, given = [""], sys.argv[1:]
-    main(int(given[0]), int(given[1]))
+    sys.argv, arguments = [""], sys.argv[1:]
+    main(int(arguments[0]), int(arguments[1]))

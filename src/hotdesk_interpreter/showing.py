@@ -161,8 +161,8 @@ def show_pictures() -> None:
 
     def saved(picture: Any, fp: Any, *more: Any, **options: Any) -> None:
         save(picture, fp, *more, **options)
-        asked_by = str(sys._getframe(1).f_globals.get("__name__", ""))
-        if not hasattr(fp, "write") and not asked_by.startswith(("matplotlib", "PIL", "IPython")):
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if not hasattr(fp, "write") and not caller.startswith(("matplotlib", "PIL", "IPython")):
             display(picture)
 
     picture_class.show = shown

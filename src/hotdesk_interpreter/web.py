@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-HEAD = 64 << 10
+MAX_HEAD_BYTES = 64 << 10
 """The longest head of a request, in bytes."""
-BODY = 64 << 20
+MAX_BODY_BYTES = 64 << 20
 """The longest body of a request, in bytes."""
 
 
@@ -33,7 +33,7 @@ class InterpreterRequest:
     lasting: bool
     """Whether the connection stays for the next one."""
 
-    def told(self) -> dict[str, object]:
+    def parse_body(self) -> dict[str, object]:
         """Give the body as a JSON object; no body is an empty one."""
         try:
             found = json.loads(self.body or b"{}")
@@ -111,8 +111,8 @@ def size_of(text: str, base: int) -> int:
         size = int(text, base)
     except ValueError:
         raise HttpError(400, "the body's length is not a number") from None
-    if not 0 <= size <= BODY:
-        raise HttpError(413, f"the body is longer than {BODY} bytes")
+    if not 0 <= size <= MAX_BODY_BYTES:
+        raise HttpError(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
     return size
 
 
@@ -121,8 +121,8 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
     parts: list[bytes] = []
     total = 0
     while size := size_of((await reader.readline()).partition(b";")[0].decode("latin-1").strip(), 16):
-        if (total := total + size) > BODY:
-            raise HttpError(413, f"the body is longer than {BODY} bytes")
+        if (total := total + size) > MAX_BODY_BYTES:
+            raise HttpError(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
         parts.append(await reader.readexactly(size))
         await reader.readline()
     while (await reader.readline()).strip():

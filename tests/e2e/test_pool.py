@@ -308,7 +308,7 @@ async def test_a_killed_desk_is_replaced_when_the_pool_looks(settings: Config) -
         opened = await host.open(SPEC)
         assert (await opened.run(["true"])).ok
         await host.pool.full()
-        assert len(runtime_of(host).kept) == 3, "something is remembered of a desk that is no more"
+        assert len(runtime_of(host).handles) == 3, "something is remembered of a desk that is no more"
 
 
 async def test_a_desk_killed_just_before_its_claim_is_gone_and_said_to_be(settings: Config) -> None:

@@ -205,7 +205,7 @@ async def empty(host: Host) -> int:
         await host.burn(desk)
     await host.pool.full()
     await anyio.sleep(0.5)
-    assert set(host.runtime.kept) == {spare.desk.id for shelf in host.pool.shelves.values() for spare in shelf.ready}
+    assert set(host.runtime.handles) == {spare.desk.id for shelf in host.pool.shelves.values() for spare in shelf.ready}
     return descriptors(host.runtime.keeper.pid)
 
 

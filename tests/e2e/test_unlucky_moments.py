@@ -14,7 +14,7 @@ import pytest
 
 from hotdesk.config import Config
 from hotdesk.desk.image import image
-from hotdesk.desk.link.channel import SILENCE
+from hotdesk.desk.link.channel import SILENCE_TIMEOUT_S
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import SILENT_SECONDS, Link
 from hotdesk.desk.owner.runtime import KeeperRuntime
@@ -133,7 +133,7 @@ def test_a_write_waits_out_a_pause_however_long() -> None:
             tasks.start_soon(link.run)
             await link.ready()
             link.paused = True
-            with anyio.move_on_after(10 * (SILENCE + SILENT_SECONDS)) as scope:
+            with anyio.move_on_after(10 * (SILENCE_TIMEOUT_S + SILENT_SECONDS)) as scope:
                 await LinkedDesk(new_id(), link, "/").write("file", bytes(1 << 22))
             assert scope.cancelled_caught, "nobody took it, so it cannot have ended"
             assert link.failure is None

@@ -101,7 +101,9 @@ async def fetch(desk: LinkedDesk, folder: Path) -> object:
     found = await desk.stat("home")
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        await Fetch(desk, lambda _: None, bytes_left=MIB, entries_left=60).entry(found, "home", above, "out", 0)
+        await Fetch(desk, lambda _: None, remaining_bytes=MIB, remaining_entries=60).entry(
+            found, "home", above, "out", 0
+        )
     finally:
         os.close(above)
         for place, folders, names in os.walk(folder):

@@ -19,7 +19,7 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.control import BODY_LIMIT
 from hotdesk.desk.owner.remote import ANSWER_LIMIT, RemoteRuntime
 from hotdesk.desk.owner.runtime import container_runtime
-from hotdesk.desk.owner.transfer import BYTES, Fetch
+from hotdesk.desk.owner.transfer import MAX_BYTES, Fetch
 from hotdesk.desk.seam import Entry, Spec, new_id
 from hotdesk.errors import BriefError, FileError, HotdeskError, KeeperError, LinkError
 from hotdesk.host import Host, control_path
@@ -110,7 +110,7 @@ PROTOCOL: dict[str, tuple[list[Frame], str]] = {
     "a window": ([(DATA, 1, b"\1" + bytes(60_000))] * 6, "more than it was allowed"),
     "credit": ([(CREDIT, 1, b"\0\0\0\1")], "more credit than there is"),
     "depth": ([(REPLY, 1, b"l" * 100)], "too deep"),
-    "parts": ([(REPLY, 1, b"l" + b"n" * wire.PARTS + b"e")], "too many parts"),
+    "parts": ([(REPLY, 1, b"l" + b"n" * wire.MAX_PARTS + b"e")], "too many parts"),
     "numbers": ([(REPLY, 1, b"i" + b"9" * 19 + b";")], "more than 18 digits"),
 }
 
@@ -179,7 +179,7 @@ async def fetch(tmp_path: Path, found: Entry, said: list[Frame], **bounds: Any) 
 
 
 async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
-    large = Entry("x", "/x", "file", BYTES + 1, 0, 0, 0, 0.0)
+    large = Entry("x", "/x", "file", MAX_BYTES + 1, 0, 0, 0, 0.0)
     check(await fetch(tmp_path, large, []), FileError, "x is larger than the 16 GiB", "copy less")
     liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
     said = [(DATA, 1, b"\0" + bytes(30_000))] * 20

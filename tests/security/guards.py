@@ -155,7 +155,7 @@ FIRST_PROCESS_TRACED = Removal(
 )
 SHORT_WAITS = (
     Removal("linux/cgroup.py", "def kill(self, seconds: float = 5.0)", "def kill(self, seconds: float = 0.3)"),
-    Removal("keeper/burn.py", "PATIENCE = 5.0", "PATIENCE = 0.3"),
+    Removal("keeper/burn.py", "STUCK_AFTER_S = 5.0", "STUCK_AFTER_S = 0.3"),
 )
 FIRST_PROCESS_SPARED = (
     *SHORT_WAITS,

@@ -187,7 +187,9 @@ async def test_many_programs_at_once_keep_their_owner_small(desk: Desk) -> None:
     assert peak() - before < 96 * MIB
 
 
-@falls_without("a limit for listings", Removal("link/desk.py", "if count > limit or size > LISTED:", "if count < 0:"))
+@falls_without(
+    "a limit for listings", Removal("link/desk.py", "if count > limit or size > MAX_LISTING_BYTES:", "if count < 0:")
+)
 async def test_a_huge_folder_is_refused_and_its_owner_stays_small(fresh: Open, attack: Attack) -> None:
     async with fresh(Spec(disk_in="memory")) as desk:
         await attack(desk, MANY_NAMES, count=30_001)

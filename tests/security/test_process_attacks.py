@@ -442,7 +442,7 @@ async def test_host_calls_to_a_stalled_guest_end_and_it_burns(
 
 @falls_without(
     "an end to every wait",
-    Removal("link/channel.py", "SILENCE = 60.0", "SILENCE = 600.0"),
+    Removal("link/channel.py", "SILENCE_TIMEOUT_S = 60.0", "SILENCE_TIMEOUT_S = 600.0"),
     Removal("link/link.py", "SILENT_SECONDS = 60.0", "SILENT_SECONDS = 600.0"),
 )
 @pytest.mark.long

@@ -707,7 +707,9 @@ def keeper_seconds(runtime: KeeperRuntime) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@falls_without("a rest between two roots", Removal("keeper/root.py", "RESTING = 1.0", "RESTING = 0.0"))
+@falls_without(
+    "a rest between two roots", Removal("keeper/root.py", "RESTART_INTERVAL_S = 1.0", "RESTART_INTERVAL_S = 0.0")
+)
 async def test_a_root_that_ends_at_once_is_not_started_without_end(fresh: Open, runtime: KeeperRuntime) -> None:
     async with fresh(Spec(root=True)) as desk:
         await desk.write("/tmp/count", b"")
@@ -731,9 +733,11 @@ ERRORS_ESCAPE = Removal("owner/root.py", "    with suppress(HotdeskError):\n", "
 @falls_without("an owner that outlives no value at all", ERRORS_ESCAPE, cases="no-value-at-all")
 @falls_without(
     "numbers that can be answered",
-    Removal("owner/root.py", " if 0 < number < MOST:", ":"),
+    Removal("owner/root.py", " if 0 < number < MAX_ACTS:", ":"),
     Removal(
-        "hotdesk_guest/wire.py", "int(digits)\n    if not -MOST <= number <= MOST:", "int(digits)\n    if not end:"
+        "hotdesk_guest/wire.py",
+        "int(digits)\n    if not -MAX_NUMBER <= number <= MAX_NUMBER:",
+        "int(digits)\n    if not end:",
     ),
     cases="a-number-too-large-to-answer",
 )
@@ -771,7 +775,7 @@ async def test_what_one_desk_has_noted_is_limited(fresh: Open, events: list[Even
                 with anyio.move_on_after(3), suppress(LinkError):
                     await desk.run(["true"], user="root")
             size = sum(len(to_json(event)) for event in events[start:])
-            if not 8 * MIB < size <= roots.NOTED + MIB:
+            if not 8 * MIB < size <= roots.MAX_NOTED_BYTES + MIB:
                 pytest.fail(f"{size} bytes were noted")
             await desk.remove("/home/user/lied")
             os.kill(roots_guest(desk), 9)
@@ -874,7 +878,7 @@ tell(subprocess.run(["sudo", "sh", "-c", "ls -l /proc/$$/fd"], capture_output=Tr
 @falls_without(
     "a turn for every caller",
     Removal("hotdesk_guest/acts.py", "        if full:\n            self.listen()\n", ""),
-    Removal("hotdesk_guest/acts.py", "MOST = 64", "MOST = 4"),
+    Removal("hotdesk_guest/acts.py", "MAX_CALLERS = 64", "MAX_CALLERS = 4"),
 )
 async def test_two_hundred_calls_of_sudo_at_once(fresh: Open) -> None:
     async with fresh(Spec(root=True)) as desk:

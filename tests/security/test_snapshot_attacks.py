@@ -257,7 +257,7 @@ async def test_a_root_that_is_always_about_to_start_does_not_keep_its_desk_from_
 ) -> None:
     async with fresh(Spec(root=True)) as desk:
         kept = await desk.snapshot()
-        rising = runtime.kept[desk.id].rising
+        rising = runtime.handles[desk.id].rising
         for _ in range(3):
             await desk.start(["sudo", "true"], stdin=False)
             with anyio.fail_after(20):

@@ -277,12 +277,12 @@ async def test_a_guest_that_lies_about_names_writes_nothing_elsewhere(local: Pat
 @falls_without("modes of our own", cases="/modes | /negative")
 @falls_without(
     "so large a file",
-    Removal("owner/transfer.py", "if found.size > self.bytes_left:", "if found.size > 1 << 80:"),
+    Removal("owner/transfer.py", "if found.size > self.remaining_bytes:", "if found.size > 1 << 80:"),
     cases="/huge",
 )
 @falls_without(
     "so long a listing",
-    Removal("link/channel.py", "LISTED = 32 * MIB", "LISTED = 1 * MIB"),
+    Removal("link/channel.py", "MAX_LISTING_BYTES = 32 * MIB", "MAX_LISTING_BYTES = 1 * MIB"),
     Removal(
         "link/desk.py", 'raise FileError(f"{path} has more than {most}; list less of it", "other")', "return found"
     ),
@@ -338,7 +338,8 @@ async def test_a_lying_guest_brings_nothing_else_out(
 
 
 @falls_without(
-    "so many bytes", Removal("owner/transfer.py", "if self.bytes_left < 0:", "if self.bytes_left < -(8 << 20):")
+    "so many bytes",
+    Removal("owner/transfer.py", "if self.remaining_bytes < 0:", "if self.remaining_bytes < -(8 << 20):"),
 )
 async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, owning: Owning, local: Path) -> None:
     def fill(layer: Path) -> None:
@@ -352,7 +353,7 @@ async def test_a_file_that_grows_without_end_stops_at_the_limit(crafted: Craft, 
         try:
             found = await desk.stat("/grows")
             with pytest.raises(FileError, match="would come out"):
-                await Fetch(desk, print, bytes_left=8 * MIB).entry(found, "/grows", above, "grows", 0)
+                await Fetch(desk, print, remaining_bytes=8 * MIB).entry(found, "/grows", above, "grows", 0)
         finally:
             os.close(above)
     assert (local / "grows").stat().st_size <= 8 * MIB
@@ -384,7 +385,9 @@ async def test_a_copy_that_is_stopped_reads_no_further(local: Path) -> None:
     desk, above = Endless([]), os.open(local, os.O_RDONLY)
     try:
         with pytest.raises(FileError, match="would come out"):
-            await Fetch(cast(Desk, desk), print, bytes_left=4 * MIB).entry(entry("grows", "file"), "/g", above, "g", 0)
+            await Fetch(cast(Desk, desk), print, remaining_bytes=4 * MIB).entry(
+                entry("grows", "file"), "/g", above, "g", 0
+            )
     finally:
         os.close(above)
     assert desk.closed, "the collector would close it later, in whichever task is running then"
@@ -466,10 +469,11 @@ async def test_a_link_swapped_in_here_during_a_copy_is_not_followed(desk: Desk, 
 
 
 @falls_without(
-    "so many entries", Removal("owner/transfer.py", "if self.entries_left < 0:", "if self.entries_left < -1000:")
+    "so many entries",
+    Removal("owner/transfer.py", "if self.remaining_entries < 0:", "if self.remaining_entries < -1000:"),
 )
 async def test_a_guest_that_lists_without_end_is_stopped(local: Path) -> None:
-    fetch = Fetch(cast(Desk, Liar(["same"] * 50)), lambda text: None, entries_left=20)
+    fetch = Fetch(cast(Desk, Liar(["same"] * 50)), lambda text: None, remaining_entries=20)
     above = os.open(local, os.O_RDONLY)
     try:
         with pytest.raises(FileError, match="more than"):
@@ -527,7 +531,7 @@ async def test_a_copy_ends_at_its_byte_limit(desk: Desk, local: Path) -> None:
     try:
         found = replace(await desk.stat("/tmp/sparse"), size=1)  # a desk may say what it likes
         with pytest.raises(FileError, match="would come out"):
-            await Fetch(desk, print, bytes_left=8 * MIB).entry(found, "/tmp/sparse", above, "sparse", 0)
+            await Fetch(desk, print, remaining_bytes=8 * MIB).entry(found, "/tmp/sparse", above, "sparse", 0)
     finally:
         os.close(above)
     assert (local / "sparse").stat().st_size <= 8 * MIB

@@ -14,7 +14,7 @@ import anyio
 from hotdesk import config
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.owner.remote import Unanswered, remote_runtime
+from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.host import Host, control_path, server
@@ -37,7 +37,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:
         if path.is_socket():
-            with suppress(Unanswered, DeskGone):  # it was about to end: it had no desk for a while
+            with suppress(NoOwnerError, DeskGone):  # it was about to end: it had no desk for a while
                 async with remote_runtime(path) as runtime:
                     if key:
                         await runtime.unlock(key)

@@ -27,12 +27,12 @@ ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")
 BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
 OUTPUT_LIMIT = 16 * MIB
-MOST = 1 << 50
+MAX_BYTES = 1 << 50
 """More memory or disk than any machine has."""
 BOUNDS: Mapping[str, tuple[float, float, str]] = {
     "cpus": (0.01, 1024, ""),
-    "memory": (16 * MIB, MOST, " bytes"),
-    "disk": (MIB, MOST, " bytes"),
+    "memory": (16 * MIB, MAX_BYTES, " bytes"),
+    "disk": (MIB, MAX_BYTES, " bytes"),
     "pids": (4, 1 << 22, ""),
     "deadline": (0.001, 365 * 86400, " seconds"),
     "idle": (0.001, 365 * 86400, " seconds"),

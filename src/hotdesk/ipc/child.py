@@ -21,7 +21,7 @@ LINES = 3
 """The descriptor of such a process's first line."""
 MAX_PACKET_BYTES = 1 << 16
 """The largest message to or from a keeper or the launcher."""
-PAUSE = 1.0
+RESTART_INTERVAL_S = 1.0
 """Seconds between two starts, so that one that dies at once does not spin."""
 
 
@@ -32,11 +32,11 @@ class Child:
         self.program = program
         self.pid = 0
         self.line: socket.socket | None = None
-        self.started = -PAUSE
+        self.started = -RESTART_INTERVAL_S
 
     def rested(self) -> bool:
         """Say whether the last start is long enough ago."""
-        return time.monotonic() - self.started >= PAUSE
+        return time.monotonic() - self.started >= RESTART_INTERVAL_S
 
     def start(self, settings: Mapping[str, object]) -> None:
         """Start it, with its settings in its arguments and our line at its descriptor 3."""

@@ -83,11 +83,11 @@ def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
     """Find the controllers in a mountinfo text; `unified_controllers` is the v2 root's list where there is one."""
     v1: dict[str, Path] = {}
     for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
+        fields, _, right = line.partition(" - ")
         if right.split(" ")[:1] == ["cgroup"]:
             for option in right.split(" ")[2].split(","):
                 if option in NEEDED:
-                    v1.setdefault(option, Path(left.split(" ")[4]))
+                    v1.setdefault(option, Path(fields.split(" ")[4]))
     if not v1 and unified_controllers is not None:
         missing = {"memory", "pids", "cpu"} - set(unified_controllers.split())
         if missing:

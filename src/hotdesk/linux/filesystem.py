@@ -30,7 +30,7 @@ def tool(*argv: str) -> None:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 
 
-def taken(folder: Path) -> int:
+def used_bytes(folder: Path) -> int:
     """Say how many bytes of a file system are taken."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize

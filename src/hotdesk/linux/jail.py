@@ -90,7 +90,7 @@ def lose_privilege(uid: int) -> None:
 
 def install(program: bytes) -> None:
     """Give this process, and all its threads, a seccomp filter."""
-    wanted = SockFprog(len(program) // 8, program)
+    filter_program = SockFprog(len(program) // 8, program)
     number = SYS_SECCOMP[platform.machine()]
-    result = syscalls.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(wanted))
+    result = syscalls.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(filter_program))
     syscalls.check(result, "seccomp")

@@ -83,20 +83,20 @@ def existing(path: Path) -> Path:
     return path
 
 
-def drop_capabilities(kept: set[int]) -> None:
+def drop_capabilities(allowed: set[int]) -> None:
     """Keep these capabilities and no other, now and after every exec."""
-    bound_capabilities(kept)
-    bits = sum(1 << capability for capability in kept)
+    bound_capabilities(allowed)
+    bits = sum(1 << capability for capability in allowed)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
     syscalls.check(syscalls.libc.capset(header, data), "capset")
 
 
-def bound_capabilities(kept: set[int]) -> None:
+def bound_capabilities(allowed: set[int]) -> None:
     """Let no exec bring any capability but these."""
     syscalls.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(LAST_CAPABILITY + 1):
-        if capability not in kept:
+        if capability not in allowed:
             syscalls.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
 
 
@@ -119,10 +119,12 @@ def restrict(
         return
     handled = WRITES | reads | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     handled |= DEVICES if version >= 5 and reads else 0
-    wanted = Ruleset(handled, tcp if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    attributes = Ruleset(handled, tcp if version >= 4 else 0, SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    made = syscalls.libc.syscall(SYS_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
-    ruleset = syscalls.check(made, "landlock_create_ruleset")
+    result = syscalls.libc.syscall(
+        SYS_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
+    )
+    ruleset = syscalls.check(result, "landlock_create_ruleset")
     try:
         for folder, rights in (*((each, granted) for each in folders), *((each, SOCKETS) for each in sockets)):
             fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
@@ -130,7 +132,7 @@ def restrict(
                 add_rule(ruleset, 1, Beneath(handled & rights, fd))
             finally:
                 os.close(fd)
-        for port in ports if wanted.net & CONNECT else ():
+        for port in ports if attributes.net & CONNECT else ():
             add_rule(ruleset, 2, Port(CONNECT, port))
         syscalls.check(syscalls.libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
     finally:

@@ -43,7 +43,7 @@ def find(file: Path) -> tuple[str, int] | None:
     By device and inode, never by name: sysfs names a file as whoever attached it saw it, and a second device on one
     btrfs file is a second file system to the kernel.
     """
-    wanted = os.stat(file)
+    info = os.stat(file)
     for entry in Path("/sys/block").glob("loop*/loop"):
         path = f"/dev/{entry.parent.name}"
         try:
@@ -55,9 +55,9 @@ def find(file: Path) -> tuple[str, int] | None:
         except OSError:
             os.close(device)
             continue
-        if inode == wanted.st_ino and (os.major(shown), os.minor(shown)) == (
-            os.major(wanted.st_dev),
-            os.minor(wanted.st_dev),
+        if inode == info.st_ino and (os.major(shown), os.minor(shown)) == (
+            os.major(info.st_dev),
+            os.minor(info.st_dev),
         ):
             return path, device
         os.close(device)

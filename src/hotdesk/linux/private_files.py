@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hotdesk.errors import HostError
 
-LARGEST = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 """Bytes of the largest file that is read."""
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -63,7 +63,7 @@ def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
             raise HostError(f"{folder / name} cannot be read: {why}") from e
         with open(fd, "rb") as file:
             check(os.fstat(fd), folder / name, 0o022 if public else 0o077)
-            return file.read(LARGEST)
+            return file.read(MAX_FILE_BYTES)
 
 
 def check(found: os.stat_result, path: Path, forbidden: int) -> None:
@@ -72,26 +72,26 @@ def check(found: os.stat_result, path: Path, forbidden: int) -> None:
         raise HostError(f"{path} is not a plain file; move it away")
     if found.st_mode & forbidden:
         raise HostError(f"others may reach {path}: its mode is {stat.S_IMODE(found.st_mode):o}; `chmod 600 {path}`")
-    if found.st_size > LARGEST:
-        raise HostError(f"{path} is larger than {LARGEST >> 20} MiB; it cannot be ours")
+    if found.st_size > MAX_FILE_BYTES:
+        raise HostError(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB; it cannot be ours")
 
 
 def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
     """Replace a file whole: after a crash it has the old content or the new."""
-    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as made:
-        os.rename(made, name, src_dir_fd=place, dst_dir_fd=place)
+    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as temporary:
+        os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         os.fsync(place)
 
 
 def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool:
     """Write a file whole where there is none; False when somebody was first."""
-    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as made:
+    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as temporary:
         try:
-            os.link(made, name, src_dir_fd=place, dst_dir_fd=place)
+            os.link(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         except FileExistsError:
             return False
         finally:
-            os.unlink(made, dir_fd=place)
+            os.unlink(temporary, dir_fd=place)
         os.fsync(place)
         return True
 
@@ -99,17 +99,17 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
 @contextmanager
 def prepared(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
     """Write a file under a name nobody uses; it goes away if what follows fails."""
-    made = f".{name}.{secrets.token_hex(8)}"
-    fd = create(place, made, mode)
+    temporary = f".{name}.{secrets.token_hex(8)}"
+    fd = create(place, temporary, mode)
     try:
         with open(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
-        yield made
+        yield temporary
     except BaseException:
         with suppress(OSError):
-            os.unlink(made, dir_fd=place)
+            os.unlink(temporary, dir_fd=place)
         raise
 
 

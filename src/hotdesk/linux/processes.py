@@ -14,8 +14,8 @@ def read_status(pid: int) -> dict[str, str]:
 def is_dying(pid: int) -> bool:
     """Say whether a process was killed, though it may still have to be thawed to die of it."""
     try:
-        told = read_status(pid)
+        status = read_status(pid)
     except OSError:
         return True
-    pending = int(told.get("SigPnd", "0"), 16) | int(told.get("ShdPnd", "0"), 16)
-    return bool(pending >> (signal.SIGKILL - 1) & 1) or told.get("State", "").startswith(("Z", "X"))
+    pending = int(status.get("SigPnd", "0"), 16) | int(status.get("ShdPnd", "0"), 16)
+    return bool(pending >> (signal.SIGKILL - 1) & 1) or status.get("State", "").startswith(("Z", "X"))

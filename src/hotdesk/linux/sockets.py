@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 READ = 1 << 16
-LONGEST_PATH = 107
+MAX_PATH_BYTES = 107
 """Bytes a unix socket's path may have."""
 
 
@@ -85,7 +85,7 @@ def listen(path: Path, mode: int = 0o600) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         fresh.unlink(missing_ok=True)
-        short = len(os.fsencode(fresh)) <= LONGEST_PATH
+        short = len(os.fsencode(fresh)) <= MAX_PATH_BYTES
         listener.bind(str(fresh) if short else f"/proc/self/fd/{folder}/{fresh.name}")  # `is_answered` reads the first
         os.chmod(fresh, mode)
         listener.listen(64)

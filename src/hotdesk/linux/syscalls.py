@@ -82,8 +82,8 @@ def resize_tmpfs(at: str, size: int) -> None:
     """Let a tmpfs hold so many bytes, in whichever mount namespace it is."""
     fs = check(libc.syscall(SYS_FSPICK, AT_FDCWD, at.encode(), FSPICK_CLOEXEC), f"fspick {at}")
     try:
-        told = ((FSCONFIG_SET_STRING, b"size", str(size).encode()), (FSCONFIG_CMD_RECONFIGURE, None, None))
-        for command, key, value in told:
+        steps = ((FSCONFIG_SET_STRING, b"size", str(size).encode()), (FSCONFIG_CMD_RECONFIGURE, None, None))
+        for command, key, value in steps:
             check(libc.syscall(SYS_FSCONFIG, fs, command, key, value, 0), f"resize {at}")
     finally:
         os.close(fs)
@@ -150,10 +150,10 @@ def making_files_as(owner: int) -> Iterator[None]:
     try:
         for change in (libc.setfsgid, libc.setfsuid):
             change(ctypes.c_uint(owner))
-        header, held = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-        check(libc.capget(header, held), "capget")
-        held[0], held[3] = held[1], held[4]
-        check(libc.capset(header, held), "capset")
+        header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+        check(libc.capget(header, sets), "capget")
+        sets[0], sets[3] = sets[1], sets[4]
+        check(libc.capset(header, sets), "capset")
         yield
     finally:
         for change in (libc.setfsuid, libc.setfsgid):
@@ -249,28 +249,28 @@ def anchored(creator: int) -> Iterator[Anchor]:
     A namespace made by root would charge root's own inotify, signal and other limits with all desks' use. Its child
     ends with the block; meanwhile there is other work to do.
     """
-    (ready_r, ready_w), (held_r, held_w) = two_pipes()
+    (ready_r, ready_w), (release_r, release_w) = two_pipes()
     try:
         child = os.fork()
     except OSError:
-        close_all((ready_r, ready_w, held_r, held_w))
+        close_all((ready_r, ready_w, release_r, release_w))
         raise
     if child == 0:
         try:
-            os.close(held_w)
+            os.close(release_w)
             os.setgroups([])
             os.setresgid(creator, creator, creator)
             os.setresuid(creator, creator, creator)
             unshare(CLONE_NEWUSER)
             os.write(ready_w, b"1")
-            os.read(held_r, 1)
+            os.read(release_r, 1)
         finally:
             os._exit(0)
-    close_all((ready_w, held_r))
+    close_all((ready_w, release_r))
     try:
         yield Anchor(child, ready_r)
     finally:
-        close_all((ready_r, held_w))
+        close_all((ready_r, release_w))
 
 
 def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:

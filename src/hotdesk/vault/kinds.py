@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from hotdesk.errors import BriefError
 
-SHORTEST, LONGEST = 8, 64 << 10
+MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 64 << 10
 """Bytes of a value. A shorter one cannot be told from ordinary text on its way back."""
-SEED = 10
+MIN_SEED_BYTES = 10
 """Bytes a seed of one-time codes has at least, decoded."""
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 KEY_ID = re.compile(r"[A-Za-z0-9._-]{3,128}")
@@ -118,15 +118,15 @@ def kind_of(public: Public) -> str:
     return next(name for name, kind in KINDS.items() if type(public) is kind)
 
 
-def load_public(kind: object, told: object) -> Public:
+def load_public(kind: object, data: object) -> Public:
     """Read the public fields of a kind strictly: all of them, each of its type, no others."""
-    made = KINDS.get(kind) if isinstance(kind, str) else None
-    if made is None or not isinstance(told, dict):
+    public_class = KINDS.get(kind) if isinstance(kind, str) else None
+    if public_class is None or not isinstance(data, dict):
         raise ValueError(f"unknown kind {kind!r}")
-    wanted = {field.name: int if field.type == "int" else str for field in fields(made)}
-    if {name: type(value) for name, value in told.items()} != wanted:
-        raise ValueError(f"the public fields of a {kind} are {sorted(wanted)}")
-    return made(**told)
+    expected = {field.name: int if field.type == "int" else str for field in fields(public_class)}
+    if {name: type(value) for name, value in data.items()} != expected:
+        raise ValueError(f"the public fields of a {kind} are {sorted(expected)}")
+    return public_class(**data)
 
 
 def check_name(name: str) -> str:
@@ -186,14 +186,17 @@ def is_loopback(host: str) -> bool:
 
 def check_value(public: Public, value: bytes) -> bytes:
     """Give a value as it is kept; refuse one its kind cannot have. The value is in no message."""
-    require(len(value) <= LONGEST, f"the value has over {LONGEST >> 10} KiB")
+    require(len(value) <= MAX_VALUE_BYTES, f"the value has over {MAX_VALUE_BYTES >> 10} KiB")
     if isinstance(public, Command):
         argv_of(value)
         return value
-    require(len(value) >= SHORTEST, f"the value has under {SHORTEST} bytes; so short a secret cannot be guarded")
+    require(
+        len(value) >= MIN_VALUE_BYTES,
+        f"the value has under {MIN_VALUE_BYTES} bytes; so short a secret cannot be guarded",
+    )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
-        require(len(seed_of(seed)) >= SEED, f"the seed has under {SEED} bytes")
+        require(len(seed_of(seed)) >= MIN_SEED_BYTES, f"the seed has under {MIN_SEED_BYTES} bytes")
         return seed
     check_text(value)
     return value

@@ -23,7 +23,7 @@ Unlock: TypeAlias = Callable[[], bytes]
 SIZE = 32
 FILE = "root.key"
 SERVICE = "hotdesk-vault"
-PASSPHRASE = 12
+MIN_PASSPHRASE_BYTES = 12
 """Bytes a new passphrase has at least."""
 ID = re.compile(r"[0-9a-f]{16}")
 
@@ -42,12 +42,12 @@ class RootKeySource:
     lanes: int = 0
 
 
-def load_root(told: object) -> RootKeySource:
+def load_root(data: object) -> RootKeySource:
     """Read a description strictly, within bounds that no machine chokes on."""
-    wanted = {name: type(value) for name, value in asdict(RootKeySource("file", "")).items()}
-    if not isinstance(told, dict) or {name: type(value) for name, value in told.items()} != wanted:
+    expected = {name: type(value) for name, value in asdict(RootKeySource("file", "")).items()}
+    if not isinstance(data, dict) or {name: type(value) for name, value in data.items()} != expected:
         raise ValueError("the root key's description is not whole")
-    root = RootKeySource(**told)
+    root = RootKeySource(**data)
     if root.source not in get_args(Source) or not ID.fullmatch(root.id):
         raise ValueError("the root key's source is unknown")
     if root.memory > 1 << 20 or root.passes > 16 or root.lanes > 16:
@@ -77,8 +77,8 @@ def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[
 
 def make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
     """Choose salt and cost for a new passphrase."""
-    if len(passphrase) < PASSPHRASE:
-        raise BriefError(f"the passphrase has under {PASSPHRASE} bytes; take several words")
+    if len(passphrase) < MIN_PASSPHRASE_BYTES:
+        raise BriefError(f"the passphrase has under {MIN_PASSPHRASE_BYTES} bytes; take several words")
     salt = base64.b64encode(secrets.token_bytes(16)).decode()
     root = replace(root, salt=salt, memory=64 << 10, passes=3, lanes=4)
     return root, derive(root, passphrase)
@@ -122,10 +122,10 @@ def decode(text: str | None, otherwise: str) -> Secret:
     return Secret(key)
 
 
-def keep_only(folder: Path, kept: RootKeySource, old: RootKeySource) -> None:
+def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
     """Forget every root key but the one that is used."""
-    if kept.source == "file":
-        private_files.write(folder, FILE, f"{kept.id} {in_file(folder)[kept.id]}\n".encode())
+    if current.source == "file":
+        private_files.write(folder, FILE, f"{current.id} {in_file(folder)[current.id]}\n".encode())
     else:
         private_files.remove(folder, FILE)
     if old.source == "keyring":

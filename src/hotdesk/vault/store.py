@@ -149,11 +149,11 @@ class Vault:
         return contents
 
     def _unseal(self, name: str) -> tuple[VaultEntry, Secret]:
-        kept = self._load().entries.get(name)
-        if kept is None:
+        stored = self._load().entries.get(name)
+        if stored is None:
             raise missing(name)
         try:
-            return kept.entry, Secret(open_sealed(self._key, kept.sealed, bound_entry(self.id, kept.entry)))
+            return stored.entry, Secret(open_sealed(self._key, stored.sealed, bound_entry(self.id, stored.entry)))
         except InvalidTag:
             raise HostError(f"secret {name!r} {DAMAGED}") from None
 
@@ -177,7 +177,7 @@ def ls(folder: Path) -> list[VaultEntry]:
     """List what a vault holds, as its file says, without its key: nothing of it is checked."""
     if not folder.exists() or private_files.read(folder, FILE) is None:
         return []
-    return [kept.entry for _, kept in sorted(load(folder).entries.items())]
+    return [stored.entry for _, stored in sorted(load(folder).entries.items())]
 
 
 def source_of(folder: Path) -> Source:
@@ -202,8 +202,8 @@ def bound_key(vault: str, described: RootKeySource) -> bytes:
 
 def bound_entry(vault: str, entry: VaultEntry) -> bytes:
     """Write what a value is bound to: change any of it and the value does not open."""
-    told = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
-    return canonical(["hotdesk-vault entry", FORMAT, vault, *told])
+    fields = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
+    return canonical(["hotdesk-vault entry", FORMAT, vault, *fields])
 
 
 def canonical(value: object) -> bytes:
@@ -226,27 +226,27 @@ def open_sealed(key: Secret, sealed: bytes, bound: bytes) -> bytes:
 
 def save(folder: Path, contents: Contents) -> None:
     """Write the file whole."""
-    told = {
+    data = {
         "format": "hotdesk-vault",
         "version": FORMAT,
         "id": contents.id,
         "root": asdict(contents.root),
         "key": encode(contents.key),
-        "entries": {name: tell(kept) for name, kept in sorted(contents.entries.items())},
+        "entries": {name: tell(stored) for name, stored in sorted(contents.entries.items())},
     }
-    private_files.write(folder, FILE, json.dumps(told, indent=1).encode() + b"\n")
+    private_files.write(folder, FILE, json.dumps(data, indent=1).encode() + b"\n")
 
 
-def tell(kept: SealedEntry) -> dict[str, object]:
+def tell(stored: SealedEntry) -> dict[str, object]:
     """Write an entry as JSON has it."""
-    entry = kept.entry
+    entry = stored.entry
     return {
         "kind": entry.kind,
         "version": entry.version,
         "created": entry.created,
         "changed": entry.changed,
         "public": asdict(entry.public),
-        "sealed": encode(kept.sealed),
+        "sealed": encode(stored.sealed),
     }
 
 
@@ -256,22 +256,22 @@ def load(folder: Path) -> Contents:
     if data is None:
         raise BriefError(f"there is no vault at {folder}; `hotdesk vault init` makes one")
     try:
-        told = json.loads(data)
-        if (told["format"], told["version"]) != ("hotdesk-vault", FORMAT):
-            raise HostError(f"{folder / FILE} is of version {told['version']!r}; this hotdesk reads {FORMAT}")
-        entries = {name: load_kept(name, each) for name, each in told["entries"].items()}
-        return Contents(str(told["id"]), root.load_root(told["root"]), decode(told["key"]), entries)
+        content = json.loads(data)
+        if (content["format"], content["version"]) != ("hotdesk-vault", FORMAT):
+            raise HostError(f"{folder / FILE} is of version {content['version']!r}; this hotdesk reads {FORMAT}")
+        entries = {name: load_entry(name, each) for name, each in content["entries"].items()}
+        return Contents(str(content["id"]), root.load_root(content["root"]), decode(content["key"]), entries)
     except (ValueError, KeyError, TypeError, AttributeError, BriefError, RecursionError) as e:
         raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a copy") from e
 
 
-def load_kept(name: str, told: dict[str, object]) -> SealedEntry:
+def load_entry(name: str, data: dict[str, object]) -> SealedEntry:
     """Read an entry strictly."""
-    version, created, changed = told["version"], told["created"], told["changed"]
+    version, created, changed = data["version"], data["created"], data["changed"]
     if type(version) is not int or type(created) is not float or type(changed) is not float:
         raise ValueError(name)
-    entry = VaultEntry(check_name(name), load_public(told["kind"], told["public"]), version, created, changed)
-    return SealedEntry(entry, decode(told["sealed"]))
+    entry = VaultEntry(check_name(name), load_public(data["kind"], data["public"]), version, created, changed)
+    return SealedEntry(entry, decode(data["sealed"]))
 
 
 def encode(data: bytes) -> str:

@@ -21,7 +21,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from hotdesk.desk.link.channel import Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.owner.root import NOTED, RootLedger, supervise
+from hotdesk.desk.owner.root import MAX_NOTED_BYTES, RootLedger, supervise
 from hotdesk.errors import DeskGone, HostError, LinkError
 from hotdesk.event import Event, RootAct
 from hotdesk_guest import wire
@@ -381,7 +381,7 @@ async def test_credit_beyond_what_was_used_is_a_lie() -> None:
 # -- root's guest, which tells of acts -------------------------------------------------------------------------------
 
 
-async def supervised(*said: bytes, full: bool = False, room: int = NOTED) -> tuple[list[Event], list[bytes]]:
+async def supervised(*said: bytes, full: bool = False, room: int = MAX_NOTED_BYTES) -> tuple[list[Event], list[bytes]]:
     """Hear what a root's guest says of acts; give what was noted, and what it was answered."""
     noted: list[Event] = []
 
@@ -502,7 +502,7 @@ def test_a_value_too_large_to_read_quickly_is_refused_quickly(part: bytes) -> No
     data = b"l" + part * ((wire.GUEST_LIMIT - 2) // len(part)) + b"e"
     begun = time.thread_time()
     with pytest.raises(wire.WireError, match="too many parts"):
-        wire.decode(data, wire.PARTS)
+        wire.decode(data, wire.MAX_PARTS)
     assert time.thread_time() - begun < 0.1
 
 
@@ -510,7 +510,7 @@ def test_what_an_honest_guest_lists_at_once_has_few_parts() -> None:
     entry = {"name": "a", "path": "/a", "kind": "file", "size": 0, "mode": 0, "uid": 0, "gid": 0, "modified": 0}
     entry["target"] = None
     batch = [entry] * (8192 // len(encode(entry)) + 1)
-    assert wire.decode(encode(batch), wire.PARTS) == batch
+    assert wire.decode(encode(batch), wire.MAX_PARTS) == batch
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(1, 60), max_size=20))

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from hotdesk.desk.owner.control import ControlServer, controlled
-from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, as_asked, remote_runtime
+from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, as_question, remote_runtime
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, KeeperError
@@ -150,7 +150,7 @@ async def test_an_owner_without_a_door_has_no_questions(tmp_path: Path) -> None:
 
 async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
     async with remote_runtime(tmp_path / "gone.sock") as far:
-        with pytest.raises(Unanswered):
+        with pytest.raises(NoOwnerError):
             await far.questions()
 
 
@@ -159,10 +159,10 @@ async def test_a_dead_owners_socket_says_so(tmp_path: Path) -> None:
 )
 def test_a_question_told_strangely_is_refused(told: object) -> None:
     with pytest.raises(KeeperError):
-        as_asked(told)
+        as_question(told)
 
 
 @pytest.mark.parametrize("number", ["", "../desks", "a b", "é1"])
 def test_an_id_is_letters_and_digits(number: str) -> None:
     with pytest.raises(KeeperError):
-        as_asked({**asdict(ASKED), "id": number})
+        as_question({**asdict(ASKED), "id": number})

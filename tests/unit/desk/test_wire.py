@@ -133,7 +133,7 @@ def test_a_broken_value_is_refused(data: bytes) -> None:
 
 
 def test_a_value_may_be_as_deep_as_allowed_and_no_deeper() -> None:
-    fits = b"l" * (wire.DEPTH - 1) + b"n" + b"e" * (wire.DEPTH - 1)
+    fits = b"l" * (wire.MAX_DEPTH - 1) + b"n" + b"e" * (wire.MAX_DEPTH - 1)
     assert wire.encode(wire.decode(fits)) == fits
     with pytest.raises(WireError, match="deep"):
         wire.decode(b"l" + fits + b"e")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from hotdesk_guest.acts import is_request
-from hotdesk_guest.sudo import KEPT, UsageError, parse
+from hotdesk_guest.sudo import PASSED_VARIABLES, UsageError, parse
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_not_offered_is_refused(words: list[str]) -> None:
 def test_only_what_is_named_is_passed_on() -> None:
     given = parse(["A=1", "B=x=y", "id"])[1]
     assert (given["A"], given["B"], given["SUDO_USER"], given["SUDO_UID"]) == ("1", "x=y", "user", str(os.getuid()))
-    assert not set(given) - {"A", "B", "SUDO_USER", "SUDO_UID", "SUDO_GID", *KEPT}
+    assert not set(given) - {"A", "B", "SUDO_USER", "SUDO_UID", "SUDO_GID", *PASSED_VARIABLES}
     assert set(os.environ) <= set(parse(["-E", "id"])[1])
 
 

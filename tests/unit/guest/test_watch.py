@@ -78,7 +78,7 @@ def test_no_batch_is_larger_than_a_frame(watched: GuestWatch) -> None:
 
 def test_too_many_folders_are_refused_not_half_watched(tmp_path: Path) -> None:
     opened = GuestWatch(str(tmp_path), recursive=False)
-    opened.folders = dict.fromkeys(range(watch.MOST_FOLDERS), "")
+    opened.folders = dict.fromkeys(range(watch.MAX_FOLDERS), "")
     with pytest.raises(OSError, match="cannot be watched"):
         opened.add("more/")
     opened.close()

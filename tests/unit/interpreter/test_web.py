@@ -8,14 +8,14 @@ import subprocess
 import pytest
 
 from hotdesk_interpreter.languages import as_script, language_of, variables
-from hotdesk_interpreter.web import BODY, HEAD, HttpError, InterpreterRequest, read_request
+from hotdesk_interpreter.web import MAX_BODY_BYTES, MAX_HEAD_BYTES, HttpError, InterpreterRequest, read_request
 
 
 def read(data: bytes) -> InterpreterRequest | None:
     """Read a request from bytes."""
 
     async def work() -> InterpreterRequest | None:
-        reader = asyncio.StreamReader(limit=HEAD)
+        reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES)
         reader.feed_data(data)
         reader.feed_eof()
         return await read_request(reader)
@@ -47,8 +47,8 @@ def test_the_end_is_no_request() -> None:
         pytest.param(b"nonsense\r\n\r\n", 400, id="nonsense"),
         pytest.param(b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, id="length"),
         pytest.param(b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 413, id="negative"),
-        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (BODY + 1), 413, id="long"),
-        pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * (HEAD + 1) + b"\r\n\r\n", 431, id="head"),
+        pytest.param(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413, id="long"),
+        pytest.param(b"GET / HTTP/1.1\r\nA: " + b"a" * (MAX_HEAD_BYTES + 1) + b"\r\n\r\n", 431, id="head"),
     ],
 )
 def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
@@ -60,7 +60,7 @@ def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
 @pytest.mark.parametrize("body", [b"[]", b"{", b"\xff", b"[" * 100_000], ids=["list", "half", "bytes", "deep"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(HttpError):
-        InterpreterRequest("POST", "/", body, lasting=True).told()
+        InterpreterRequest("POST", "/", body, lasting=True).parse_body()
 
 
 @pytest.mark.parametrize("name", ["ruby", 3, None])

@@ -14,7 +14,7 @@ from hotdesk.api.native.schema import After, Limit, Model, Page, paged
 from hotdesk.desk.seam import new_id
 from hotdesk.event import VaultChanged
 from hotdesk.vault import exists, ls
-from hotdesk.vault.kinds import LONGEST
+from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
 router = APIRouter(prefix="/vault", tags=["vault"], responses=documented())
 SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="A secret's name.")]
@@ -36,7 +36,7 @@ class SecretOrder(Model):
     kind: Annotated[
         Literal["token", "basic", "totp"], Field(description="What it is; of `basic` the value is USER:PASSWORD.")
     ] = "token"
-    value: Annotated[str, Field(min_length=1, max_length=LONGEST, description="Never told again.", repr=False)]
+    value: Annotated[str, Field(min_length=1, max_length=MAX_VALUE_BYTES, description="Never told again.", repr=False)]
 
 
 @router.get("", summary="Secrets, by name")

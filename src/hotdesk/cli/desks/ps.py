@@ -14,7 +14,7 @@ from hotdesk.cli import options
 from hotdesk.cli.terminal import aligned
 from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant, tenant_names
 from hotdesk.desk.keeper import state
-from hotdesk.desk.owner.remote import NotAdmitted, remote_runtime
+from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
 from hotdesk.errors import HostError
 from hotdesk.host import server
 
@@ -37,7 +37,7 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
 
     try:
         return anyio.run(ask)
-    except NotAdmitted:
+    except NotAdmittedError:
         raise
     except HostError:
         return []

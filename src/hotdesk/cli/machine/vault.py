@@ -36,7 +36,7 @@ from hotdesk.vault import (
     source_of,
 )
 from hotdesk.vault import ls as list_entries
-from hotdesk.vault.kinds import LONGEST
+from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
 PASSPHRASE_FILE = "HOTDESK_VAULT_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
 NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
@@ -256,7 +256,7 @@ def ask_value(name: str) -> bytes:
     """Read a value: typed twice unseen at a terminal, else all of standard input but its last line break."""
     if sys.stdin.isatty():
         return ask_twice(f"Value of {name}: ")
-    value = sys.stdin.buffer.read(LONGEST + 3)
+    value = sys.stdin.buffer.read(MAX_VALUE_BYTES + 3)
     return value.removesuffix(b"\n").removesuffix(b"\r")
 
 

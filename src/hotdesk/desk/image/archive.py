@@ -51,7 +51,7 @@ class Bounded(io.RawIOBase):
     """A stream that fails once it gave more than it may."""
 
     def __init__(self, inner: IO[bytes], limit: int) -> None:
-        self.inner, self.left = inner, limit
+        self.inner, self.remaining = inner, limit
 
     def readable(self) -> bool:
         """Say that it can be read."""
@@ -60,8 +60,8 @@ class Bounded(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         """Read on."""
         data = self.inner.read(len(buffer))
-        self.left -= len(data)
-        if self.left < 0:
+        self.remaining -= len(data)
+        if self.remaining < 0:
             raise ImageError("the archive unpacks to more than is allowed")
         buffer[: len(data)] = data
         return len(data)
@@ -191,8 +191,8 @@ OPENERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
 
 def verify(stream: IO[bytes], digest: str, name: str) -> None:
     """Make sure that a layer is what its digest says."""
-    seen = hashlib.sha256()
+    sha256 = hashlib.sha256()
     while data := stream.read(BUFFER):
-        seen.update(data)
-    if f"sha256:{seen.hexdigest()}" != digest:
+        sha256.update(data)
+    if f"sha256:{sha256.hexdigest()}" != digest:
         raise ImageError(f"the layer {printable(name[:90])} is not what its digest says")

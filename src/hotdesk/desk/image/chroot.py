@@ -97,8 +97,8 @@ def carry_out(task: BuildTask) -> None:
             tool("umount", "--recursive", root / mounted)
         furnish(inside)
     for pattern in LEFTOVERS:
-        for left in root.glob(pattern):
-            left.unlink()
+        for leftover in root.glob(pattern):
+            leftover.unlink()
 
 
 def say(task: BuildTask, text: str) -> None:
@@ -244,10 +244,10 @@ def install_wheels(task: BuildTask, root: Path) -> None:
     enter(root, python, "-m", "pip", "install", "--no-index", "--find-links", "/tmp/wheels", *task.pip)  # noqa: S108
 
 
-def download(found: str, folder: Path, wanted: Sequence[str]) -> list[str]:
+def download(found: str, folder: Path, requirements: Sequence[str]) -> list[str]:
     """Give the command that fetches wheels for the Python a probe found."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", "--no-cache-dir"]
-    return [*pip, "--dest", str(folder), *pip_tags.platform_options(found), *wanted]
+    return [*pip, "--dest", str(folder), *pip_tags.platform_options(found), *requirements]
 
 
 if __name__ == "__main__":

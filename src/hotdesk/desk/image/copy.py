@@ -27,7 +27,7 @@ PATH = 4095
 """Bytes a path can have; what lies deeper has none."""
 SHOWN = 200
 
-Asked = Callable[[int, bytes], bool]
+PathTest = Callable[[int, bytes], bool]
 """Says something of a path, given the open directory its last name is in."""
 
 
@@ -49,10 +49,10 @@ class Level:
     name: bytes
     path: bytes | None
     """With a slash at its end; none when it is longer than a path can be."""
-    left: list[bytes]
+    names: list[bytes]
     """Names that are still to come, the next one last."""
     info: os.stat_result
-    made: os.stat_result
+    copy_info: os.stat_result
     """Its copy."""
     opaque: bool
     """Whether nothing below shows through it."""
@@ -66,9 +66,9 @@ class Copy:
     target: int
     links: int
     """A directory of ours, in which each file that has several names gets one more while the copy lasts."""
-    skips: Asked
+    skips: PathTest
     """Says what is left out."""
-    covers: Asked
+    covers: PathTest
     """Says whether something below would show through where nothing is."""
     limits: TreeLimits
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
@@ -85,7 +85,7 @@ class Copy:
         try:
             self.begin(b"", os.fstat(self.source))
             while self.levels:
-                if names := self.levels[-1].left:
+                if names := self.levels[-1].names:
                     self.at = names.pop()
                     self.put(self.at, os.lstat(self.at, dir_fd=self.source))
                 else:
@@ -127,16 +127,16 @@ class Copy:
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
         """Copy what an open directory is, and see what it holds."""
-        kept = self.dress(self.source, self.target, info)
+        xattrs = self.dress(self.source, self.target, info)
         names = sorted((os.fsencode(each) for each in os.listdir(self.source)), reverse=True)
         self.entries += len(names)
         if self.entries > self.limits.entries:
             raise self.refusal(
                 f"brings the tree to more than {self.limits.entries} entries, the most an image may have"
             )
-        self.note(b"d", name, attributes(info), *kept)
+        self.note(b"d", name, attributes(info), *xattrs)
         path = self.path(name + b"/") if self.levels else b""
-        opaque = os.fsencode(OPAQUE) in kept[::2] or bool(self.levels and self.levels[-1].opaque)
+        opaque = os.fsencode(OPAQUE) in xattrs[::2] or bool(self.levels and self.levels[-1].opaque)
         self.levels.append(Level(name, path, names, info, os.fstat(self.target), opaque))
 
     def finish(self) -> None:
@@ -149,7 +149,7 @@ class Copy:
             self.source = moved(self.source, os.open("..", FOLDER, dir_fd=self.source))
             self.expect(self.source, self.levels[-1].info)
             self.target = moved(self.target, os.open("..", FOLDER, dir_fd=self.target))
-            self.expect(self.target, self.levels[-1].made)
+            self.expect(self.target, self.levels[-1].copy_info)
 
     def put_linked(self, name: bytes, info: os.stat_result) -> None:
         """Copy a file or symbolic link, once for all its names."""
@@ -168,16 +168,16 @@ class Copy:
 
     def put_file(self, name: bytes, info: os.stat_result) -> None:
         """Copy a regular file."""
-        with ExitStack() as held:
+        with ExitStack() as stack:
             old = open_strictly(self.source, name, os.O_RDONLY | os.O_NOATIME)
-            held.callback(os.close, old)
+            stack.callback(os.close, old)
             self.expect(old, info)
             new = os.open(name, NEW_FILE, 0o600, dir_fd=self.target)
-            held.callback(os.close, new)
+            stack.callback(os.close, new)
             content = pour(old, new, info.st_size, self.spend)
-            kept = self.dress(old, new, info)
+            xattrs = self.dress(old, new, info)
             os.utime(new, ns=(info.st_mtime_ns, info.st_mtime_ns))
-        self.note(b"f", name, attributes(info), b"%d" % info.st_size, content, *kept)
+        self.note(b"f", name, attributes(info), b"%d" % info.st_size, content, *xattrs)
 
     def put_symlink(self, name: bytes, info: os.stat_result) -> None:
         """Copy a symbolic link, wherever it leads."""
@@ -191,14 +191,14 @@ class Copy:
         """Give an open file its owner, mode and attributes, but nothing with rights; give the attributes."""
         os.fchown(new, owner(info.st_uid), owner(info.st_gid))
         os.fchmod(new, stat.S_IMODE(info.st_mode) & ~RIGHTS)
-        kept = []
+        xattrs = []
         for key in sorted(os.listxattr(old)):
             value = os.getxattr(old, key)
             if key.startswith("user.") or (key, value) == (OPAQUE, b"y"):
                 self.spend(len(value))
                 os.setxattr(new, key, value)
-                kept += [os.fsencode(key), value]
-        return kept
+                xattrs += [os.fsencode(key), value]
+        return xattrs
 
     def expect(self, fd: int, info: os.stat_result) -> None:
         """Make sure that what was opened is what was looked at."""
@@ -228,18 +228,18 @@ class Copy:
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
 
 
-def copy(source: int, tree: Path, links: Path, skips: Asked, covers: Asked, limits: TreeLimits) -> str:
+def copy(source: int, tree: Path, links: Path, skips: PathTest, covers: PathTest, limits: TreeLimits) -> str:
     """Copy the tree open as `source` into the empty directory `tree`; give its digest.
 
     `links` is an empty directory beside it.
     """
-    with ExitStack() as held:
+    with ExitStack() as stack:
         beside = os.open(links, FOLDER)
-        held.callback(os.close, beside)
-        made = Copy(os.open(".", FOLDER, dir_fd=source), os.open(tree, FOLDER), beside, skips, covers, limits)
-        held.callback(made.close)
-        made.run()
-    return made.digest.hexdigest()
+        stack.callback(os.close, beside)
+        tree_copy = Copy(os.open(".", FOLDER, dir_fd=source), os.open(tree, FOLDER), beside, skips, covers, limits)
+        stack.callback(tree_copy.close)
+        tree_copy.run()
+    return tree_copy.digest.hexdigest()
 
 
 def moved(old: int, new: int) -> int:

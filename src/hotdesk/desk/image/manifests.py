@@ -59,27 +59,27 @@ def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 
 def chosen(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
     """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
-    wanted = MACHINES.get(machine, machine)
+    architecture = MACHINES.get(machine, machine)
     silent, others = [], []
     for each in manifests:
         platform = each.get("platform")
         if not isinstance(platform, dict):
             silent.append(each)
-        elif platform.get("architecture") == wanted and platform.get("os", "linux") == "linux":
+        elif platform.get("architecture") == architecture and platform.get("os", "linux") == "linux":
             return each
         else:
             others.append(str(platform.get("architecture")))
     if len(silent) == 1:
         return silent[0]
     found = printable(", ".join(others))[:80] or "no machine"
-    raise ImageError(f"the archive holds no image for {wanted}, but for {found}")
+    raise ImageError(f"the archive holds no image for {architecture}, but for {found}")
 
 
 def require_machine(config: dict[str, object], machine: str) -> None:
     """Refuse an image for another machine."""
-    found, wanted = config.get("architecture"), MACHINES.get(machine, machine)
-    if found not in (None, "", wanted):
-        raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {wanted}")
+    found, expected = config.get("architecture"), MACHINES.get(machine, machine)
+    if found not in (None, "", expected):
+        raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {expected}")
 
 
 def bounded(layers: list[T]) -> list[T]:

@@ -124,6 +124,6 @@ def strip_entry(fd: int, name: str, whiteouts: bool) -> None:
         os.chmod(name, stat.S_IMODE(info.st_mode) & 0o1777, dir_fd=fd)
     path = f"/proc/self/fd/{fd}/{name}"
     for key in os.listxattr(path, follow_symlinks=False):
-        kept = key.startswith("user.") or (whiteouts and key == "trusted.overlay.opaque")
-        if not kept:
+        allowed = key.startswith("user.") or (whiteouts and key == "trusted.overlay.opaque")
+        if not allowed:
             os.removexattr(path, key, follow_symlinks=False)

@@ -53,15 +53,15 @@ class Recipe:
     """Shell lines, run as root inside the image, without network. Trusted like a Makefile."""
 
 
-def load(wanted: str, name: str | None = None) -> Recipe:
+def load(source: str, name: str | None = None) -> Recipe:
     """Give a recipe by a built-in name, or by a TOML file's path (it has a `/` or ends in `.toml`)."""
-    if "/" not in wanted and not wanted.endswith(".toml"):
-        return load_builtin(wanted) if name is None else rename(load_builtin(wanted), name)
-    path = Path(wanted)
+    if "/" not in source and not source.endswith(".toml"):
+        return load_builtin(source) if name is None else rename(load_builtin(source), name)
+    path = Path(source)
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as e:
-        raise BriefError(f"recipe {printable(wanted)!r} cannot be read: {e}") from e
+        raise BriefError(f"recipe {printable(source)!r} cannot be read: {e}") from e
     return parse(text, path.stem if name is None else name)
 
 

@@ -106,20 +106,20 @@ def packages(machine: HostMachine) -> tuple[str, ...]:
     return (*PACKAGES, KEYRINGS.get(machine.distro, KEYRINGS["debian"]))
 
 
-def missing_packages(wanted: Sequence[str]) -> list[str]:
+def missing_packages(packages: Sequence[str]) -> list[str]:
     """Say which packages are not installed, in the order asked."""
     try:
-        argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *wanted]
-        told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
+        argv = ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages]
+        output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
     except FileNotFoundError as e:
         raise HostError("there is no dpkg here, so hotdesk cannot see what is installed; use Debian or Ubuntu") from e
-    installed = installed_of(told)
-    return [name for name in wanted if name not in installed]
+    installed = installed_of(output)
+    return [name for name in packages if name not in installed]
 
 
-def installed_of(told: str) -> set[str]:
+def installed_of(output: str) -> set[str]:
     """Read what dpkg-query printed; a package half removed or half configured does not count."""
-    pairs = [line.split() for line in told.splitlines()]
+    pairs = [line.split() for line in output.splitlines()]
     return {pair[0] for pair in pairs if pair[1:] == ["installed"]}
 
 

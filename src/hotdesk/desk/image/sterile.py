@@ -59,24 +59,24 @@ class Sterile:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             info = os.fstat(fd)
-            wanted = Mounted(info.st_dev, info.st_ino, info.st_mtime_ns, is_suspect(tainted))
-            if self.mounted.get(digest) == wanted:
+            expected = Mounted(info.st_dev, info.st_ino, info.st_mtime_ns, is_suspect(tainted))
+            if self.mounted.get(digest) == expected:
                 return at
             if self.mounted.pop(digest, None):
                 syscalls.umount(str(at))
-            if wanted.suspect:
+            if expected.suspect:
                 verify(fd, file)
             at.mkdir(mode=0o700, exist_ok=True)
             attach(fd, kind, at)
         finally:
             os.close(fd)
-        self.mounted[digest] = wanted
+        self.mounted[digest] = expected
         return at
 
 
 def attach(fd: int, kind: str, at: Path) -> None:
     """Mount an open file, read-only, through a loop device of its own that goes with the mount."""
-    device, held = loopdev.attach(fd, "hotdesk-sterile")
+    device, loop = loopdev.attach(fd, "hotdesk-sterile")
     try:
         syscalls.mount(device, str(at), kind, FLAGS, KINDS[kind])
     except OSError as e:
@@ -85,7 +85,7 @@ def attach(fd: int, kind: str, at: Path) -> None:
             "`hotdesk image build`, or import its image again"
         ) from e
     finally:
-        os.close(held)
+        os.close(loop)
 
 
 def taint() -> int:
@@ -103,10 +103,10 @@ def verify(fd: int, file: Path) -> None:
     os.fsync(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     try:
-        wanted = digest_file(file).read_text().strip()
+        expected = digest_file(file).read_text().strip()
     except OSError:
-        wanted = "nothing"
-    if digest_of(fd) != wanted:
+        expected = "nothing"
+    if digest_of(fd) != expected:
         raise ImageError(
             f"the kernel has oopsed, and {file} is not what was written there: reboot; if it is the same "
             "then, remove that file, then `hotdesk image build`, or import its image again"
@@ -115,11 +115,11 @@ def verify(fd: int, file: Path) -> None:
 
 def digest_of(fd: int) -> str:
     """Give the sha256 of an open file."""
-    told, at = hashlib.sha256(), 0
+    sha256, at = hashlib.sha256(), 0
     while data := os.pread(fd, CHUNK, at):
-        told.update(data)
+        sha256.update(data)
         at += len(data)
-    return told.hexdigest()
+    return sha256.hexdigest()
 
 
 # -- where copies lie -------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from hotdesk.linux import loopdev, syscalls, uids
 from hotdesk.linux.filelock import locked
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
-SECONDS = 900.0
+COPY_TIMEOUT_S = 900.0
 """What copying one layer may take."""
 BLOCK = 4096
 SLACK = 64 * MIB
@@ -57,13 +57,13 @@ def carry_out(store: Path, digest: str, kinds: tuple[str, ...]) -> None:
     env = {"PATH": TOOLS} | {name: value for name in ("PYTHONPATH",) if (value := os.environ.get(name))}
     try:
         done = subprocess.run(
-            argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+            argv, check=False, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=COPY_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {e}") from e
     if done.returncode:
-        said = printable(done.stderr.decode(errors="replace").strip()[-600:])
-        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {said or 'the process was killed'}")
+        error = printable(done.stderr.decode(errors="replace").strip()[-600:])
+        raise HostError(f"no sterile copy of layer {digest[:12]} could be made: {error or 'the process was killed'}")
 
 
 def main() -> None:
@@ -194,13 +194,13 @@ def mounted(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
     is_read = bool(flags & syscalls.MS_RDONLY)
     fd = os.open(file, (os.O_RDONLY if is_read else os.O_RDWR) | os.O_CLOEXEC)
     try:
-        device, held = loopdev.attach(fd, "hotdesk-sterile")
+        device, loop = loopdev.attach(fd, "hotdesk-sterile")
     finally:
         os.close(fd)
     try:
         syscalls.mount(device, str(at), kind, flags, sterile.KINDS[kind] if is_read else None)
     finally:
-        os.close(held)
+        os.close(loop)
     try:
         yield
     finally:
@@ -213,11 +213,11 @@ def keep(fresh: Path, file: Path) -> None:
     fd = os.open(fresh, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
-        told = sterile.digest_of(fd)
+        digest = sterile.digest_of(fd)
     finally:
         os.close(fd)
     with sterile.digest_file(file).open("w") as out:
-        out.write(f"{told}\n")
+        out.write(f"{digest}\n")
         out.flush()
         os.fsync(out.fileno())
     fresh.rename(file)

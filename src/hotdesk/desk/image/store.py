@@ -42,8 +42,8 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
     lock = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         take(lock, store, progress)
-        for left in (store / "tmp").iterdir():
-            discard(left)
+        for leftover in (store / "tmp").iterdir():
+            discard(leftover)
         work = Path(tempfile.mkdtemp(dir=store / "tmp"))
         try:
             yield work, lock
@@ -104,9 +104,9 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         image = find(store, name)
         shared = {layer for other in ls(store) if other.name != name for layer in other.layers}
         own = [layer for layer in image.layers if layer not in shared]
-        with ExitStack() as held:
+        with ExitStack() as stack:
             for layer in own:
-                held.enter_context(unused(layer, name))
+                stack.enter_context(unused(layer, name))
             record_path(store, name).unlink()
             for layer in own:
                 layer.rename(work / layer.name)
@@ -166,8 +166,8 @@ def read_record(store: Path, path: Path) -> Image:
 def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
     """Say whether bytecode is whole, of an image that is here, and of the guest as it is installed."""
     source = guest_code.sources()
-    wanted = {guest_code.folder(store, image.digest, source) for image in images}
-    return folder in wanted and all((folder / name).is_file() for name in guest_code.SEALED)
+    used = {guest_code.folder(store, image.digest, source) for image in images}
+    return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
 def is_free(layer: Path) -> bool:
@@ -188,12 +188,12 @@ def sweep_away(path: Path, work: Path, kind: Literal["layer", "guest"], name: st
 
 def disk_usage(tree: Path) -> int:
     """Count the bytes a tree takes on disk, hard links once."""
-    seen: set[int] = set()
+    inodes: set[int] = set()
     total = 0
     for _, folders, files, fd in os.fwalk(tree):
         for name in (*folders, *files):
             info = os.lstat(name, dir_fd=fd)
-            if info.st_ino not in seen:
-                seen.add(info.st_ino)
+            if info.st_ino not in inodes:
+                inodes.add(info.st_ino)
                 total += info.st_blocks * 512
     return total

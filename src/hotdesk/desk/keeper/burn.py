@@ -11,13 +11,13 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.linux import uids
 
-FIRST_LOOK, LAST_LOOK = 0.001, 0.05
+MIN_POLL_INTERVAL_S, MAX_POLL_INTERVAL_S = 0.001, 0.05
 """Seconds between two looks at a desk that is ending."""
-PATIENCE = 5.0
+STUCK_AFTER_S = 5.0
 """Seconds until a desk is called stuck."""
-RETRY = 2.0
+RETRY_INTERVAL_S = 2.0
 """Seconds between two tries at a desk that is stuck."""
-TURN = 0.005
+TURN_S = 0.005
 """Seconds of one turn, so that a hundred desks that end together keep no opening waiting."""
 
 Ended = Callable[["Fire", list[str]], None]
@@ -31,7 +31,7 @@ class Fire:
     why: str
     since: float
     look: float
-    pause: float = FIRST_LOOK
+    pause: float = MIN_POLL_INTERVAL_S
     numbers: list[int] = field(default_factory=list)
     """Numbers of the requests that wait for it."""
     children: set[int] = field(default_factory=set)
@@ -78,7 +78,7 @@ class Burning:
         due = [fire for fire in self.fires.values() if fire.look <= start]
         for fire in sorted(due, key=lambda fire: fire.look):
             self.advance(fire)
-            if now() - start > TURN:
+            if now() - start > TURN_S:
                 return
 
     def advance(self, fire: Fire) -> None:
@@ -89,11 +89,11 @@ class Burning:
             if not fire.stuck:
                 self.ended(fire, leftovers)
             return
-        fire.pause = min(fire.pause * 1.5, LAST_LOOK) if not fire.stuck else RETRY
+        fire.pause = min(fire.pause * 1.5, MAX_POLL_INTERVAL_S) if not fire.stuck else RETRY_INTERVAL_S
         fire.look = now() + fire.pause
-        if fire.pause == LAST_LOOK:
+        if fire.pause == MAX_POLL_INTERVAL_S:
             self.note(fire, "burning", leftovers)
-        if not fire.stuck and now() - fire.since > PATIENCE:
+        if not fire.stuck and now() - fire.since > STUCK_AFTER_S:
             fire.stuck = True
             self.note(fire, "stuck", leftovers)
             self.ended(fire, leftovers)

@@ -29,7 +29,7 @@ from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 
 DEFAULTS = TreeLimits()
-MOST_LAYERS = 64
+MAX_LAYERS = 64
 """Each costs every desk a mount."""
 SEEDED = frozenset(
     (
@@ -53,7 +53,7 @@ HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{1,16384})-----END CERTIFICATE-----")
 AUTHORITY = b"hotdesk door of "
 """How every desk's authority is named."""
-MOST = 4 << 20
+MAX_BUNDLE_BYTES = 4 << 20
 """Bytes a bundle of certificates may have to be looked into."""
 
 
@@ -88,9 +88,9 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
 
 def check(below: Image) -> None:
     """Make sure that an image can be stood on."""
-    if len(below.layers) >= MOST_LAYERS:
+    if len(below.layers) >= MAX_LAYERS:
         remedy = "save from a desk of an image with fewer"
-        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {MOST_LAYERS} are most: {remedy}")
+        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {MAX_LAYERS} are most: {remedy}")
     for layer in below.layers:
         if not layer.is_dir():
             raise ImageError(f"image {below.name!r} has lost its layer {layer}: `hotdesk image build {below.name}`")
@@ -124,7 +124,7 @@ def text_of(folder: int, path: bytes) -> bytes:
     with suppress(OSError):
         fd = open_strictly(folder, path.rpartition(b"/")[2], os.O_RDONLY)
         try:
-            return os.read(fd, MOST) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            return os.read(fd, MAX_BUNDLE_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         finally:
             os.close(fd)
     return b""

@@ -39,17 +39,17 @@ from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperE
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls, uids
 
-AT_ONCE = 2 * (os.cpu_count() or 1)
+MAX_STARTING = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
-AT_A_TIME = 256
+MAX_REQUESTS_PER_TURN = 256
 """Requests taken before deadlines are looked at."""
-TURN = 0.05
+TURN_S = 0.05
 """Seconds requests may take before deadlines are looked at."""
-ENDING = 10.0
+BURN_TIMEOUT_S = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
-LEAVING = 3.0
+SERVICE_STOP_TIMEOUT_S = 3.0
 """Seconds door and keys may take to end once they are no longer needed."""
-LONGEST = 3600.0
+MAX_POLL_S = 3600.0
 """Seconds of one poll; the call takes no more than 24 days."""
 
 
@@ -112,7 +112,7 @@ class Keeper:
         """Burn every desk; what resists stays listed, for the next keeper."""
         for desk in list(self.desks):
             self.burn(desk, "owner gone")
-        end = now() + ENDING
+        end = now() + BURN_TIMEOUT_S
         while self.burning.fires and now() < end:
             time.sleep(min(0.01, self.burning.patience() or 0.0))
             self.reap()
@@ -124,7 +124,7 @@ class Keeper:
 
     def see_off(self) -> None:
         """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
-        end = now() + LEAVING
+        end = now() + SERVICE_STOP_TIMEOUT_S
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] or now() < end:
                 time.sleep(0.002)
@@ -173,12 +173,12 @@ class Keeper:
             waits.append(0.0)
         if self.doorman.resting():
             waits.append(1.0)
-        return max(0.0, min([LONGEST, *waits]))
+        return max(0.0, min([MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
         """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
-        end = now() + TURN
-        for _ in range(AT_A_TIME):
+        end = now() + TURN_S
+        for _ in range(MAX_REQUESTS_PER_TURN):
             if not self.receive() or now() > end:
                 return
 
@@ -285,7 +285,7 @@ class Keeper:
 
     def has_hands(self) -> bool:
         """Say whether one more desk may be started now."""
-        return sum(1 for tracked in self.desks.values() if tracked.runtime) < AT_ONCE
+        return sum(1 for tracked in self.desks.values() if tracked.runtime) < MAX_STARTING
 
     def open_next(self) -> None:
         """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""

@@ -21,9 +21,9 @@ from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 
-MOMENT = 0.05
+CAPACITY_CHECK_INTERVAL_S = 0.05
 """Seconds for which a machine that has room is taken to have it."""
-OPENING = 20.0
+START_TIMEOUT_S = 20.0
 """Seconds the runtime may take to start a desk."""
 
 
@@ -42,7 +42,7 @@ class Opening:
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.pool: Disk | None = None
-        self.checked = -MOMENT
+        self.checked = -CAPACITY_CHECK_INTERVAL_S
         """When the machine was last seen to have room."""
 
     def disk(self) -> Disk:
@@ -95,12 +95,12 @@ class Opening:
                     uids.release(base, record.folder)
             raise
         start = now()
-        hard = start + min(OPENING, spec.deadline)
+        hard = start + min(START_TIMEOUT_S, spec.deadline)
         return TrackedDesk(wall, room, record, spec, runtime, console, number, hard, start, spare=request.spare)
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
-        if now() - self.checked > MOMENT:
+        if now() - self.checked > CAPACITY_CHECK_INTERVAL_S:
             state.check_floors(self.settings)
             self.checked = now()
 
@@ -120,7 +120,7 @@ class Opening:
         tracked.wall.prepare(tracked.room)
         tracked.runtime, tracked.console = tracked.wall.stand_by(tracked.room).run()
         tracked.number, tracked.down = number, ""
-        tracked.hard = min(now() + OPENING, tracked.ends)
+        tracked.hard = min(now() + START_TIMEOUT_S, tracked.ends)
         tracked.record.note(state="starting")
 
     def prove(self, tracked: TrackedDesk, status: int, early: set[int]) -> None:

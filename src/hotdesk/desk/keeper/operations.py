@@ -13,11 +13,11 @@ from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
 
-FREEZING = 0.25
+FREEZE_TIMEOUT_S = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
-AGAIN, MOMENT = 0.04, 0.002
+THAW_AFTER_S, THAW_S = 0.04, 0.002
 """Seconds after which a desk that has not stopped is let go on, and for how long."""
-HUSHING = 0.1
+HUSH_INTERVAL_S = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
@@ -95,7 +95,7 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
     """Silence also what a screen or a browser has started since."""
     for tracked in list(desks):
         if tracked.hushed and tracked.look <= now():
-            tracked.look = now() + HUSHING
+            tracked.look = now() + HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
                 with suppress(OSError, DeskError):  # one that does not stop now is looked at again
                     silence_newcomers(tracked)
@@ -116,9 +116,9 @@ def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
 def freeze(tracked: TrackedDesk) -> None:
     """Stop everything in a desk, or nothing."""
     begin_freezing(tracked)
-    if not has_stopped(tracked, FREEZING):
+    if not has_stopped(tracked, FREEZE_TIMEOUT_S):
         tracked.room.cgroup.freeze(False)
-        raise goes_on(tracked, FREEZING)
+        raise goes_on(tracked, FREEZE_TIMEOUT_S)
 
 
 def begin_freezing(tracked: TrackedDesk) -> None:
@@ -131,15 +131,15 @@ def begin_freezing(tracked: TrackedDesk) -> None:
 def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
     end = now() + seconds
-    again = now() + AGAIN
+    again = now() + THAW_AFTER_S
     while not tracked.room.cgroup.frozen():
         if now() > end:
             return False
         if now() > again:  # who waits for a child amid vfork stops only when that goes on: let both
             tracked.room.cgroup.freeze(False)
-            time.sleep(MOMENT)
+            time.sleep(THAW_S)
             begin_freezing(tracked)
-            again = now() + AGAIN
+            again = now() + THAW_AFTER_S
         time.sleep(0.0002)
     return True
 

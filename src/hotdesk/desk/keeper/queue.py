@@ -8,9 +8,9 @@ from hotdesk.desk.keeper.tracked import now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, HostError
 
-MOST = 1024
+MAX_WAITING = 1024
 """Requests that may wait."""
-SECONDS = 45.0
+MAX_WAIT_S = 45.0
 """How long one may wait."""
 
 
@@ -24,8 +24,10 @@ class QueuedOpen:
 
     def check(self) -> None:
         """Refuse one whose turn came too late."""
-        if now() - self.since > SECONDS:
-            raise HostError(f"no desk could be opened for {SECONDS:.0f} s; the machine is overloaded, try again later")
+        if now() - self.since > MAX_WAIT_S:
+            raise HostError(
+                f"no desk could be opened for {MAX_WAIT_S:.0f} s; the machine is overloaded, try again later"
+            )
 
 
 class Queue:
@@ -38,8 +40,8 @@ class Queue:
         """Have a request wait for its turn."""
         if request.desk in self.waiting:
             raise BriefError(f"desk {request.desk} is being opened already")
-        if len(self.waiting) >= MOST:
-            raise HostError(f"{MOST} desks wait to be opened already; open fewer at a time")
+        if len(self.waiting) >= MAX_WAITING:
+            raise HostError(f"{MAX_WAITING} desks wait to be opened already; open fewer at a time")
         self.waiting[request.desk] = QueuedOpen(number, request)
 
     def take(self) -> QueuedOpen | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from hotdesk.desk.keeper.burn import PATIENCE
+from hotdesk.desk.keeper.burn import STUCK_AFTER_S
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.errors import DeskError
 
-LOOK = 0.001
+POLL_INTERVAL_S = 0.001
 """Seconds between two looks at a desk whose processes are ending."""
 
 
@@ -36,7 +36,7 @@ class Reboots:
         if tracked.runtime or tracked.down:
             raise DeskError(f"desk {tracked.room.desk} is starting or stopping; try again")
         tracked.down, tracked.number, tracked.paused, tracked.hushed = "halting", number, False, False
-        tracked.hard = min(tracked.ends, now() + PATIENCE)
+        tracked.hard = min(tracked.ends, now() + STUCK_AFTER_S)
         tracked.record.note(state="halting")
         self.advance(tracked)
 
@@ -60,7 +60,7 @@ class Reboots:
 
     def patience(self) -> Iterator[float]:
         """Give seconds until something is due."""
-        return (LOOK for _ in self.halting())
+        return (POLL_INTERVAL_S for _ in self.halting())
 
     def turn(self) -> None:
         """Look at what is ending."""

@@ -14,11 +14,11 @@ from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, StartError
 from hotdesk.errors import BriefError, DeskError, HotdeskError, KeeperError
 from hotdesk.linux.processes import read_status
 
-RISING = 20.0
+START_TIMEOUT_S = 20.0
 """Seconds the runtime may take to start one."""
-RESTING = 1.0
+RESTART_INTERVAL_S = 1.0
 """Seconds until `sudo` may call for another after the last one ended."""
-LOOK = 0.002
+POLL_INTERVAL_S = 0.002
 """Seconds between two looks at one whose walls do not stand yet."""
 
 
@@ -61,7 +61,7 @@ class Roots:
             strike(tracked)
             self.owner.send({"event": "rootless", "desk": desk})
         tracked.room.listener = tracked.room.admit_root()
-        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, now() + RISING)
+        tracked.root = RootGuest(tracked.wall.enter(tracked.room), number, now() + START_TIMEOUT_S)
 
     def rising(self) -> Iterator[tuple[TrackedDesk, RootGuest]]:
         """Give the desks whose root was asked for and is not proven yet."""
@@ -72,7 +72,7 @@ class Roots:
     def patience(self) -> Iterator[float]:
         """Give seconds until something is due."""
         for _, root in self.rising():
-            yield root.hard - now() if root.runtime else LOOK
+            yield root.hard - now() if root.runtime else POLL_INTERVAL_S
         moment = now()
         for tracked in self.desks.values():
             if tracked.rest > moment and tracked.root is None:
@@ -84,7 +84,7 @@ class Roots:
             if root.init:
                 self.prove(tracked, root)
             elif root.hard <= now():
-                self.end(tracked, root, f"did not start within {RISING:.0f} s")
+                self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
 
     def ended(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be of a desk's root, or of the runtime that starts it."""
@@ -146,7 +146,7 @@ class Roots:
     def lose(self, tracked: TrackedDesk) -> None:
         """Have a desk without its root; `sudo` is heard again after a rest."""
         tracked.root = None
-        tracked.rest = now() + RESTING
+        tracked.rest = now() + RESTART_INTERVAL_S
 
 
 def strike(tracked: TrackedDesk) -> None:

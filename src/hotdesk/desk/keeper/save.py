@@ -17,7 +17,7 @@ from hotdesk.linux import syscalls
 SAVING = "hotdesk.desk.keeper.capture"
 """Imported by the child alone: most keepers never save."""
 WORDS = 2000
-SECONDS = 3600
+COPY_TIMEOUT_S = 3600
 """How long a copy may take: no longer than its owner waits for it."""
 PR_SET_PDEATHSIG = 1
 
@@ -55,7 +55,7 @@ class Saves:
                 syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                signal.alarm(SECONDS)
+                signal.alarm(COPY_TIMEOUT_S)
                 os.dup2(layer, 3)
                 os.dup2(write, 4)
                 os.closerange(5, 1 << 20)

@@ -17,7 +17,7 @@ from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.errors import DeskError, HotdeskError, KeeperError
 
-STOPPING = 2.0
+STOP_TIMEOUT_S = 2.0
 """Seconds a desk may take to stop for a snapshot: longer than for a pause, as only a thread waits."""
 
 
@@ -62,8 +62,8 @@ class KeeperSnapshots:
         """Keep the files; called in a thread."""
         name, failure = "", None
         try:
-            if running and not has_stopped(tracked, STOPPING):
-                raise goes_on(tracked, STOPPING)
+            if running and not has_stopped(tracked, STOP_TIMEOUT_S):
+                raise goes_on(tracked, STOP_TIMEOUT_S)
             name = tracked.room.layers.snapshot()
         except HotdeskError as e:
             failure = e

@@ -23,7 +23,7 @@ from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, Hierarchies
 
 SCHEMA = 1
-SETTLED = 60.0
+ABANDONED_AFTER_S = 60.0
 """Seconds after which a folder that is neither there nor gone belongs to nobody."""
 
 
@@ -145,7 +145,7 @@ def desks(config: Config) -> list[dict[str, object]]:
     for folder in folders(config):
         record = facts(folder)
         if record is not None:
-            found.append({**record, "kept": is_kept(folder)})
+            found.append({**record, "kept": has_live_keeper(folder)})
     return sorted(found, key=lambda record: float(str(record.get("opened", 0))))
 
 
@@ -157,7 +157,7 @@ def folders(config: Config) -> list[Path]:
         return []
 
 
-def is_kept(folder: Path) -> bool:
+def has_live_keeper(folder: Path) -> bool:
     """Say whether a live keeper holds a desk."""
     lock = take(folder)
     if lock is None:
@@ -193,13 +193,13 @@ def sweep(config: Config) -> None:
     for prefix in ("new-", "gone-"):
         for folder in (config.run / "desks").glob(f"{prefix}*"):
             with suppress(OSError):
-                if time.time() - folder.stat().st_mtime > SETTLED:
+                if time.time() - folder.stat().st_mtime > ABANDONED_AFTER_S:
                     shutil.rmtree(folder)
 
 
 def orphans(config: Config) -> list[str]:
     """List desks no keeper holds."""
-    return [folder.name for folder in folders(config) if not is_kept(folder)]
+    return [folder.name for folder in folders(config) if not has_live_keeper(folder)]
 
 
 def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[], Disk]) -> list[str]:

@@ -18,11 +18,11 @@ Body: TypeAlias = dict[str, object]
 
 MAX_CREDIT = wire.WINDOW
 """Credit is what was there in the beginning, given back: more is a lie, and a writer with too much never rests."""
-GRACE = 10.0
+GRACE_S = 10.0
 """Seconds beyond what was agreed until we stop believing a guest."""
-SILENCE = 60.0
+SILENCE_TIMEOUT_S = 60.0
 """Seconds a file operation may pass without a word from the guest."""
-LISTED = 32 * MIB
+MAX_LISTING_BYTES = 32 * MIB
 """Bytes one listing may take."""
 
 
@@ -111,14 +111,14 @@ class Channel:
                 raise wire.WireError("an empty frame")
             self.put(Data(payload[0], payload[1:]), wire.cost(payload))
         elif kind == wire.EVENT:
-            self.put(GuestEvent(wire.decode(payload, wire.PARTS), len(payload)), wire.cost(payload))
+            self.put(GuestEvent(wire.decode(payload, wire.MAX_PARTS), len(payload)), wire.cost(payload))
         elif kind == wire.CREDIT:
             self.credit += int.from_bytes(payload[:4], "big")
             if self.credit > MAX_CREDIT:
                 raise wire.WireError("more credit than there is")
             self.wake()
         elif kind == wire.REPLY:
-            body = wire.decode(payload, wire.PARTS)
+            body = wire.decode(payload, wire.MAX_PARTS)
             if not isinstance(body, dict):
                 raise wire.WireError("a reply that is not a table")
             self.over = True
@@ -149,7 +149,7 @@ class Channel:
             await self.link.send(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
         return item
 
-    async def answer(self, silence: float = SILENCE) -> Item:
+    async def answer(self, silence: float = SILENCE_TIMEOUT_S) -> Item:
         """Wait for the guest, but not for ever; a paused one is given its time."""
         while True:
             with anyio.move_on_after(silence):

@@ -15,10 +15,10 @@ import anyio
 
 from hotdesk.config import MIB
 from hotdesk.desk.image.image import as_name
-from hotdesk.desk.link.channel import GRACE, LISTED, SILENCE, Body, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import GRACE_S, MAX_LISTING_BYTES, SILENCE_TIMEOUT_S, Body, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.handle import Handle, NoHandle
 from hotdesk.desk.link.link import Link, stopped
-from hotdesk.desk.link.process import LATE, LinkedProcess, ask_exec, collect, collect_fed
+from hotdesk.desk.link.process import EXIT_GRACE_S, LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.link.replies import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.link.watch import LinkedWatch
 from hotdesk.desk.request import parse_port, parse_snapshot
@@ -41,9 +41,9 @@ from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkE
 START_SECONDS = 5.0
 """Seconds a program with less time than this may take to start."""
 DIAL_SECONDS = 10.0
-DIALS = 3
+DIAL_ATTEMPTS = 3
 """Tries of one call: a refusal that comes late leaves the other family untried."""
-FORKS = 1000
+MAX_FORKS = 1000
 """Desks one call may fork off."""
 
 Listed = TypeVar("Listed")
@@ -112,12 +112,12 @@ class LinkedDesk:
         link = await self.link_of(user)
         process = LinkedProcess(await link.open(ask), 0, None, timeout)
         try:
-            heard = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
+            output = await (collect_fed(process, stdin, output_limit) if stdin else collect(process, output_limit))
         finally:
             if process.done is None:
                 await process.kill()
         assert process.done is not None
-        done = replace(process.done, stdout=heard.stdout, stderr=heard.stderr, truncated=heard.truncated)
+        done = replace(process.done, stdout=output.stdout, stderr=output.stderr, truncated=output.truncated)
         if done.exit_code and not done.timed_out:
             self.kills = max(self.kills, (await self.usage()).oom_kills)
             done = replace(done, out_of_memory=self.kills > kills)
@@ -157,7 +157,11 @@ class LinkedDesk:
         """Open a program's channel and take the guest's first word on it."""
         channel = await link.open(ask)
         try:
-            silence = SILENCE if timeout is None else min(SILENCE, max(timeout, START_SECONDS) + LATE)
+            silence = (
+                SILENCE_TIMEOUT_S
+                if timeout is None
+                else min(SILENCE_TIMEOUT_S, max(timeout, START_SECONDS) + EXIT_GRACE_S)
+            )
             item = await channel.answer(silence)
             match item:
                 case GuestEvent(value) if isinstance(value, dict) and type(pid := value.get("pid")) is int:
@@ -168,7 +172,7 @@ class LinkedDesk:
                     raise as_error(f"process {ask.get('pid')}", body)
             raise LinkError("the guest spoke out of turn")
         except BaseException:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 # nobody will ever know the pid of a program that was to be started
                 await (channel.end_tree() if ask["op"] == "exec" else channel.drop())
             raise
@@ -191,18 +195,18 @@ class LinkedDesk:
                     case GuestEvent():
                         raise LinkError("the guest spoke out of turn")
         finally:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
 
     async def read(self, path: str, *, limit: int = 64 * MIB) -> bytes:
         """Give a file's bytes."""
-        kept = bytearray()
+        content = bytearray()
         async with aclosing(self.read_stream(path)) as stream:
             async for data in stream:
-                kept += data
-                if len(kept) > limit:
+                content += data
+                if len(content) > limit:
                     raise FileError(f"{path} has more than {limit} bytes; read it as a stream", "other")
-        return bytes(kept)
+        return bytes(content)
 
     async def write(self, path: str, data: str | bytes | AsyncIterable[bytes], *, mode: int | None = None) -> None:
         """Write a file in place."""
@@ -213,19 +217,19 @@ class LinkedDesk:
         channel = await (await self.up()).open({"op": "write", "path": path, "mode": mode})
         try:
             if isinstance(data, bytes):
-                await channel.send(data, SILENCE)
+                await channel.send(data, SILENCE_TIMEOUT_S)
             else:
                 async for part in data:
                     if channel.over:
                         break
-                    await channel.send(part, SILENCE)
+                    await channel.send(part, SILENCE_TIMEOUT_S)
             await channel.end()
             item = await channel.answer()
             if not isinstance(item, GuestReply):
                 raise LinkError("the guest spoke out of turn")
             check(path, item.body)
         finally:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
 
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
@@ -259,7 +263,7 @@ class LinkedDesk:
             if not isinstance(item, GuestEvent):
                 raise LinkError("the guest spoke out of turn")
         except BaseException:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
             raise
         return LinkedWatch(channel, path)
@@ -269,7 +273,7 @@ class LinkedDesk:
         if (link := await self.up()).failure is not None:
             raise link.lost()
         failure = 0
-        for _ in range(DIALS):
+        for _ in range(DIAL_ATTEMPTS):
             sock = await self.outside.dial(parse_port(port))
             try:
                 failure = await self.connected(sock, port)
@@ -325,13 +329,13 @@ class LinkedDesk:
 
     async def end_all(self, snapshot: str) -> None:
         """Have the link end with what ran; an error leaves everything as it was."""
-        link, was_up, known = self.link, self.down is None, self.link.obituary
+        link, was_up, obituary = self.link, self.down is None, self.link.obituary
         link.obituary = functools.partial(stopped, self.id)
         self.down = self.down or anyio.Event()
         try:
             await self.outside.halt(snapshot)
         except BaseException:
-            link.obituary = known
+            link.obituary = obituary
             if was_up:
                 self.let_go_on()
             raise
@@ -380,26 +384,26 @@ class LinkedDesk:
 
     async def save(self, name: str, snapshot: SnapshotId | None = None) -> None:
         """Keep the desk's files as an image."""
-        async with self.snapshot_of(snapshot) as taken:
-            await self.outside.save(as_name(name), taken)
+        async with self.snapshot_of(snapshot) as source:
+            await self.outside.save(as_name(name), source)
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with this one's files."""
-        if not 0 < count <= FORKS:
-            raise BriefError(f"a desk cannot be forked {count} times; 1 to {FORKS}")
-        async with self.snapshot_of(snapshot) as taken:
-            return await self.outside.fork(taken, count)
+        if not 0 < count <= MAX_FORKS:
+            raise BriefError(f"a desk cannot be forked {count} times; 1 to {MAX_FORKS}")
+        async with self.snapshot_of(snapshot) as source:
+            return await self.outside.fork(source, count)
 
     @asynccontextmanager
     async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
         """Give the snapshot that is meant, or one taken now that is not kept."""
-        taken = await self.snapshot() if snapshot is None else SnapshotId(named(snapshot))
+        source = await self.snapshot() if snapshot is None else SnapshotId(named(snapshot))
         try:
-            yield taken
+            yield source
         finally:
             if snapshot is None:
-                with anyio.move_on_after(GRACE, shield=True), suppress(HotdeskError):
-                    await self.forget(taken)
+                with anyio.move_on_after(GRACE_S, shield=True), suppress(HotdeskError):
+                    await self.forget(source)
 
     async def usage(self) -> Usage:
         """Say what the desk uses."""
@@ -421,7 +425,7 @@ class LinkedDesk:
             check(path, item.body)
             return item.body
         finally:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
 
     async def listed(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
@@ -435,8 +439,8 @@ class LinkedDesk:
                     case GuestEvent(batch, length) if isinstance(batch, list):
                         count += len(batch)
                         size += length
-                        if count > limit or size > LISTED:
-                            most = f"{limit} entries" if count > limit else f"{LISTED // MIB} MiB of names"
+                        if count > limit or size > MAX_LISTING_BYTES:
+                            most = f"{limit} entries" if count > limit else f"{MAX_LISTING_BYTES // MIB} MiB of names"
                             raise FileError(f"{path} has more than {most}; list less of it", "other")
                         found += [read(value) for value in batch]
                     case GuestReply(answer):
@@ -445,7 +449,7 @@ class LinkedDesk:
                     case _:
                         raise LinkError("the guest spoke out of turn")
         finally:
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
 
 

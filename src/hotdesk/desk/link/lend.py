@@ -19,11 +19,11 @@ from hotdesk.errors import HostError, HotdeskError
 from hotdesk.linux.sockets import receive, send
 from hotdesk_guest import wire
 
-MOST = 1 << 16
+MAX_FRAMES = 1 << 16
 """Frames that may wait for a borrower."""
-MOST_BYTES = 64 * MIB
+MAX_BYTES = 64 * MIB
 """What they may take together."""
-CHANNELS = 4096
+MAX_CHANNELS = 4096
 """What one borrower may have open."""
 SLICE = 64
 """Frames of one borrower that are passed on before others get their turn."""
@@ -89,7 +89,7 @@ class Loan:
         self.out.append(data)
         self.waiting += len(data)
         self.news.set()
-        if len(self.out) > MOST or self.waiting > MOST_BYTES:
+        if len(self.out) > MAX_FRAMES or self.waiting > MAX_BYTES:
             self.out.clear()
             self.waiting = 0
             self.scope.cancel()
@@ -97,7 +97,7 @@ class Loan:
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN:
-            if theirs in self.numbers or len(self.numbers) >= CHANNELS:
+            if theirs in self.numbers or len(self.numbers) >= MAX_CHANNELS:
                 raise wire.WireError("a borrower opened a channel twice, or too many")
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)
@@ -121,10 +121,10 @@ class Loan:
 
     async def give_back(self) -> None:
         """Drop what the borrower left open; programs go on. All is forgotten even when the guest no longer listens."""
-        known = [(ours, self.link.channels.get(ours)) for ours in self.numbers.values()]
+        channels = [(ours, self.link.channels.get(ours)) for ours in self.numbers.values()]
         for theirs in list(self.numbers):
             self.forget(theirs)
-        for ours, channel in known:
+        for ours, channel in channels:
             if channel is not None and not channel.over and self.link.failure is None:
                 await self.link.send(wire.DROP, ours)
 
@@ -152,8 +152,8 @@ async def pass_on(sock: socket.socket, loan: Loan) -> None:
     count = 0
     while data := await receive(sock):
         reader.buffer += data
-        while (said := reader.next()) is not None:
-            await loan.take(*said)
+        while (frame := reader.next()) is not None:
+            await loan.take(*frame)
             count += 1
             if count % SLICE == 0:
                 await anyio.lowlevel.checkpoint()

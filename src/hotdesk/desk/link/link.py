@@ -19,7 +19,7 @@ READ = 1 << 16
 HELLO_SECONDS = 10.0
 SILENT_SECONDS = 60.0
 """How long a writer waits for a guest that reads nothing."""
-SLICE = 0.002
+SLICE_S = 0.002
 """Seconds one link's frames may take before others get their turn."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
@@ -103,10 +103,10 @@ class Link:
         Many small frames are taken in slices: while some are left nothing more is read.
         """
         self.reader.buffer += data
-        end = time.perf_counter() + SLICE
+        end = time.perf_counter() + SLICE_S
         try:
-            while (said := self.reader.next()) is not None:
-                self.take(*said)
+            while (frame := self.reader.next()) is not None:
+                self.take(*frame)
                 if time.perf_counter() > end:
                     self.pause(over)
                     break
@@ -147,7 +147,7 @@ class Link:
 
     def greet(self, payload: bytes) -> None:
         """Take the guest's first word, once."""
-        body = wire.decode(payload, wire.PARTS)
+        body = wire.decode(payload, wire.MAX_PARTS)
         if self.hello is not None or not isinstance(body, dict) or body.get("version") != wire.VERSION:
             raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
         self.hello = body

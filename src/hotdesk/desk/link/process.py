@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import anyio
 
-from hotdesk.desk.link.channel import GRACE, Body, Channel, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.channel import GRACE_S, Body, Channel, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.replies import as_done, check
 from hotdesk.desk.seam import Done, Size, Stream, check_argv, check_variables
 from hotdesk.errors import BriefError, LinkError
 from hotdesk_guest import wire
 
 STREAMS: dict[int, Stream] = {wire.STDOUT: "stdout", wire.STDERR: "stderr"}
-LATE = 2.0
+EXIT_GRACE_S = 2.0
 """Seconds after a program's time is up until nobody waits any longer for its guest to say so."""
-LONG = 366 * 86400.0
+MAX_TIMEOUT_S = 366 * 86400.0
 """A program's time beyond this is none at all."""
 
 
@@ -28,13 +28,13 @@ class LinkedProcess:
         self.pid = pid
         self.done = done
         self.clock = channel.link.clock
-        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + LATE
+        self.deadline = math.inf if timeout is None else self.clock.now() + timeout + EXIT_GRACE_S
         self.stdin_closed = False
 
     async def output(self) -> AsyncIterator[tuple[Stream, bytes]]:
         """Yield what it says until it ends."""
-        while (said := await self.next()) is not None:
-            yield said
+        while (chunk := await self.next()) is not None:
+            yield chunk
 
     async def next(self) -> tuple[Stream, bytes] | None:
         """Give the next thing it says; None once it is over."""
@@ -89,7 +89,7 @@ class LinkedProcess:
 
     async def kill(self) -> None:
         """Kill it with all its descendants, and stop following it."""
-        with anyio.move_on_after(GRACE, shield=True):
+        with anyio.move_on_after(GRACE_S, shield=True):
             await self.channel.end_tree()
 
     async def wait(self) -> Done:
@@ -118,7 +118,7 @@ def ask_exec(
     if any("\0" in text for text in (*argv, cwd or "")):
         raise BriefError("a program's arguments and working folder cannot hold a zero byte")
     check_variables(env or {})
-    if timeout is not None and not timeout < LONG:
+    if timeout is not None and not timeout < MAX_TIMEOUT_S:
         timeout = None
     limit = None if timeout is None else max(0, int(timeout * 1000))
     ask: Body = {"op": "exec", "argv": list(argv)}
@@ -132,18 +132,18 @@ def ask_exec(
 
 async def collect(process: LinkedProcess, limit: int) -> Done:
     """Gather what a program says, up to a limit; beyond it the rest is heard and thrown away."""
-    kept: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
+    output: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
     room = limit
     truncated = False
-    while (said := await process.next()) is not None:
-        stream, data = said
+    while (chunk := await process.next()) is not None:
+        stream, data = chunk
         if len(data) > room:
             truncated = True
             data = data[:room]
         room -= len(data)
         if data:
-            kept[stream].append(data)
-    return Done(0, b"".join(kept["stdout"]), b"".join(kept["stderr"]), truncated=truncated)
+            output[stream].append(data)
+    return Done(0, b"".join(output["stdout"]), b"".join(output["stderr"]), truncated=truncated)
 
 
 async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
@@ -151,11 +151,11 @@ async def collect_fed(process: LinkedProcess, stdin: bytes, limit: int) -> Done:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(feed, process, stdin)
-            heard = await collect(process, limit)
+            done = await collect(process, limit)
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
-    return heard
+    return done
 
 
 async def feed(process: LinkedProcess, data: bytes) -> None:

@@ -36,8 +36,8 @@ def check(path: str, body: Body) -> None:
 def as_error(path: str, body: Body) -> FileError:
     """Make an error of a guest's code, from our own table."""
     reason = body.get("error")
-    known = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
-    return FileError(f"{path}: {str(body.get('text'))[:TEXT_LIMIT]}", known)
+    code = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
+    return FileError(f"{path}: {str(body.get('text'))[:TEXT_LIMIT]}", code)
 
 
 def as_entry(value: object) -> Entry:

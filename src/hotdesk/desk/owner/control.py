@@ -49,9 +49,9 @@ from hotdesk.linux.sockets import accept, listen, peer, receive, send
 
 BODY_LIMIT = 1 << 16
 REQUEST_SECONDS = 30.0
-CALLS = 256
+MAX_CALLS = 256
 """Calls that may be amid their request at once; more wait in the socket's queue."""
-PAUSE = 0.1
+ACCEPT_RETRY_S = 0.1
 REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
@@ -101,7 +101,7 @@ class ControlServer:
     """Gives who answers calls of a kind, one of `PEOPLE`."""
     personal: Callable[[DeskId], None] | None = None
     """Is told of desks that a person opens for themselves."""
-    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(CALLS))
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
         """Take calls until cancelled."""
@@ -111,7 +111,7 @@ class ControlServer:
                 sock = await accept(listener)
             except OSError:
                 self.free.release()
-                await anyio.sleep(PAUSE)  # too many files are open: the call waits in the queue
+                await anyio.sleep(ACCEPT_RETRY_S)  # too many files are open: the call waits in the queue
                 continue
             if self.everyone or peer(sock)[1] in (os.geteuid(), 0):
                 self.tasks.start(functools.partial(self.talk, sock))
@@ -200,8 +200,8 @@ class ControlServer:
 
     async def last(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
         """Do what has to do with a desk's disk: keep its files, stop it and start it anew, open others with them."""
-        told = json.loads(body or b"{}")
-        snapshot = SnapshotId(parse_snapshot(told.get("snapshot") if isinstance(told, dict) else 0))
+        data = json.loads(body or b"{}")
+        snapshot = SnapshotId(parse_snapshot(data.get("snapshot") if isinstance(data, dict) else 0))
         match method, parts:
             case "POST", ["snapshots"]:
                 return {"snapshot": await desk.snapshot()}
@@ -210,7 +210,7 @@ class ControlServer:
             case "POST", ["images"] if self.everyone:
                 raise BriefError("only whoever runs this machine keeps images on it")
             case "POST", ["images"]:
-                await desk.save(parse_name(told.get("name")), snapshot or None)
+                await desk.save(parse_name(data.get("name")), snapshot or None)
             case "POST", ["halt"]:
                 async with desk.rebooting:
                     await desk.halt(snapshot)
@@ -228,7 +228,7 @@ class ControlServer:
             raise BriefError(f"{NOTHING}, or not for uid {uid}")
         match method, parts:
             case "GET", ["questions"]:
-                return [asdict(asked) for asked in self.asks().open_questions()]
+                return [asdict(question) for question in self.asks().open_questions()]
             case "POST", ["questions", number]:
                 approved, digest, behind = parse_answer(json.loads(body))
                 return asdict(await self.asks().answer(number, approved, named(pid, uid, behind), digest))
@@ -268,43 +268,43 @@ class ControlServer:
             raise
 
 
-def parse_order(told: object) -> tuple[Spec, Scope, bool]:
+def parse_order(data: object) -> tuple[Spec, Scope, bool]:
     """Read what shall be opened, and whether a person opens it for themselves."""
-    if not isinstance(told, dict) or not set(told) <= {"spec", "scope", "personal"}:
+    if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
         raise BriefError("a desk is opened by its spec and its scope")
-    scope = parse_scope(told["scope"]) if "scope" in told else CLOSED
-    return parse_spec(told.get("spec", {})), scope, told.get("personal") is True
+    scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
+    return parse_spec(data.get("spec", {})), scope, data.get("personal") is True
 
 
-def parse_forks(told: object) -> tuple[int, str]:
+def parse_forks(data: object) -> tuple[int, str]:
     """Read how many desks are meant, and with which files."""
-    match told:
+    match data:
         case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot"}:
             return count, parse_snapshot(rest.get("snapshot"))
     raise BriefError("a desk is forked by a count, and a snapshot")
 
 
-def parse_answer(told: object) -> tuple[bool, str, str]:
+def parse_answer(data: object) -> tuple[bool, str, str]:
     """Read an answer: it is to something exact, or to nothing; and on whose behalf it is."""
-    match told:
+    match data:
         case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
             return approved, digest, parse_behind(rest.get("behind", ""))
     raise BriefError("an answer says whether it is approved, and the digest of what was asked")
 
 
-def parse_allow(told: object) -> tuple[str, str]:
+def parse_allow(data: object) -> tuple[str, str]:
     """Read what a desk shall reach, and on whose behalf."""
-    match told:
+    match data:
         case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
             return rule, parse_behind(rest.get("behind", ""))
     raise BriefError("what is allowed is a rule, as `GET https://erp.example.test/orders`")
 
 
-def parse_behind(told: object) -> str:
+def parse_behind(name: object) -> str:
     """Read on whose behalf something is done: a name, and never more than that."""
-    if not isinstance(told, str) or (told and not BEHIND.fullmatch(told)):
+    if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
         raise BriefError("whoever is behind a call has a short, plain name")
-    return told
+    return name
 
 
 def named(pid: int, uid: int, behind: str = "") -> str:
@@ -312,9 +312,9 @@ def named(pid: int, uid: int, behind: str = "") -> str:
     return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
 
 
-def parse_unlock(told: object) -> str:
+def parse_unlock(data: object) -> str:
     """Read what the vault opens with."""
-    match told:
+    match data:
         case {"root": str(root), **rest} if not rest:
             return root
     raise BriefError("a vault opens with its root key")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
 
 
-DIALS = 4
+MAX_DIALS = 4
 """Calls of one desk's ports that may be with the keeper at a time."""
 
 
@@ -45,7 +45,7 @@ class KeeperHandle:
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
-        self.dialling = anyio.Semaphore(DIALS)
+        self.dialling = anyio.Semaphore(MAX_DIALS)
         self.ledger = RootLedger(desk, runtime.note)
         self.paused = False
         self.hushed = False
@@ -93,14 +93,14 @@ class KeeperHandle:
         self.thawing = self.thawing or anyio.Event()
         async with self.rising:
             link, self.roots = self.roots, None
-            known = link.obituary if link is not None else None
+            obituary = link.obituary if link is not None else None
             try:
                 if link is not None:
                     link.obituary = functools.partial(stopped, self.desk)
                 await self.runtime.keeper.ask(KeeperRequest("halt", self.desk, snapshot=snapshot))
             except BaseException:
-                if link is not None and known is not None:
-                    link.obituary, self.roots = known, link
+                if link is not None and obituary is not None:
+                    link.obituary, self.roots = obituary, link
                 if was_up:
                     self.thaw()
                 raise
@@ -122,14 +122,14 @@ class KeeperHandle:
         async with self.rising:
             with anyio.CancelScope(shield=True):
                 body, _ = await self.runtime.keeper.ask(KeeperRequest("snapshot", self.desk))
-        taken = str(body.get("snapshot"))
+        name = str(body.get("snapshot"))
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
-                await self.forget(taken)
+                await self.forget(name)
             raise
-        return taken
+        return name
 
     async def forget(self, snapshot: str) -> None:
         """Have the keeper delete a snapshot."""
@@ -233,7 +233,7 @@ async def together(work: Callable[[], Coroutine[None, None, None]], count: int) 
 
 def as_usage(body: dict[str, object]) -> Usage:
     """Read what a desk uses, as its keeper or its owner tells."""
-    told = {field.name: body.get(field.name, 0) for field in fields(Usage)}
-    if not all(type(number) in (int, float) for number in told.values()):
+    numbers = {field.name: body.get(field.name, 0) for field in fields(Usage)}
+    if not all(type(number) in (int, float) for number in numbers.values()):
         raise KeeperError("what the desk uses was told strangely")
-    return Usage(**told)  # type: ignore[arg-type]
+    return Usage(**numbers)  # type: ignore[arg-type]

@@ -18,17 +18,17 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError, ImageError
 
-MOST = 1000
+MAX_READY = 1000
 """Desks a pool may keep ready."""
-AGE = 3600.0
+MAX_AGE_S = 3600.0
 """Seconds after which a desk nobody claimed is replaced by a fresh one."""
 PROVEN_SECONDS = 86400.0
 """The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
-QUIET = 0.1
+QUIET_S = 0.1
 """Seconds without an order before the pool opens a desk of its own."""
-PATIENCE = 1.0
+MAX_DELAY_S = 1.0
 """Seconds after which it opens one all the same."""
-REST = 5.0
+RETRY_INTERVAL_S = 5.0
 """Seconds until it tries again when a desk could not be opened."""
 
 
@@ -108,10 +108,10 @@ class Pool:
 
         Those that are `proven` have a way out that was tried, for orders with a scope; others are tried at the claim.
         """
-        if not 0 <= count <= MOST:
-            raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MOST}")
+        if not 0 <= count <= MAX_READY:
+            raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MAX_READY}")
         self.kind(spec, proven)  # an image that is not here is told to whoever asks
-        fresh = replace(spec, env={}, root=False, deadline=AGE)
+        fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))
         shelf.spec, shelf.count = fresh, count
         self.failure = None
@@ -159,9 +159,9 @@ class Pool:
         """Take from the shelves what cannot be given, and what is too much."""
         found = []
         for shelf in self.shelves.values():
-            kept = [spare for spare in self.fit(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
-            found += [spare.desk for spare in shelf.ready if spare not in kept]
-            shelf.ready = deque(kept)
+            ready = [spare for spare in self.fit(shelf) if not self.source.is_dying(spare.desk)][: shelf.count]
+            found += [spare.desk for spare in shelf.ready if spare not in ready]
+            shelf.ready = deque(ready)
         return found
 
     async def full(self) -> None:
@@ -181,7 +181,7 @@ class Pool:
             if (shelf := self.lacking()) is not None:
                 await self.add(shelf)
                 continue
-            with anyio.move_on_after(AGE / 60):
+            with anyio.move_on_after(MAX_AGE_S / 60):
                 await self.changed.wait()
 
     async def add(self, shelf: Shelf) -> None:
@@ -194,12 +194,12 @@ class Pool:
         except HotdeskError as e:
             self.failure = e
             self.change()
-            await anyio.sleep(REST)
+            await anyio.sleep(RETRY_INTERVAL_S)
 
     async def be_patient(self) -> None:
         """Wait for a quiet moment, though not for ever."""
-        with anyio.move_on_after(PATIENCE):
-            while (wait := self.ordered + QUIET - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
+        with anyio.move_on_after(MAX_DELAY_S):
+            while (wait := self.ordered + QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
                 await anyio.sleep(wait)
 
     def hang_up(self) -> None:

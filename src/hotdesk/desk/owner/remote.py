@@ -29,14 +29,14 @@ ANSWER_LIMIT = 1 << 24
 HEAD_LIMIT = 1 << 14
 END = b"\r\n\r\n"
 CALL_SECONDS = 60.0
-PAUSE = 0.02
+CONNECT_RETRY_S = 0.02
 
 
-class NotAdmitted(HostError):  # noqa: N818 - a state, as the next
+class NotAdmittedError(HostError):
     """The owner's socket is for others."""
 
 
-class Unanswered(HostError):  # noqa: N818 - a state, and read as one: `except Unanswered`
+class NoOwnerError(HostError):
     """No owner listens there."""
 
 
@@ -76,13 +76,13 @@ class RemoteHandle:
 
     async def save(self, name: str, snapshot: str) -> None:
         """Have the owner keep the desk's files as an image."""
-        told = {"name": name, "snapshot": snapshot}
-        await self.runtime.call("POST", f"/desks/{self.desk}/images", told, SAVE_SECONDS)
+        request = {"name": name, "snapshot": snapshot}
+        await self.runtime.call("POST", f"/desks/{self.desk}/images", request, SAVE_SECONDS)
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
         """Have the owner open desks that begin with a snapshot's files, and link to each."""
-        told = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
-        ids = told.get("ids")
+        reply = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
+        ids = reply.get("ids")
         forks = [as_id(str(each)) for each in ids] if isinstance(ids, list) else []
         try:
             return [await self.runtime.find(each) for each in forks]
@@ -114,9 +114,9 @@ class RemoteRuntime:
 
     async def open(self, spec: Spec, scope: Scope = CLOSED, *, personal: bool = False) -> LinkedDesk:
         """Have the owner open a desk, and link to it; `personal`: a person opens it for themselves."""
-        asked = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
-        asked |= {"personal": True} if personal else {}
-        answer = await self.call("POST", "/desks", asked)
+        request = {"spec": {**asdict(spec), "env": dict(spec.env)}, "scope": json.loads(scope_json(scope))}
+        request |= {"personal": True} if personal else {}
+        answer = await self.call("POST", "/desks", request)
         desk = as_id(str(answer.get("id")))
         try:
             return await self.find(desk)
@@ -168,13 +168,13 @@ class RemoteRuntime:
 
     async def questions(self) -> list[Asked]:
         """List what the owner's desks ask for, each with the seconds it still waits."""
-        told = (await self.call("GET", "/questions")).get("items")
-        return [as_asked(each) for each in told] if isinstance(told, list) else []
+        items = (await self.call("GET", "/questions")).get("items")
+        return [as_question(each) for each in items] if isinstance(items, list) else []
 
-    async def answer(self, asked: Asked, approved: bool, behind: str = "") -> Asked:
+    async def answer(self, question: Asked, approved: bool, behind: str = "") -> Asked:
         """Answer just what was asked, on somebody's behalf, and give it as the owner has it."""
-        value = {"approved": approved, "digest": asked.digest} | ({"behind": behind} if behind else {})
-        return as_asked(await self.call("POST", f"/questions/{asked.id}", value))
+        value = {"approved": approved, "digest": question.digest} | ({"behind": behind} if behind else {})
+        return as_question(await self.call("POST", f"/questions/{question.id}", value))
 
     async def allow(self, desk: DeskId, rule: str, behind: str = "") -> None:
         """Have a desk reach something more, on somebody's behalf."""
@@ -221,17 +221,17 @@ class RemoteRuntime:
                 while True:
                     if connected(sock, self.path):
                         return sock
-                    await anyio.sleep(PAUSE)
+                    await anyio.sleep(CONNECT_RETRY_S)
             raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
         except BaseException:
             sock.close()
             raise
 
 
-def as_asked(told: object) -> Asked:
+def as_question(data: object) -> Asked:
     """Read a question strictly: an owner passes on what a desk had a hand in."""
     try:
-        event = from_json(Asked.__name__, json.dumps(told))
+        event = from_json(Asked.__name__, json.dumps(data))
     except ValueError as e:
         raise KeeperError("the owner answered strangely") from e
     if not isinstance(event, Asked) or not (event.id.isascii() and event.id.isalnum()):
@@ -246,12 +246,12 @@ def connected(sock: socket.socket, path: Path) -> bool:
     except BlockingIOError:
         return False
     except PermissionError as e:
-        raise NotAdmitted(
+        raise NotAdmittedError(
             f"{path} is not for this user; ask whoever runs this machine to put you into group hotdesk "
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError as e:
-        raise Unanswered(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+        raise NoOwnerError(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
     return True
 
 

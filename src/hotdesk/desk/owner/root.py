@@ -13,16 +13,16 @@ from hotdesk.errors import HostError, HotdeskError, LinkError
 from hotdesk.event import Event, Note, RootAct, RootActEnded, to_json
 from hotdesk_guest import wire
 
-NOTED = 16 * MIB
+MAX_NOTED_BYTES = 16 * MIB
 """Bytes of acts one desk may have noted, so that it cannot fill its host's journal."""
-MOST = 1 << 32
+MAX_ACTS = 1 << 32
 """More acts than a desk can have noted."""
 
 
 class RootLedger:
     """What is noted of one desk's root, by however many guests in turn it is root."""
 
-    def __init__(self, desk: str, note: Note, room: int = NOTED) -> None:
+    def __init__(self, desk: str, note: Note, room: int = MAX_NOTED_BYTES) -> None:
         self.desk = desk
         self.note = note
         self.room = room
@@ -47,13 +47,13 @@ class RootLedger:
 def note_programs(link: Link, ledger: RootLedger) -> None:
     """Have every program that is started over root's link noted, whoever of this owner's callers asked."""
 
-    async def heard(payload: bytes) -> None:
+    async def note(payload: bytes) -> None:
         ask = wire.decode(payload)
         if isinstance(ask, dict) and ask.get("op") == "exec":
             argv = ask.get("argv")
             await ledger.write(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
 
-    link.opening = heard
+    link.opening = note
 
 
 async def supervise(link: Link, ledger: RootLedger) -> None:
@@ -64,7 +64,7 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
         while link.failure is None:
             item = await channel.receive()
             match item.value if isinstance(item, GuestEvent) else None:
-                case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MOST:
+                case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MAX_ACTS:
                     allowed = await ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
                     if allowed:
                         running.add(number)

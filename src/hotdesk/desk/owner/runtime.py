@@ -32,7 +32,7 @@ from hotdesk.linux.sockets import accept, peer
 
 GREET_SECONDS = 15.0
 CONSOLE = 4096
-PULSE = 1.0
+PULSE_INTERVAL_S = 1.0
 SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
@@ -42,7 +42,7 @@ OPEN = ("env", *(f"--unset={name}" for name in door_files.closed_environment()))
 READY = "/usr/local/lib/hotdesk/ready"
 """In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
 SESSION_SECONDS = 30.0
-IDLE_LONGEST = 1e9
+MAX_IDLE_S = 1e9
 
 
 class KeeperRuntime:
@@ -69,13 +69,13 @@ class KeeperRuntime:
         self.used: set[DeskId] = set()
         """Desks whose bytes went through the door since the last pulse."""
         self.pool = Pool(config, self)
-        self.kept: dict[DeskId, KeeperHandle] = {}
+        self.handles: dict[DeskId, KeeperHandle] = {}
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.opening = 0
         """Desks that are being opened."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
         """Told of a desk that is let go of."""
-        self.idle = IDLE_LONGEST
+        self.idle = MAX_IDLE_S
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
@@ -93,12 +93,12 @@ class KeeperRuntime:
 
         For one that is to be as it is nobody waits: calls reach its guest once it is thawed.
         """
-        desk, kept = ready.id, self.kept[ready.id]
-        as_it_is = scope == CLOSED and spec.is_like(kept.spec)
-        kept.spec, kept.scope = spec, scope
+        desk, handle = ready.id, self.handles[ready.id]
+        as_it_is = scope == CLOSED and spec.is_like(handle.spec)
+        handle.spec, handle.scope = spec, scope
         async with self.unless_whole(desk):
             led, ca = await self.admit(desk, spec, scope)
-            kept.env = led.env
+            handle.env = led.env
             order = KeeperRequest("claim", desk, led, ca=ca)
             if as_it_is:
                 await self.keeper.post(order, functools.partial(self.lose, ready))
@@ -111,7 +111,7 @@ class KeeperRuntime:
             self.idle = min(self.idle, spec.idle)
             self.desks[desk] = ready
             ready.link.paused = False
-            kept.thaw()
+            handle.thaw()
             closed = dict.fromkeys(door_files.closed_environment()) if ca and not proven else {}
             if env := {**closed, **(door_files.environment() if ca else {}), **led.env}:
                 await ready.settle(env)
@@ -133,7 +133,7 @@ class KeeperRuntime:
             await desk.run([READY, "all"], timeout=SESSION_SECONDS)
             await desk.settle({})
             await desk.pause()
-        return desk, self.kept[desk.id].image
+        return desk, self.handles[desk.id].image
 
     async def discard(self, desk: LinkedDesk) -> None:
         """Burn a desk that was kept ready in vain; a keeper that is gone does so too."""
@@ -147,7 +147,7 @@ class KeeperRuntime:
 
     def is_dying(self, desk: LinkedDesk) -> bool:
         """Say whether a desk that is kept ready was killed, and would end once it is thawed."""
-        return is_dying(self.kept[desk.id].pid)
+        return is_dying(self.handles[desk.id].pid)
 
     async def begin(
         self,
@@ -162,16 +162,16 @@ class KeeperRuntime:
         """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left."""
         desk = new_id()
         self.idle = min(self.idle, spec.idle)
-        asked = spec
+        requested = spec
         async with self.unless_whole(desk):
             spec, ca = await self.admit(desk, spec, scope, gated)
             order = KeeperRequest("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
-            kept = KeeperHandle(self, desk, asked, scope, str(body["image"]), int(str(body["pid"])))
-            kept.env = spec.env
-            opened = self.take(desk, link, kept)
+            handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
+            handle.env = spec.env
+            opened = self.take(desk, link, handle)
             if not spare:
                 self.desks[desk] = opened
             if ca and self.supervisor is not None:
@@ -212,10 +212,10 @@ class KeeperRuntime:
             self.supervisor = self.supervise(self.parts, self.tasks)
         return self.supervisor
 
-    def take(self, desk: DeskId, link: Link, kept: KeeperHandle) -> LinkedDesk:
+    def take(self, desk: DeskId, link: Link, handle: KeeperHandle) -> LinkedDesk:
         """Have a desk whose guest has called."""
-        self.kept[desk] = kept
-        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), kept, self.burn)
+        self.handles[desk] = handle
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), handle, self.burn)
 
     async def answer(
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
@@ -247,7 +247,7 @@ class KeeperRuntime:
             raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
         if link is None:
             why = self.keeper.ended.get(desk, "its guest is silent")
-            raise DeskGone(f"desk {desk} did not come up: {why}{said(console)}")
+            raise DeskGone(f"desk {desk} did not come up: {why}{read_console(console)}")
         link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:
@@ -259,8 +259,8 @@ class KeeperRuntime:
 
     def rise(self, name: str) -> None:
         """Have root's guest started in a desk where `sudo` calls."""
-        if kept := self.kept.get(DeskId(name)):
-            self.tasks.start(kept.rise)
+        if handle := self.handles.get(DeskId(name)):
+            self.tasks.start(handle.rise)
 
     def dismiss(self, name: str, why: str) -> None:
         """Have the way out of a desk that ended shut, whoever or whatever ended it."""
@@ -280,15 +280,15 @@ class KeeperRuntime:
 
     async def pulse(self) -> None:
         """Tell the keeper which desks are in use: a call under way counts, and every frame either way."""
-        seen: dict[DeskId, int] = {}
+        previous: dict[DeskId, int] = {}
         while self.keeper.failure is None:
-            await anyio.sleep(min(PULSE, self.idle / 4))
+            await anyio.sleep(min(PULSE_INTERVAL_S, self.idle / 4))
             await self.dismiss_ended()
             for desk in self.live():
-                link, kept = self.desks[desk].link, self.kept[desk]
-                moves = link.moves + kept.calls()
-                if link.channels or kept.is_busy() or desk in self.used or moves != seen.get(desk):
-                    seen[desk] = moves
+                link, handle = self.desks[desk].link, self.handles[desk]
+                moves = link.moves + handle.calls()
+                if link.channels or handle.is_busy() or desk in self.used or moves != previous.get(desk):
+                    previous[desk] = moves
                     self.used.discard(desk)
                     await self.keeper.tell(KeeperRequest("touch", desk))
 
@@ -321,9 +321,9 @@ class KeeperRuntime:
 
     def let_go(self, desk: DeskId) -> None:
         """Hang up on a desk, if it was open."""
-        for known in (self.desks.pop(desk, None), self.kept.pop(desk, None)):
-            if known is not None:
-                known.hang_up()
+        for resource in (self.desks.pop(desk, None), self.handles.pop(desk, None)):
+            if resource is not None:
+                resource.hang_up()
         self.used.discard(desk)
         self.departed(desk)
 
@@ -347,7 +347,7 @@ async def bury(config: Config) -> None:
         tasks.cancel_scope.cancel()
 
 
-def said(console: int) -> str:
+def read_console(console: int) -> str:
     """Read what a desk that failed to start wrote, escaped."""
     try:
         os.set_blocking(console, False)

@@ -16,9 +16,9 @@ from hotdesk.desk.seam import Desk, Entry
 from hotdesk.errors import BriefError, FileError, printable
 
 CHUNK = 1 << 18
-BYTES = 16 * GIB
-ENTRIES = 200_000
-DEPTH = 64
+MAX_BYTES = 16 * GIB
+MAX_ENTRIES = 200_000
+MAX_DEPTH = 64
 Warn = Callable[[str], None]
 
 
@@ -56,21 +56,23 @@ class Fetch:
 
     desk: Desk
     warn: Warn
-    bytes_left: int = BYTES
-    entries_left: int = ENTRIES
+    remaining_bytes: int = MAX_BYTES
+    remaining_entries: int = MAX_ENTRIES
     skipped: list[str] = field(default_factory=list)
 
     async def entry(self, found: Entry, remote: str, folder: int, name: str, depth: int) -> None:
         """Copy one entry into an open local folder under a checked name."""
-        self.entries_left -= 1
-        if self.entries_left < 0:
-            raise FileError(f"{printable(remote)} holds more than {ENTRIES} entries; copy less of it at once", "other")
+        self.remaining_entries -= 1
+        if self.remaining_entries < 0:
+            raise FileError(
+                f"{printable(remote)} holds more than {MAX_ENTRIES} entries; copy less of it at once", "other"
+            )
         if found.kind == "file":
             await self.file(found, remote, folder, name)
-        elif found.kind == "directory" and depth < DEPTH:
+        elif found.kind == "directory" and depth < MAX_DEPTH:
             await self.folder(remote, folder, name, depth)
         else:
-            self.skip(remote, f"a {found.kind}" if depth < DEPTH else "too deep")
+            self.skip(remote, f"a {found.kind}" if depth < MAX_DEPTH else "too deep")
 
     async def folder(self, remote: str, above: int, name: str, depth: int) -> None:
         """Copy a folder's content."""
@@ -78,7 +80,7 @@ class Fetch:
             os.mkdir(name, 0o755, dir_fd=above)
         fd = open_local(name, os.O_RDONLY | os.O_DIRECTORY, above)
         try:
-            for found in await self.desk.list(remote, limit=ENTRIES):
+            for found in await self.desk.list(remote, limit=MAX_ENTRIES):
                 if is_safe(found.name):
                     await self.entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
                 else:
@@ -88,8 +90,8 @@ class Fetch:
 
     async def file(self, found: Entry, remote: str, above: int, name: str) -> None:
         """Copy a file's bytes; of its mode only whether it can be executed."""
-        if found.size > self.bytes_left:
-            most = f"the {BYTES // GIB} GiB that may come out at once"
+        if found.size > self.remaining_bytes:
+            most = f"the {MAX_BYTES // GIB} GiB that may come out at once"
             raise FileError(f"{printable(remote)} is larger than {most}; copy less, or read it as a stream", "other")
         mode = 0o755 if found.mode & 0o100 else 0o644
         fd = open_local(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, above, mode)
@@ -98,9 +100,9 @@ class Fetch:
                 raise BriefError(f"{name!r} exists here and is no file; remove it first")
             async with aclosing(self.desk.read_stream(remote)) as stream:
                 async for data in stream:
-                    self.bytes_left -= len(data)
-                    if self.bytes_left < 0:
-                        most = f"more than {BYTES // GIB} GiB would come out at once"
+                    self.remaining_bytes -= len(data)
+                    if self.remaining_bytes < 0:
+                        most = f"more than {MAX_BYTES // GIB} GiB would come out at once"
                         raise FileError(f"{most}; stopped at {printable(remote)}, copy less", "other")
                     while data:
                         data = data[file.write(data) :]

@@ -13,7 +13,7 @@ from hotdesk.desk.room.btrfs import Btrfs
 from hotdesk.desk.room.ext4 import Ext4
 from hotdesk.errors import DeskError, HostError
 from hotdesk.linux import syscalls
-from hotdesk.linux.filesystem import FLAGS, taken
+from hotdesk.linux.filesystem import FLAGS, used_bytes
 
 INODES_PER_MIB = 256
 
@@ -89,7 +89,7 @@ class Memory:
 
     def used(self, desk: str, at: Path) -> int:
         """Ask the file system."""
-        return taken(at)
+        return used_bytes(at)
 
     def drop(self, name: str) -> None:
         """Do nothing: it went with its mount."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from hotdesk.config import MIB
 from hotdesk.errors import DeskError
 from hotdesk.linux import loopdev, syscalls
-from hotdesk.linux.filesystem import FLAGS, open_folder, opened, taken, tool
+from hotdesk.linux.filesystem import FLAGS, open_folder, opened, tool, used_bytes
 
 PIECE = 64 * MIB
 
@@ -100,7 +100,7 @@ class Ext4:
 
     def used(self, desk: str, at: Path) -> int:
         """Ask the file system."""
-        return taken(at)
+        return used_bytes(at)
 
     def leftovers(self) -> list[str]:
         """List files of keepers killed while formatting."""

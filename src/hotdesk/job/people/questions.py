@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from hotdesk.config import Config
-from hotdesk.desk.owner.remote import Unanswered, remote_runtime
+from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked
 from hotdesk.host import server
@@ -37,7 +37,7 @@ async def everything(settings: Config, complain: Complain = silent) -> list[Pend
     """Ask every owner of this state directory; an ordinary user's is the server."""
     found: list[PendingQuestion] = []
     for path in owners(settings):
-        with suppress(Unanswered):  # it died, and its socket was not cleared up
+        with suppress(NoOwnerError):  # it died, and its socket was not cleared up
             found += [PendingQuestion(path, asked) for asked in await questions(path, complain)]
     return sorted(found, key=lambda each: each.asked.seconds)
 
@@ -55,7 +55,7 @@ async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
         with anyio.fail_after(SECONDS):
             async with remote_runtime(path) as owner:
                 return await owner.questions()
-    except Unanswered:
+    except NoOwnerError:
         raise
     except (HotdeskError, TimeoutError) as e:
         complain(path, str(e) or "no answer")

@@ -142,15 +142,15 @@ def test_one_that_resists_keeps_nobody_else(fires: Burning, ended: Ended, tmp_pa
     fires.begin(easy, "asked", 2)
     assert [told[3] for told in ended.told] == [[2]]
     assert time.process_time() - start < 0.5
-    assert 0 <= (fires.patience() or 0.0) <= burn.LAST_LOOK
+    assert 0 <= (fires.patience() or 0.0) <= burn.MAX_POLL_INTERVAL_S
 
 
 def test_many_that_end_together_take_turns_with_everything_else(fires: Burning, ended: Ended, tmp_path: Path) -> None:
     desks = [held(tmp_path, strikes=1) for _ in range(8)]
     for desk in desks:
-        cast(Surroundings, desk.room).pause = 2 * burn.TURN
+        cast(Surroundings, desk.room).pause = 2 * burn.TURN_S
         fires.begin(desk, "asked")
-    time.sleep(2 * burn.FIRST_LOOK)
+    time.sleep(2 * burn.MIN_POLL_INTERVAL_S)
     for count in range(1, len(desks) + 1):
         fires.turn()
         assert [told[0] for told in ended.told] == [desk.room.desk for desk in desks[:count]]
@@ -160,7 +160,7 @@ def test_one_that_resists_for_long_is_told_once_and_tried_on(fires: Burning, end
     desk = held(tmp_path, tries=1000)
     fires.begin(desk, "asked", 1)
     fire = fires.fires[desk.room.desk]
-    fire.since -= burn.PATIENCE
+    fire.since -= burn.STUCK_AFTER_S
     fire.look = 0.0
     fires.turn()
     assert ended.told == [(desk.room.desk, "asked", ["a mount is busy"], [1])]

@@ -57,9 +57,9 @@ def test_an_id_is_entered_once(settings: Config) -> None:
 def test_a_desk_whose_lock_is_free_is_an_orphan(settings: Config) -> None:
     state.prepare(settings)
     record = state.enter(settings, new_id(), {})
-    assert state.is_kept(record.folder)
+    assert state.has_live_keeper(record.folder)
     fcntl.flock(record.lock, fcntl.LOCK_UN)
-    assert not state.is_kept(record.folder)
+    assert not state.has_live_keeper(record.folder)
     assert state.orphans(settings) == [record.folder.name]
     assert [told["kept"] for told in state.desks(settings)] == [False]
     record.leave()

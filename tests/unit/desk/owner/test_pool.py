@@ -16,7 +16,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.image import image
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
-from hotdesk.desk.owner.pool import MOST, Pool
+from hotdesk.desk.owner.pool import MAX_READY, Pool
 from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError, HostError, ImageError
 
@@ -135,7 +135,7 @@ async def test_a_lower_count_lets_go_of_the_rest(config: Config) -> None:
         assert len(source.discarded) == len(source.opened) - 1
 
 
-@pytest.mark.parametrize("count", [-1, MOST + 1])
+@pytest.mark.parametrize("count", [-1, MAX_READY + 1])
 async def test_a_count_has_bounds(config: Config, count: int) -> None:
     with pytest.raises(BriefError):
         Pool(config, Scripted(config.images)).keep(Spec(), count)

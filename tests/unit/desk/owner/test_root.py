@@ -127,7 +127,7 @@ async def test_a_desk_that_had_its_share_is_refused_and_stays_so() -> None:
     [
         {"act": 0, "argv": [], "cwd": "/"},
         {"act": -5, "argv": [], "cwd": "/"},
-        {"act": root.MOST, "argv": [], "cwd": "/"},
+        {"act": root.MAX_ACTS, "argv": [], "cwd": "/"},
         {"act": 10**18, "argv": [], "cwd": "/"},
         {"act": "1", "argv": [], "cwd": "/"},
         {"act": 1, "argv": "x", "cwd": "/"},

@@ -21,7 +21,7 @@ from hotdesk.api.scopes import in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
 from hotdesk.desk.keeper import state
-from hotdesk.desk.owner.remote import RemoteRuntime, Unanswered, remote_runtime
+from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
@@ -256,7 +256,7 @@ async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[Remot
     try:
         async with remote_runtime(owner_path(context.tenant.settings, desk)) as owner:
             yield owner
-    except Unanswered:
+    except NoOwnerError:
         raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
 
 

@@ -20,7 +20,7 @@ from hotdesk.linux.filesystem import opened
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
 INSTRUCTION = 8
-MOST = 4096 * INSTRUCTION
+MAX_PROGRAM_BYTES = 4096 * INSTRUCTION
 """The kernel takes no longer program."""
 
 
@@ -38,14 +38,14 @@ class Filters:
         with self.file.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != uids.KEEPER:
                 return None  # a server writes files in its tenants' folders as well
-            return base64.b64encode(file.read(MOST)).decode()
+            return base64.b64encode(file.read(MAX_PROGRAM_BYTES)).decode()
 
     def keep(self, compiled: Path) -> None:
         """Keep what the runtime compiled for a desk that started."""
         if self.file is None or self.compiled is not None or not compiled.exists():
             return
         data = compiled.read_bytes()
-        if not data or len(data) % INSTRUCTION or len(data) > MOST:
+        if not data or len(data) % INSTRUCTION or len(data) > MAX_PROGRAM_BYTES:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # where a file cannot be without a name, none is kept

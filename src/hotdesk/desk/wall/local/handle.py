@@ -26,7 +26,7 @@ from hotdesk.linux.loopback import call_port
 from hotdesk.linux.sockets import accept, listen
 
 GREET_SECONDS = 10.0
-LOOK = 0.005
+POLL_INTERVAL_S = 0.005
 """Seconds between two looks at programs that are ending or stopping."""
 
 
@@ -93,7 +93,7 @@ class LocalHandle(NoHandle):
             self.guest.wait()
         while marked := programs_at(self.home):
             strike(marked, signal.SIGKILL)
-            time.sleep(LOOK)
+            time.sleep(POLL_INTERVAL_S)
         self.guest, self.paused = None, False
 
     def clear(self) -> None:
@@ -121,7 +121,7 @@ class LocalHandle(NoHandle):
         while not stopped >= (found := set(programs_at(self.home))):
             strike(found, signal.SIGSTOP)
             stopped = found
-            await anyio.sleep(LOOK)
+            await anyio.sleep(POLL_INTERVAL_S)
 
     async def halt(self, snapshot: str = "") -> None:
         """End every program; the files stay."""
