@@ -130,7 +130,7 @@ def test_the_file_with_its_certificate_is_verified(place: Path, signed: bytes) -
     "the file that was certified",
     Removal(
         "jobs/verify.py",
-        '    if (size, sha256) != (told["file"]["size"], told["file"]["sha256"]):\n',
+        '    if (size, sha256) != (claim["file"]["size"], claim["file"]["sha256"]):\n',
         "    if size < 0:\n",
     ),
 )
@@ -195,7 +195,7 @@ def test_what_the_same_key_signed_as_something_else_is_no_certificate(
 @falls_without(
     "a signer one believes",
     Removal("jobs/verify.py", "    if signer not in signers:\n", "    if not signer:\n"),
-    Removal("jobs/verify.py", "signer, signers[signer], told)", 'signer, "", told)'),
+    Removal("jobs/verify.py", "signer, signers[signer], claim)", 'signer, "", claim)'),
 )
 def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
     found = judged(place, signed_anew(content(signed), STRANGER))
@@ -325,8 +325,8 @@ def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     "certificates on a terminal",
     Removal(
         "jobs/verify.py",
-        "    return [printable(each) for each in (head, *told)]\n",
-        "    return [each for each in (head, *told)]\n",
+        "    return [printable(each) for each in (head, *text)]\n",
+        "    return [each for each in (head, *text)]\n",
     ),
 )
 def test_nothing_in_a_certificate_steers_a_terminal(place: Path, signed: bytes) -> None:
@@ -556,7 +556,7 @@ async def test_a_deliverable_that_does_not_hold_gets_no_certificate(
 
 @falls_without(
     "no check, no certificate",
-    Removal("job/run.py", "        if not made.item.checks:\n", "        if not made.item.path:\n"),
+    Removal("job/run.py", "        if not candidate.item.checks:\n", "        if not candidate.item.path:\n"),
 )
 async def test_a_deliverable_nobody_checks_gets_no_certificate(machine: LocalMachine, tmp_path: Path) -> None:
     receipt = await made(machine, stock(tmp_path), FILE)

@@ -257,7 +257,9 @@ def test_copies_belong_to_the_folders_owner_and_are_no_programs(tmp_path: Path) 
 
 @falls_without(
     "only copies are replaced",
-    Removal("job/results.py", "                if not (there and known(there)):\n", "                if not there:\n"),
+    Removal(
+        "job/results.py", "                if not (there and is_stored(there)):\n", "                if not there:\n"
+    ),
 )
 def test_a_file_that_is_nobodys_copy_is_not_written_over(tmp_path: Path, drive: Drive) -> None:
     (tmp_path / "out").mkdir()

@@ -273,8 +273,8 @@ async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(mac
     "the bytes that were taken",
     Removal(
         "job/verify.py",
-        "        return replace(made, seen=tuple(seen))\n",
-        '        return replace(made, data=made.data + b" ", seen=tuple(seen))\n',
+        "        return replace(candidate, seen=tuple(verdicts))\n",
+        '        return replace(candidate, data=candidate.data + b" ", seen=tuple(verdicts))\n',
     ),
 )
 async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine: Verifier) -> None:

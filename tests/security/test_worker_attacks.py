@@ -124,7 +124,7 @@ def test_a_decision_about_something_else_or_too_late_decides_nothing(decided: De
 
 @falls_without(
     "only plans are edited",
-    Removal("people/wait.py", "bool(event.paper) and asked.kind in EDITED", "bool(event.paper)"),
+    Removal("people/wait.py", "bool(event.paper) and pending.kind in EDITED", "bool(event.paper)"),
 )
 def test_a_step_that_is_no_plan_cannot_be_approved_by_an_edit_of_it() -> None:
     edited = replace(YES, digest="ef" * 32, paper="cd" * 32)
@@ -371,8 +371,8 @@ def chain(machine: LocalMachine, job: str) -> list[Event]:
     "names of inputs are no sentences",
     Removal(
         "job/safe_names.py",
-        '    kept = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))\n',
-        "    kept = name\n",
+        '    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))\n',
+        "    safe = name\n",
     ),
 )
 async def test_a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sentences(
@@ -492,7 +492,7 @@ def test_words_of_earlier_steps_and_attempts_are_quoted_line_by_line() -> None:
 
 
 @falls_without(
-    "a worker's words are few", Removal("people/cards.py", "printable(asked.reason)[:WORDS]", "asked.reason")
+    "a worker's words are few", Removal("people/cards.py", "printable(amendment.reason)[:WORDS]", "amendment.reason")
 )
 def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     words = f"{STEERING}\nhost: bank.test\ndigest: {'0' * 64}\nAPPROVED\n" + "x" * 10_000
@@ -542,7 +542,8 @@ def test_a_long_host_is_shown_from_the_end_that_somebody_registered() -> None:
 
 
 @falls_without(
-    "secrets asked for amid a step", Removal("people/cards.py", "    lines += [FOREIGN] if asked.grants else []\n", "")
+    "secrets asked for amid a step",
+    Removal("people/cards.py", "    lines += [FOREIGN] if amendment.grants else []\n", ""),
 )
 def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     same = Plan((Step("read", "Read.", hosts=("GET doc.test/x",), grants=()), Step("pay", "Pay.", desk="same")))

@@ -63,9 +63,9 @@ def measured(path: Path) -> tuple[int, int]:
 
 def told_deliverable(item: Deliverable) -> str:
     """Write a deliverable, and what it must pass."""
-    told = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
+    checks = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
     active = f", and may hold {', '.join(item.active)}" if item.active else ""
-    checked = f"checked by {', '.join(told)}" if told else "not checked: no verdict"
+    checked = f"checked by {', '.join(checks)}" if checks else "not checked: no verdict"
     return f"{item.path} ({item.kind}), {checked}{active}"
 
 
@@ -80,8 +80,8 @@ def told_models(job: Brief) -> list[str]:
 def told_budget(job: Brief) -> str:
     """Write what it may use."""
     limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
-    told = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
-    return ", ".join([f"{job.seconds:.15g} s", *told])
+    texts = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
+    return ", ".join([f"{job.seconds:.15g} s", *texts])
 
 
 def shortened(text: str) -> str:

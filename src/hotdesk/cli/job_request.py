@@ -99,19 +99,19 @@ def read_chosen(data: bytes) -> JobRequest:
     return read(JobRequest, json.loads(data))
 
 
-def require_ordered(kept: JobRequest, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
+def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path], listed: Sequence[str] = ()) -> None:
     """Refuse an order that a server could not have given; it may write what is kept of its jobs.
 
     It says neither what runs on this machine, but for the script of an installed template, nor where results go, nor
     which address is called: `listed` are the models its operator allows beside the providers' own.
     """
     scripts = {"", *(str(path) for each in installed for path in each.absolute().glob(f"*/{SCRIPT}"))}
-    source = Path(kept.script).read_bytes() if kept.script in scripts - {""} else b""
+    source = Path(request.script).read_bytes() if request.script in scripts - {""} else b""
     places = (str(folder.absolute() / "brief"), str(folder.absolute() / "out"))
-    right = kept.script in scripts and kept.source == base64.b64encode(source).decode()
-    if not right or kept.adversary or kept.replay or (kept.folder, kept.out) != places:
+    right = request.script in scripts and request.source == base64.b64encode(source).decode()
+    if not right or request.adversary or request.replay or (request.folder, request.out) != places:
         raise BriefError(f"what is kept of {folder.name} is not what was ordered here; start the job anew")
-    for name in (*kept.plan, *kept.act):
+    for name in (*request.plan, *request.act):
         if why := refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot go on with its model: {why}")
 
@@ -174,14 +174,14 @@ def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | No
             'No model is configured. Set `[models] plan = "anthropic:MODEL"` in the brief, pass --model, '
             "or pass --script FILE to use a script instead of a model."
         )
-    known: dict[str, LanguageModel] = {}
+    models: dict[str, LanguageModel] = {}
     prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, **theirs)
-        known[name] = RecordingModel(found, record) if record is not None else found
-    planners = [known[name] for name in job.models.plan]
-    return ModelBrain(job, planners, [known[name] for name in job.models.act] or planners)
+        models[name] = RecordingModel(found, record) if record is not None else found
+    planners = [models[name] for name in job.models.plan]
+    return ModelBrain(job, planners, [models[name] for name in job.models.act] or planners)
 
 
 @asynccontextmanager

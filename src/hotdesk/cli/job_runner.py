@@ -111,10 +111,10 @@ class TerminalJob:
 
     def leave_report(self, out: Out, name: str) -> None:
         """Write the report among the results, once."""
-        made, self.report = self.report, b""
+        data, self.report = self.report, b""
         try:
-            if made:
-                self.left = str(report.write(out, name, made))
+            if data:
+                self.left = str(report.write(out, name, data))
         except (HotdeskError, OSError) as e:
             self.no_report(e)
 
@@ -152,11 +152,11 @@ class TerminalJob:
         if self.terminal is None or self.board is None:
             return None
         with self.board.aside():
-            said = await ask(self.terminal, card, pending, look=self.board.look)
-        if said.answer not in ANSWERS:
+            outcome = await ask(self.terminal, card, pending, look=self.board.look)
+        if outcome.answer not in ANSWERS:
             return None
         folder = papers.find(self.settings.lib / "jobs", self.id)
-        return decide(pending, card, folder, ANSWERS[said.answer], f"{described()} here", words=said.words)
+        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{described()} here", words=outcome.words)
 
     def stop(self) -> None:
         """Ask the job to stop where it can be resumed."""
@@ -177,10 +177,10 @@ class TerminalJob:
         proofs: dict[str, str] = {}
         for item in receipt.kept:
             version = drive.version(f"{receipt.job}/{item.path}", who=OPERATOR)
-            known = partial(drive.holds, who=OPERATOR)
-            paths[item.path] = str(out.copy(item.path, drive.blobs.read(version.sha256, version.size), known))
+            is_stored = partial(drive.holds, who=OPERATOR)
+            paths[item.path] = str(out.copy(item.path, drive.blobs.read(version.sha256, version.size), is_stored))
             if version.certificate:
-                proofs[item.path] = str(out.copy(item.path + SUFFIX, [drive.certificate(version)], known))
+                proofs[item.path] = str(out.copy(item.path + SUFFIX, [drive.certificate(version)], is_stored))
         self.board.close()
         say(*receipt_lines(receipt))
         if self.stream is not None:
@@ -197,7 +197,7 @@ def begin(settings: Config, chosen: JobRequest, *, json: bool, record: Path | No
 
 def go_on(
     settings: Config,
-    kept: JobRequest,
+    request: JobRequest,
     job: str,
     limits: dict[str, Any],
     *,
@@ -209,6 +209,6 @@ def go_on(
 
     `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
     """
-    told = {name: value for name, value in limits.items() if value is not None}
-    chosen = replace(kept, limits={**kept.limits, **told})
+    changed = {name: value for name, value in limits.items() if value is not None}
+    chosen = replace(request, limits={**request.limits, **changed})
     return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

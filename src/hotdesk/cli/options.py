@@ -157,8 +157,10 @@ def require_image(name: str) -> None:
 def make_env(arguments: argparse.Namespace) -> dict[str, str]:
     """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
     allowed = getattr(arguments, "allow", None)
-    told: dict[str, str] = import_module("hotdesk.door.policy.presets").preset_environment(allowed) if allowed else {}
-    return {**told, **parse_env(arguments.env)}
+    presets: dict[str, str] = (
+        import_module("hotdesk.door.policy.presets").preset_environment(allowed) if allowed else {}
+    )
+    return {**presets, **parse_env(arguments.env)}
 
 
 def make_scope(arguments: argparse.Namespace) -> Scope:

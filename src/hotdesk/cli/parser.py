@@ -91,7 +91,7 @@ def add_acts(
     parser: argparse.ArgumentParser, acts: Mapping[str, Act], arguments: Mapping[str, Describe]
 ) -> list[argparse.ArgumentParser]:
     """Describe what a subcommand can do, an act a name; each act's docstring is its help."""
-    made = []
+    parsers = []
     places = parser.add_subparsers(dest="act", required=True, metavar="|".join(acts))
     for name, act in acts.items():
         text = act.__doc__ or ""
@@ -104,8 +104,8 @@ def add_acts(
         )
         each.set_defaults(main=act)
         arguments[name](each)
-        made.append(each)
-    return made
+        parsers.append(each)
+    return parsers
 
 
 def dedent(text: str) -> str:

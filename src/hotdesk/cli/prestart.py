@@ -23,8 +23,8 @@ def begin(*, keys: bool = False) -> None:
 
 def send_ahead(keeper: Started, verb: str) -> Started:
     """Send a keeper a request that is about no desk, before anybody is there to wait for its answer."""
-    told = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
-    keeper.sock.send(json.dumps(told).encode())
+    message = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
+    keeper.sock.send(json.dumps(message).encode())
     return replace(keeper, ahead=verb)
 
 

@@ -78,13 +78,13 @@ async def ask(terminal: int, card: Card, pending: Pending, *, look: TerminalTrai
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(end_when_cancelled)
             prompt = TerminalPrompt(terminal, stop, pending.until / 1000, look or TerminalTraits())
-            said = await anyio.to_thread.run_sync(prompt.ask, card, pending)
+            outcome = await anyio.to_thread.run_sync(prompt.ask, card, pending)
             tasks.cancel_scope.cancel()
     finally:
         os.close(stop)
         os.close(poke)
     await anyio.lowlevel.checkpoint_if_cancelled()  # what was said then no longer counts
-    return said
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,9 @@ class TerminalPrompt:
             with line_mode(self.terminal):
                 self.write("\n".join(["", *frame(card, pending, self.width(), time.time(), self.look), ""]))
                 early = self.wait(SETTLE, typed=False)
-                said = early or self.question(pending)
-                self.write(CLOSING.get(said.answer, ""))
-                return said
+                outcome = early or self.question(pending)
+                self.write(CLOSING.get(outcome.answer, ""))
+                return outcome
         except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
             return PromptOutcome("later")
 
@@ -120,8 +120,8 @@ class TerminalPrompt:
             if ended := self.wait(None, typed=True):
                 return ended
             line = os.read(self.terminal, LINE)
-            if said := understood(line, choices):
-                return said
+            if outcome := understood(line, choices):
+                return outcome
             text = f"  {' or '.join(choices)} is an answer: " if choices else text
 
     def wait(self, seconds: float | None, *, typed: bool) -> PromptOutcome | None:
@@ -132,12 +132,12 @@ class TerminalPrompt:
         if typed:
             poll.register(self.terminal, select.POLLIN)
         while True:
-            left = end - time.time()
+            remaining = end - time.time()
             if time.time() >= self.until:
                 return PromptOutcome("expired")
-            if left <= 0:
+            if remaining <= 0:
                 return None
-            ready = [fd for fd, _ in poll.poll(min(left, 60) * 1000 + 1)]
+            ready = [fd for fd, _ in poll.poll(min(remaining, 60) * 1000 + 1)]
             if self.stop in ready:
                 return PromptOutcome("gone")
             if self.terminal in ready:
@@ -194,11 +194,11 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
         return f"{corner}{rule}{words}{rule * (width - 2 - cells(words))}"
 
     lines = [part for line in body(card) for part in wrap(look.clean(line), inside)]
-    left = f"{clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
+    deadline = f"{clock(pending.until / 1000 - now)} left, then it is {pending.otherwise}"
     return [
         edge(top, f"{WAITING[pending.kind]} waits for you, {pending.id}"),
         *(f"{bar} {line}".rstrip() for line in lines),
-        edge(bottom, left),
+        edge(bottom, deadline),
     ]
 
 

@@ -16,37 +16,37 @@ from hotdesk.job.verify import Candidate
 NO_WALL = "local"
 
 
-def claim_of(made: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
+def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
     """Say what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
-    told: dict[str, object] = {
+    claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
-        "checks": [check_of(seen, wall, images) for seen in made.seen],
-        "file": {"name": made.item.path, "sha256": made.sha256, "size": len(made.data)},
+        "checks": [check_of(verdict, wall, images) for verdict in candidate.seen],
+        "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
         "hotdesk": {"architecture": os.uname().machine, "version": import_module("hotdesk").__version__},
         "job": job,
     }
-    if len(canonical(told)) > LARGEST:
-        raise BriefError(f"what its checks saw of {made.item.path} is more than a certificate holds; expect less")
-    return told
+    if len(canonical(claim)) > LARGEST:
+        raise BriefError(f"what its checks saw of {candidate.item.path} is more than a certificate holds; expect less")
+    return claim
 
 
-def check_of(seen: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
+def check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
     """Say what one check was, and what it saw."""
     return {
-        "beside": dict(seen.beside),
-        "check": seen.check,
+        "beside": dict(verdict.beside),
+        "check": verdict.check,
         "desk": desk_of(wall),
-        "expect": dict(seen.expect),
-        "held": list(seen.held),
-        "image": {"digest": digest_of(images, seen.image), "name": seen.image},
-        "looked_for": list(seen.looked_for),
-        "not_checked": list(seen.not_checked),
+        "expect": dict(verdict.expect),
+        "held": list(verdict.held),
+        "image": {"digest": digest_of(images, verdict.image), "name": verdict.image},
+        "looked_for": list(verdict.looked_for),
+        "not_checked": list(verdict.not_checked),
         "pages": [
             {"height": each.height, "sha256": each.sha256, "size": len(each.png), "width": each.width}
-            for each in seen.pictures
+            for each in verdict.pictures
         ],
-        "tools": dict(seen.tools),
-        "values": dict(seen.values),
+        "tools": dict(verdict.tools),
+        "values": dict(verdict.values),
     }
 
 

@@ -56,19 +56,19 @@ class Checkpoints:
     async def save(self, desk: Desk) -> Saved:
         """Keep a desk's home folder; on disk when it returns. One that somebody paused goes on, to be read."""
         await desk.resume()
-        made = self.folder / f".{secrets.token_hex(8)}"
+        partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private_files.translated(made), os.fdopen(private_file(made), "wb") as file:
+            with private_files.translated(partial), os.fdopen(private_file(partial), "wb") as file:
                 async for sealed in self.sealed(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
                     file.write(sealed)
                 file.flush()
                 await anyio.to_thread.run_sync(os.fsync, file.fileno())
-            os.rename(made, self.folder / whole.hexdigest())
+            os.rename(partial, self.folder / whole.hexdigest())
         except BaseException:
-            made.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
         return Saved(whole.hexdigest(), size)
 
@@ -97,10 +97,10 @@ class Checkpoints:
             why = f"tar ended with {done.exit_code}"
             raise DeskError(f"the workspace did not fit into the desk: {why}; is its disk as large?")
 
-    def forget_others(self, *kept: str) -> None:
+    def forget_others(self, *names: str) -> None:
         """Delete every checkpoint but these."""
         for path in self.folder.iterdir():
-            if path.name not in kept:
+            if path.name not in names:
                 path.unlink(missing_ok=True)
 
     def destroy(self) -> None:
@@ -114,14 +114,14 @@ class Checkpoints:
 
     async def sealed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Seal a stream piece by piece; none can be left out, moved, or be the last by being cut."""
-        prefix, number, held = os.urandom(7), 0, b""
+        prefix, number, buffer = os.urandom(7), 0, b""
         yield prefix
         async for piece in pieces:
-            held += piece
-            while len(held) > PIECE:
-                yield self.piece(prefix, number, held[:PIECE], last=False)
-                held, number = held[PIECE:], number + 1
-        yield self.piece(prefix, number, held, last=True)
+            buffer += piece
+            while len(buffer) > PIECE:
+                yield self.piece(prefix, number, buffer[:PIECE], last=False)
+                buffer, number = buffer[PIECE:], number + 1
+        yield self.piece(prefix, number, buffer, last=True)
 
     def piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
         """Seal one piece, with its length in front."""

@@ -125,9 +125,9 @@ class Desks:
 
     async def close(self) -> None:
         """Burn what is open."""
-        left = [desk for desk in (self.side, self.main) if desk is not None]
+        desks = [desk for desk in (self.side, self.main) if desk is not None]
         self.side = self.main = None
-        for desk in left:
+        for desk in desks:
             await self.burn(desk)
 
     def is_driven(self) -> bool:
@@ -199,8 +199,8 @@ def below(name: str, source: Desk, entry: Entry) -> str | None:
     """Give the path of something listed, if it lies in the folder that was listed."""
     home, path = PurePosixPath(source.home), PurePosixPath(entry.path)
     inside = path.relative_to(home) if path.is_relative_to(home) else path
-    wanted = PurePosixPath(name)
-    return str(inside) if inside.is_relative_to(wanted) and ".." not in inside.parts else None
+    folder = PurePosixPath(name)
+    return str(inside) if inside.is_relative_to(folder) and ".." not in inside.parts else None
 
 
 def digest_of(path: Path) -> str:

@@ -19,5 +19,5 @@ def said(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):
         return "it was broken off"
-    known = isinstance(error, JobStopped | Halted | BudgetSpentError | HotdeskError)
-    return printable(str(error) if known else f"{type(error).__name__}: {error}")[:LONGEST]
+    expected = isinstance(error, JobStopped | Halted | BudgetSpentError | HotdeskError)
+    return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:LONGEST]

@@ -42,8 +42,8 @@ def money(costs: Sequence[Cost]) -> str:
     replies = sum(each.replies for each in costs)
     if replies and unpriced == replies:
         return "unknown price"
-    known = f"~${dollars:.2f}" if dollars >= 10 else f"~${dollars:.4f}"
-    return f"{known} ({plural(unpriced, 'reply')}: unknown price)" if unpriced else known
+    amount = f"~${dollars:.2f}" if dollars >= 10 else f"~${dollars:.4f}"
+    return f"{amount} ({plural(unpriced, 'reply')}: unknown price)" if unpriced else amount
 
 
 def plural(count: int, word: str) -> str:

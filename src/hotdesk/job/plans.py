@@ -124,7 +124,7 @@ class Plans:
         """Have policy or a person admit the plan, once it was tried."""
         tried = self.past.summary.preflight
         if tried is None:
-            held, failed = await preflight(
+            passed, failed = await preflight(
                 self.plan,
                 self.bounded,
                 self.tools,
@@ -132,7 +132,7 @@ class Plans:
                 self.machine.config.names,
                 drive=self.machine.config.lib / "drive",
             )
-            tried = Preflight(self.log.job, self.plan.digest, held, failed)
+            tried = Preflight(self.log.job, self.plan.digest, passed, failed)
             self.log.note(tried)
         if self.past.amended is not None:
             return
@@ -158,21 +158,21 @@ class Plans:
             card = in_words(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
-    async def amend(self, step: Step, wanted: Arguments) -> Observation:
+    async def amend(self, step: Step, arguments: Arguments) -> Observation:
         """Widen the plan in this step, if policy or a person lets it."""
         try:
-            asked = read_amendment(step.name, wanted)
-            new = amend(self.plan, asked, self.allowed)
+            amendment = read_amendment(step.name, arguments)
+            new = amend(self.plan, amendment, self.allowed)
         except BriefError as e:
             return Observation(f"The plan was not amended: {e}", ok=False)
         if new == self.plan:
             return Observation("The plan has that already; what the door refuses is refused all the same.", ok=False)
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
-        verdict = policy(asked, self.plan, self.job, self.job.approve, ceiling)
+        verdict = policy(amendment, self.plan, self.job, self.job.approve, ceiling)
         if verdict == "refused":
             return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
-        card = amendment_card(asked, self.plan, new, self.bounded)
-        card = amendment_in_words(card, asked, self.plan, new, self.bounded)
+        card = amendment_card(amendment, self.plan, new, self.bounded)
+        card = amendment_in_words(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
             self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
         else:
@@ -180,8 +180,8 @@ class Plans:
             if decided.answer != "approved":
                 return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
             if decided.paper:
-                new, asked = self.edited_amendment(decided, asked)
-            self.allowed = widened(self.allowed, asked)
+                new, amendment = self.edited_amendment(decided, amendment)
+            self.allowed = widened(self.allowed, amendment)
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
@@ -196,12 +196,12 @@ class Plans:
             raise JobStopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
         return plan
 
-    def edited_amendment(self, decided: Decided, asked: Amendment) -> tuple[Plan, Amendment]:
+    def edited_amendment(self, decided: Decided, amendment: Amendment) -> tuple[Plan, Amendment]:
         """Give the plan a person made of an amendment, and what of it they left."""
-        wider = replace(self.job, scope=widened(self.allowed, asked))
+        wider = replace(self.job, scope=widened(self.allowed, amendment))
         new = self.edited(decided, wider)
-        listed = {each for step in new.steps if step.name == asked.step for each in step.hosts or ()}
-        return new, replace(asked, hosts=tuple(each for each in asked.hosts if each in listed))
+        listed = {each for step in new.steps if step.name == amendment.step for each in step.hosts or ()}
+        return new, replace(amendment, hosts=tuple(each for each in amendment.hosts if each in listed))
 
     def adopt(self, plan: Plan, step: str = "") -> None:
         """Have another plan from now on."""

@@ -103,22 +103,22 @@ async def try_names(
 ) -> None:
     """Look names up, several at once; what is not known in time has failed."""
     limit = anyio.CapacityLimiter(AT_ONCE)
-    left = dict.fromkeys(hosts[:MOST_NAMES])
+    unresolved = dict.fromkeys(hosts[:MOST_NAMES])
 
     async def look(host: str) -> None:
         why = await anyio.to_thread.run_sync(looked_up, find, host, limiter=limit, abandon_on_cancel=True)
-        del left[host]
+        del unresolved[host]
         found.tell(f"host {host}", why)
 
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as tasks:
-            for host in list(left):
+            for host in list(unresolved):
                 if host in leads:
-                    del left[host]
+                    del unresolved[host]
                     found.tell(f"host {host} leads to {leads[host]}")
                 else:
                     tasks.start_soon(look, host)
-    for host in left:
+    for host in unresolved:
         found.tell(f"host {host}", f"no answer within {seconds:g} s")
     if len(hosts) > MOST_NAMES:
         found.tell(f"{len(hosts) - MOST_NAMES} more hosts", "not tried")
@@ -168,8 +168,8 @@ def try_kept(drive: Path | None, name: str, found: Findings) -> None:
         if drive is None:
             raise BriefError("there is no drive here")
         label, version = parse_reference(name.removeprefix(DRIVE))
-        kept = Drive(drive).version(label, version, who=me())
-        found.tell(f"{what}, version {kept.number}, {kept.size:,} bytes")
+        stored = Drive(drive).version(label, version, who=me())
+        found.tell(f"{what}, version {stored.number}, {stored.size:,} bytes")
     except HotdeskError as e:
         found.tell(what, str(e))
 

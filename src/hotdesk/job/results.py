@@ -70,8 +70,8 @@ class Out:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def copy(self, name: str, pieces: Iterable[bytes], known: Callable[[str], bool]) -> Path:
-        """Copy bytes to one of the names; give the path. `known` says whether bytes of a hash can be had again."""
+    def copy(self, name: str, pieces: Iterable[bytes], is_stored: Callable[[str], bool]) -> Path:
+        """Copy bytes to one of the names; give the path. `is_stored` says whether bytes of a hash can be had again."""
         path, spare, digest = self.folder / name, self.spares[name], hashlib.sha256()
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
         for piece in pieces:  # what is wrong with them is raised here, before the file has a name
@@ -84,7 +84,7 @@ class Out:
             if there is None:
                 self.name_first(spare)
             elif there != digest.hexdigest():
-                if not (there and known(there)):
+                if not (there and is_stored(there)):
                     raise BriefError(f"{shown(path)} is there, and is no copy of ours; move it away{KEPT}")
                 self.name_instead(spare)
             os.fsync(spare.place)

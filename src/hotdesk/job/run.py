@@ -77,15 +77,15 @@ class JobRun:
     def ashes(self, ended: JobEnded | JobPaused) -> JobBurnt:
         """Say what was destroyed, what is kept on purpose, and what was found that should be gone."""
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
-        left = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
-        destroyed = [f"desk {desk}" for desk in desks if desk not in left]
-        kept = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
-        kept.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
+        leftovers = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
+        destroyed = [f"desk {desk}" for desk in desks if desk not in leftovers]
+        retained = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
+        retained.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
-            kept.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
+            retained.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
         if isinstance(ended, JobEnded):
             destroyed.append("its workspace and the key of its checkpoints")
-        return JobBurnt(self.id, tuple(destroyed), tuple(kept), tuple(f"desk {desk}" for desk in left))
+        return JobBurnt(self.id, tuple(destroyed), tuple(retained), tuple(f"desk {desk}" for desk in leftovers))
 
     async def plan(self) -> None:
         """Have the brain think before it acts."""
@@ -122,41 +122,41 @@ class JobRun:
         except FileError as e:
             return Candidate(item, lacks=printable(e.reason))
 
-    async def verify(self, made: list[Candidate]) -> list[Candidate] | None:
+    async def verify(self, candidates: list[Candidate]) -> list[Candidate] | None:
         """Have everything looked at where nothing else is; None where something failed, which is told.
 
         The worker is told what was expected, what was found and where, and takes the step again that made it.
         """
         async with AsyncExitStack() as stack:
-            proven = await DeliverableVerifier(self.desks, self.log, stack).verify_all(made)
+            proven = await DeliverableVerifier(self.desks, self.log, stack).verify_all(candidates)
         failed = [each for each in proven if not each.passed]
         for each in failed:
             self.send_back(each)
         return None if failed else proven
 
-    def send_back(self, made: Candidate) -> None:
+    def send_back(self, candidate: Candidate) -> None:
         """Have the step that made something taken again; `JobStopped` when that was tried often enough."""
-        told, before = made.told, self.past.refused.get(made.item.path, [])
-        if len(before) >= ROUNDS or made.sha256 in before:
-            again = "the same file was made again; " if made.sha256 in before and not made.lacks else ""
-            raise JobStopped(brief_words(again + told))
-        step = self.steps.maker_of(made.item.path)
-        event = SentBack(self.id, step.name, made.item.path, made.sha256, self.log.papers.write(told))
+        objection, before = candidate.told, self.past.refused.get(candidate.item.path, [])
+        if len(before) >= ROUNDS or candidate.sha256 in before:
+            again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
+            raise JobStopped(brief_words(again + objection))
+        step = self.steps.maker_of(candidate.item.path)
+        event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)
         self.steps.take_back(event)
 
-    def keep(self, made: list[Candidate]) -> None:
+    def keep(self, candidates: list[Candidate]) -> None:
         """Keep what passed."""
-        for each in made:
+        for each in candidates:
             self.keep_one(each)
 
-    def keep_one(self, made: Candidate) -> None:
+    def keep_one(self, candidate: Candidate) -> None:
         """Keep a deliverable, as the operator's; the event is on disk before the name is.
 
         What this job has kept already stays as it is.
         """
-        path, name = made.item.path, f"{self.id}/{made.item.path}"
-        there = any(each.sha256 == made.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
+        path, name = candidate.item.path, f"{self.id}/{candidate.item.path}"
+        there = any(each.sha256 == candidate.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
         if there and path in self.past.kept:
             return
 
@@ -166,17 +166,19 @@ class JobRun:
             self.past.kept[path] = event
 
         with self.part("keep", path):
-            proof, brief = self.certified(made), self.job.digest
-            self.drive.keep(name, made.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent)
+            proof, brief = self.certified(candidate), self.job.digest
+            self.drive.keep(
+                name, candidate.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent
+            )
 
-    def certified(self, made: Candidate) -> bytes:
+    def certified(self, candidate: Candidate) -> bytes:
         """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
-        if not made.item.checks:
+        if not candidate.item.checks:
             return b""
         config = self.log.machine.config
-        claim = claim_of(made, self.id, self.job.wall, config.images, recorded=self.steps.exact)
+        claim = claim_of(candidate, self.id, self.job.wall, config.images, recorded=self.steps.exact)
         proof = self.log.machine.certify(claim)
-        self.log.heard(Certified(self.id, made.item.path, made.sha256, hashlib.sha256(proof).hexdigest()))
+        self.log.heard(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
         return proof
 
     @contextmanager

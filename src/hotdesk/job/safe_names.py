@@ -29,5 +29,5 @@ def shown(path: Path, name: str) -> str:
 
 def plain(name: str) -> str:
     """Give a name as one short line in which nothing hides, and no sentence fits."""
-    kept = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
-    return kept[:LONGEST]
+    safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
+    return safe[:LONGEST]

@@ -54,24 +54,24 @@ class StepStage:
             return await self.choose(call.arguments)
         return await self.toolbox.use(call.tool, call.arguments)
 
-    async def compute(self, given: object) -> Observation:
+    async def compute(self, arguments: object) -> Observation:
         """Carry out a vendor's actions, and end with a picture where none came of it."""
         try:
-            uses = translated(given)
+            uses = translated(arguments)
         except Wrong as e:
             return Observation(str(e), ok=False)
-        if (doubts := doubted(given)) and (refusal := await self.unacknowledged(doubts)):
+        if (doubts := doubted(arguments)) and (refusal := await self.unacknowledged(doubts)):
             return Observation(refusal, ok=False)
-        seen, texts = Observation(), []
+        observation, texts = Observation(), []
         for use in uses:
-            seen = await self.toolbox.use(use.tool, use.arguments)
-            texts.append(seen.text)
-            if not seen.ok:
+            observation = await self.toolbox.use(use.tool, use.arguments)
+            texts.append(observation.text)
+            if not observation.ok:
                 break
-        if not seen.image and self.screen is not None:
+        if not observation.image and self.screen is not None:
             shot = await self.toolbox.use("screen_screenshot", {})
-            return Observation("\n".join(filter(None, texts)), seen.ok, shot.image, shot.media)
-        return seen
+            return Observation("\n".join(filter(None, texts)), observation.ok, shot.image, shot.media)
+        return observation
 
     async def unacknowledged(self, doubts: str) -> str:
         """Have a person acknowledge what a vendor doubts; say why it is not done, or nothing."""
@@ -81,19 +81,19 @@ class StepStage:
             return ""
         return f"This was not done: its provider doubts it ({doubts}), and no person said yes. {answer.text}"
 
-    async def choose(self, given: object) -> Observation:
+    async def choose(self, arguments: object) -> Observation:
         """Carry out one of the actions that were fixed before anything was read."""
-        name = given.get("action") if isinstance(given, Mapping) else None
+        name = arguments.get("action") if isinstance(arguments, Mapping) else None
         action = next((each for each in self.step.actions if each.name == name), None)
         if action is None:
             there = ", ".join(each.name for each in self.step.actions)
             return Observation(f"There is no such action to choose; there are {there or 'none'}.", ok=False)
-        kept = self.toolbox.allowed
-        self.toolbox.allowed = None if kept is None else {*kept, action.tool}
+        before = self.toolbox.allowed
+        self.toolbox.allowed = None if before is None else {*before, action.tool}
         try:
             return await self.toolbox.use(action.tool, dict(action.arguments))
         finally:
-            self.toolbox.allowed = kept
+            self.toolbox.allowed = before
 
     async def lacking(self) -> str:
         """Say what the step promised and did not keep, once nobody drives: a person may be changing it."""
@@ -129,17 +129,17 @@ class StepStage:
         return found.kind == "directory" or (found.kind == "file" and found.size > 0)
 
 
-def doubted(given: object) -> str:
+def doubted(arguments: object) -> str:
     """Give the safety checks that a vendor raised for some actions, in a line; they are its words."""
-    raised = given.get("checks") if isinstance(given, Mapping) else None
+    raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
-    told = (f"{item.get('code')}: {item.get('message')}" for item in each)
-    return printable("; ".join(told))[:WORDS]
+    texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
+    return printable("; ".join(texts))[:WORDS]
 
 
-def translated(given: object) -> list[computer.ScreenAction]:
+def translated(arguments: object) -> list[computer.ScreenAction]:
     """Translate a vendor's actions into uses of the screen's tools."""
-    match given:
+    match arguments:
         case {"vendor": "anthropic", "actions": [*actions]}:
             scale = computer.Scale()
             return [

@@ -90,9 +90,9 @@ def papers_of(order: JobContext) -> Papers:
     jobs = order.machine.config.lib / "jobs"
     if order.goes_on:
         return papers.find(jobs, order.id)
-    made = papers.create(jobs, order.id)
-    made.keep_order(order.kept)
-    return made
+    folder = papers.create(jobs, order.id)
+    folder.keep_order(order.kept)
+    return folder
 
 
 def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:

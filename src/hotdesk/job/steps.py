@@ -95,8 +95,8 @@ class Steps:
     def maker_of(self, path: str) -> Step:
         """Give the step that made a file: the last that says so, else the last one."""
         steps = self.plans.plan.steps
-        made = [step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes)]
-        return (made or steps)[-1]
+        makers = [step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes)]
+        return (makers or steps)[-1]
 
     def take_back(self, event: SentBack) -> None:
         """Have a finished step taken again, which is told why."""
@@ -257,10 +257,10 @@ class Steps:
     async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""
         desk = await self.desks.begin(self.plans.scope_for())
-        if (kept := self.past.checkpoint) is None:
+        if (checkpoint := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
         else:
-            await self.checkpoints.restore(desk, kept.sha256)
+            await self.checkpoints.restore(desk, checkpoint.sha256)
         return desk
 
     async def open_for(self, step: Step) -> str:
@@ -340,32 +340,34 @@ class Steps:
         stage = self.stage
         if stage is None or self.desks.main is not None:
             return ""
-        told = await self.open_for(stage.step)
+        note = await self.open_for(stage.step)
         desk = self.desks.side or self.desks.main
         assert desk is not None
         again = await self.staged(stage.step, desk)
         stage.desk, stage.toolbox = again.desk, again.toolbox
-        return told
+        return note
 
     # -- people -------------------------------------------------------------------------------------------------
 
-    async def asks(self, tool: str, given: Arguments) -> Observation:
+    async def asks(self, tool: str, arguments: Arguments) -> Observation:
         """Ask a person something, or for more than the plan has."""
         assert self.stage is not None
         step = self.stage.step
         if tool == "amend_plan":
             before = self.plans.scope
-            seen = await self.plans.amend(step, given)
-            if seen.ok:
+            observation = await self.plans.amend(step, arguments)
+            if observation.ok:
                 await self.widen(before)
         else:
-            card = question_card(step, str(given.get("question", "")))
+            card = question_card(step, str(arguments.get("question", "")))
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
-            seen = Observation(self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered)
-        if told := await self.come_back():
-            return Observation(seen.text, seen.ok, note=told)
-        return seen
+            observation = Observation(
+                self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered
+            )
+        if note := await self.come_back():
+            return Observation(observation.text, observation.ok, note=note)
+        return observation
 
     async def widen(self, before: Scope) -> None:
         """Have what an amendment added: tools at once, hosts and grants at a desk that has them from its beginning."""
@@ -412,17 +414,19 @@ class Steps:
             if len(reply.calls) != len(turn.acts):
                 return  # a budget ended before they were used
             yield reply
-            seen = (observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts)
-            yield Results(tuple(zip(reply.calls, seen, strict=True))) if reply.calls else OurMessage(NUDGE)
+            observations = (
+                observation_from_json(json.loads(text(turn.observed[each.act].paper))) for each in turn.acts
+            )
+            yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
 def told_lost(past: ResumeState) -> str:
     """Say what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
-    told = [f"These acts were made, and what they did to files is gone: {lost}." if lost else ""]
-    told += [f"Nobody knows what came of {unknown}: find out before you do it again." if unknown else ""]
-    return " ".join(filter(None, told))
+    sentences = [f"These acts were made, and what they did to files is gone: {lost}." if lost else ""]
+    sentences += [f"Nobody knows what came of {unknown}: find out before you do it again." if unknown else ""]
+    return " ".join(filter(None, sentences))
 
 
 def written(journal: Path, past: ResumeState) -> list[str]:

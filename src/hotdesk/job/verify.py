@@ -127,17 +127,17 @@ class DeliverableVerifier:
     late: dict[int, tuple[int, str]] = field(default_factory=dict)
     """Attempts to send that were counted after a file was looked at, and in which desk; by the file's place."""
 
-    async def verify_all(self, made: Sequence[Candidate]) -> list[Candidate]:
+    async def verify_all(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Have everything looked at: while one file is judged, the next is opened."""
-        proven, abreast = list(made), anyio.Semaphore(ABREAST)
+        proven, abreast = list(candidates), anyio.Semaphore(ABREAST)
 
         async def one(place: int) -> None:
             async with abreast:
-                proven[place] = await self.verify(place + 1, made[place])
+                proven[place] = await self.verify(place + 1, candidates[place])
 
         try:
             async with anyio.create_task_group() as tasks:
-                for place in range(len(made)):
+                for place in range(len(candidates)):
                     tasks.start_soon(one, place)
         except BaseExceptionGroup as e:
             raise alone(e) from None
@@ -150,15 +150,15 @@ class DeliverableVerifier:
         if late := await at.attempts():
             self.late[at.last] = (late, at.desk.id)
 
-    def blamed(self, place: int, made: Candidate) -> Candidate:
+    def blamed(self, place: int, candidate: Candidate) -> Candidate:
         """Give a file as failed that went on to reach out after it was looked at."""
-        if place not in self.late or may_reach(made.item):
-            return made
+        if place not in self.late or may_reach(candidate.item):
+            return candidate
         attempts, desk = self.late[place]
         verdict = Verdict((OUTGOING,), (sent(attempts),))
-        seen = seen_of(verdict, ACTIVE, OFFICE, {}, ())
-        self.write_down(made, verdict, seen, desk)
-        return replace(made, seen=(*made.seen, seen))
+        stored = seen_of(verdict, ACTIVE, OFFICE, {}, ())
+        self.write_down(candidate, verdict, stored, desk)
+        return replace(candidate, seen=(*candidate.seen, stored))
 
     async def has_office(self) -> bool:
         """Say whether documents can be opened: not without walls, nor where no image with an office was built."""
@@ -171,34 +171,34 @@ class DeliverableVerifier:
             return False
         return True
 
-    async def verify(self, place: int, made: Candidate) -> Candidate:
+    async def verify(self, place: int, candidate: Candidate) -> Candidate:
         """Have a deliverable looked at by every check it must pass; give it with what they found."""
-        if made.lacks:
-            return made
-        opens = is_opened(made.item) and await self.has_office()
-        wanted = [(name, expect, find(name, expect)) for name, expect in checks_of(made.item, office=opens)]
-        office = any(check.image == OFFICE and not check.alone for _, _, check in wanted)
-        seen = [await self.look(place, made, *each, office=office) for each in wanted]
-        return replace(made, seen=tuple(seen))
+        if candidate.lacks:
+            return candidate
+        opens = is_opened(candidate.item) and await self.has_office()
+        checks = [(name, expect, find(name, expect)) for name, expect in checks_of(candidate.item, office=opens)]
+        office = any(check.image == OFFICE and not check.alone for _, _, check in checks)
+        verdicts = [await self.look(place, candidate, *each, office=office) for each in checks]
+        return replace(candidate, seen=tuple(verdicts))
 
     async def look(
-        self, place: int, made: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool
+        self, place: int, candidate: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool
     ) -> StoredVerdict:
         """Have one check look at it, in an office where one is needed anyway; judge what it saw."""
         async with AsyncExitStack() as own:
             if not check.alone:
                 await own.enter_async_context(self.turn)
             at = await self.place(check, own, office=office)
-            self.log.note(StepBegun(self.log.job, "verify", f"{made.item.path} by {name}", at.desk.id))
+            self.log.note(StepBegun(self.log.job, "verify", f"{candidate.item.path} by {name}", at.desk.id))
             try:
-                evidence, beside = await self.gathered(check, at, place, made)
+                evidence, beside = await self.gathered(check, at, place, candidate)
             except BaseException as e:
                 self.log.note(StepEnded(self.log.job, "verify", "failed", said(e), at.desk.id))
                 raise
-        verdict, seen = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
-        seen = replace(seen, beside=beside)
-        self.write_down(made, verdict, seen, at.desk.id)
-        return seen
+        verdict, stored = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
+        stored = replace(stored, beside=beside)
+        self.write_down(candidate, verdict, stored, at.desk.id)
+        return stored
 
     async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
         """Give a clean desk: one of its own to what is run, one for all to what is only opened."""
@@ -221,7 +221,7 @@ class DeliverableVerifier:
         return CleanDesk(desk, stack, image, usage.processes, usage.outgoing)
 
     async def gathered(
-        self, check: Check, at: CleanDesk, place: int, made: Candidate
+        self, check: Check, at: CleanDesk, place: int, candidate: Candidate
     ) -> tuple[Evidence, Mapping[str, str]]:
         """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
 
@@ -230,26 +230,34 @@ class DeliverableVerifier:
         """
         await self.count_late(at)
         at.last = place
-        name = f"deliverable-{place}{PurePosixPath(made.item.path).suffix}"
-        await at.desk.write(name, made.data)
+        name = f"deliverable-{place}{PurePosixPath(candidate.item.path).suffix}"
+        await at.desk.write(name, candidate.data)
         beside = await self.desks.bring_beside(at.desk, check.beside)
         evidence = await check.gather(at.desk, name)
         trouble = evidence.trouble or await at.left_behind()
-        counted = bool(at.processes) and not check.alone and not may_reach(made.item)
+        counted = bool(at.processes) and not check.alone and not may_reach(candidate.item)
         attempts = await at.attempts() if counted else None
         if trouble or attempts:
             self.shared = {image: each for image, each in self.shared.items() if each is not at}
             await at.stack.aclose()
         return replace(evidence, trouble=trouble, attempts=attempts), beside
 
-    def write_down(self, made: Candidate, verdict: Verdict, seen: StoredVerdict, desk: str) -> None:
+    def write_down(self, candidate: Candidate, verdict: Verdict, stored: StoredVerdict, desk: str) -> None:
         """Write a verdict down."""
         outcome: Literal["passed", "failed"] = "passed" if verdict.passed else "failed"
-        paper = self.log.papers.write(to_json(seen))
-        job, path = self.log.job, made.item.path
+        paper = self.log.papers.write(to_json(stored))
+        job, path = self.log.job, candidate.item.path
         self.log.note(
             Verified(
-                job, desk, path, made.sha256, seen.check, outcome, verdict.findings, paper, beside_digest(seen.beside)
+                job,
+                desk,
+                path,
+                candidate.sha256,
+                stored.check,
+                outcome,
+                verdict.findings,
+                paper,
+                beside_digest(stored.beside),
             ),
             StepEnded(job, "verify", "done", "", desk),
         )

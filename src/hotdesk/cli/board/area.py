@@ -60,15 +60,15 @@ def header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
     return spread([("dim", f" {state.job}  "), ("strong", state.goal)], (late, right), width, look)
 
 
-def spread(left: Sequence[Span], right: Span, width: int, look: TerminalTraits) -> Line:
+def spread(spans: Sequence[Span], right: Span, width: int, look: TerminalTraits) -> Line:
     """Put a text at the right end of a row; what is at the left gives way."""
     room = width - cells(right[1]) - 2
-    kept: list[Span] = []
-    for style, text in left:
+    fitting: list[Span] = []
+    for style, text in spans:
         text = cut(look.clean(text), max(room, 0))
         room -= cells(text)
-        kept.append((style, text))
-    return [*kept, ("", " " * (max(room, 0) + 1)), right] if right[1] else kept
+        fitting.append((style, text))
+    return [*fitting, ("", " " * (max(room, 0) + 1)), right] if right[1] else fitting
 
 
 def checklist(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[Line]:
@@ -113,8 +113,8 @@ def row_of(step: StepProgress, names: int, width: int, now: float, look: Termina
     seconds = step.seconds + (now - step.tries[-1].begun if step.stand == "current" else 0)
     took = lasting(seconds) if step.attempts else ""
     shade = style if step.stand in ("current", "failed", "rolled back") else "dim" if step.stand == "to come" else ""
-    left = [(style, f" {mark} "), (shade, name + " " * (names - cells(name) + 2)), (shade, step.what)]
-    return spread(left, ("dim" if step.stand != "current" else "now", f"{again}{took}"), width, look)
+    spans = [(style, f" {mark} "), (shade, name + " " * (names - cells(name) + 2)), (shade, step.what)]
+    return spread(spans, ("dim" if step.stand != "current" else "now", f"{again}{took}"), width, look)
 
 
 def facts(state: State, now: float) -> list[Row]:
@@ -200,12 +200,12 @@ def waits(state: State, now: float) -> list[Line]:
     """Show what waits for a person, and how it is answered."""
     rows: list[Line] = []
     for each in state.waiting.open:
-        left = f", {clock(each.until / 1000 - now)} left"
+        remaining = f", {clock(each.until / 1000 - now)} left"
         rows.append(
-            entry("WAITS", ("warn", f"{shortest(answer_commands(each))}  "), ("", f"{WAITING[each.kind]}{left}"))
+            entry("WAITS", ("warn", f"{shortest(answer_commands(each))}  "), ("", f"{WAITING[each.kind]}{remaining}"))
         )
-    for asked in state.asked.values():
-        rows.append(entry("ASKS", ("warn", f"hotdesk approve {asked.id}  "), ("", target(asked))))
+    for question in state.asked.values():
+        rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", target(question))))
     if len(rows) <= WAITS:
         return rows
     return [*rows[: WAITS - 1], entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - WAITS + 1} more"))]

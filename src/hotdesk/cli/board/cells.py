@@ -94,13 +94,13 @@ def head(text: str, width: int) -> str:
     """Give as much of a text's beginning as a width holds."""
     if text.isascii():
         return text[:width]
-    taken, used = 0, 0
+    count, used = 0, 0
     for c in text:
         used += cell(c)
         if used > width:
             break
-        taken += 1
-    return text[:taken]
+        count += 1
+    return text[:count]
 
 
 def cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
@@ -108,13 +108,13 @@ def cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
     spans = list(spans)
     if sum(cells(text) for _, text in spans) <= width:
         return spans
-    kept: list[Span] = []
+    fitting: list[Span] = []
     for style, text in spans:
         if cells(text) >= width:
-            return [*kept, (style, head(text, width - 1) + sign if width > 0 else "")]
-        kept.append((style, text))
+            return [*fitting, (style, head(text, width - 1) + sign if width > 0 else "")]
+        fitting.append((style, text))
         width -= cells(text)
-    return kept
+    return fitting
 
 
 def wrap(text: str, width: int) -> list[str]:

@@ -83,8 +83,10 @@ class Board:
 
     def interrupted(self) -> None:
         """Say what is left of a job that was broken off."""
-        left = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
-        self.say(f"hotdesk: the job was broken off; {f'desks are left: {left}' if left else 'its desks are burnt'}")
+        commands = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
+        self.say(
+            f"hotdesk: the job was broken off; {f'desks are left: {commands}' if commands else 'its desks are burnt'}"
+        )
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -103,8 +105,8 @@ class Board:
             case StepBegun():
                 return self.live and event.step not in OURS
             case Exchange(verdict="deny" | "broken") if event.step:
-                known = (event.method, event.host) in self.refused
-                if not known and len(self.refused) < REFUSED_SHOWN:
+                listed = (event.method, event.host) in self.refused
+                if not listed and len(self.refused) < REFUSED_SHOWN:
                     self.refused.add((event.method, event.host))
                     return False
                 return True
@@ -120,11 +122,11 @@ class Board:
             return
         self.drawn = self.clock()
         width, height = self.size()
-        said = "".join(f"{self.look.paint(line)}{TO_END_OF_ROW}\n" for line in self.lines)
+        above = "".join(f"{self.look.paint(line)}{TO_END_OF_ROW}\n" for line in self.lines)
         self.lines.clear()
         area = [] if last else lay(self.state, width, height - max(height // 4, 1), self.drawn, self.look)
         rows = "\n".join(f"{row}{TO_END_OF_ROW}" for row in area)
-        self.write(f"{self.back(width)}{said}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
+        self.write(f"{self.back(width)}{above}{UNWRAPPED}{rows}{TO_END}{WRAPPED}")
         self.area = area
 
     def back(self, width: int) -> str:

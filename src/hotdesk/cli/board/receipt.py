@@ -32,12 +32,12 @@ def made(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "checked", f"{check.path} by {check.check}: {check.outcome}"
 
 
-def certificate_of(kept: Kept, certified: Sequence[Certified]) -> str:
+def certificate_of(stored: Kept, certified: Sequence[Certified]) -> str:
     """Say whether what was kept has a certificate."""
-    found = [each for each in certified if (each.path, each.sha256) == (kept.path, kept.sha256)]
+    found = [each for each in certified if (each.path, each.sha256) == (stored.path, stored.sha256)]
     if not found:
-        return f"{kept.path} has no certificate: its brief asks for no check"
-    return f"{kept.path}{SUFFIX}, sha256 {found[-1].certificate}"
+        return f"{stored.path} has no certificate: its brief asks for no check"
+    return f"{stored.path}{SUFFIX}, sha256 {found[-1].certificate}"
 
 
 def went(receipt: Receipt) -> Iterator[tuple[str, str]]:
@@ -78,17 +78,17 @@ def cost_of(cost: ModelCost) -> str:
     part = "planning" if cost.part == "plan" else "acting"
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
     read = f"{cost.input:,} tokens read{cached}, {cost.output:,} written"
-    told = f"{plural(cost.replies, 'reply')}, {size(cost.up)} sent to its provider"
-    return f"{part}, {cost.model}: {money([cost])}; {read}; {told}"
+    sent = f"{plural(cost.replies, 'reply')}, {size(cost.up)} sent to its provider"
+    return f"{part}, {cost.model}: {money([cost])}; {read}; {sent}"
 
 
 def course_of(step: StepProgress) -> str:
     """Tell of one step."""
-    told = "not taken" if not step.attempts else "broken off" if step.stand in ("to come", "current") else step.stand
+    outcome = "not taken" if not step.attempts else "broken off" if step.stand in ("to come", "current") else step.stand
     attempts = f" at attempt {step.attempts}" if step.attempts > 1 else ""
     back = f", rolled back {plural(step.rolled_back, 'time')}" if step.rolled_back else ""
     time = f", {lasting(step.seconds)}, {plural(step.acts, 'act')}" if step.attempts else ""
-    return f"{step.name}: {told}{attempts}{back}{time}"
+    return f"{step.name}: {outcome}{attempts}{back}{time}"
 
 
 def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:

@@ -150,12 +150,12 @@ def plan_intents(paper: str) -> dict[str, str]:
 def words_of(paper: str) -> str:
     """Give what a reply says for people in one line: what it shows of its thinking, else its text."""
     try:
-        told = json.loads(paper)
+        data = json.loads(paper)
     except ValueError:
-        told = {"text": paper}
-    if isinstance(told, dict):
-        told = told.get("reply", told)
-    if not isinstance(told, dict):
+        data = {"text": paper}
+    if isinstance(data, dict):
+        data = data.get("reply", data)
+    if not isinstance(data, dict):
         return ""
-    said = next((told[key] for key in ("thought", "text") if isinstance(told.get(key), str) and told[key].strip()), "")
-    return " ".join(said[:LONGEST].split())
+    text = next((data[key] for key in ("thought", "text") if isinstance(data.get(key), str) and data[key].strip()), "")
+    return " ".join(text[:LONGEST].split())

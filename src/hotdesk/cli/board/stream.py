@@ -26,9 +26,9 @@ class JsonLines:
 
     def finish(self, receipt: Receipt, paths: Mapping[str, str], proofs: Mapping[str, str], report: str) -> None:
         """Write the receipt, and where results, their certificates and the report are; no report is null."""
-        told = {**asdict(replace(receipt, steps=())), "steps": [step_dict(step) for step in receipt.steps]}
-        left = {"paths": dict(paths), "certificates": dict(proofs), "report": report or None}
-        self.write("Receipt", {**told, **left})
+        fields = {**asdict(replace(receipt, steps=())), "steps": [step_dict(step) for step in receipt.steps]}
+        files = {"paths": dict(paths), "certificates": dict(proofs), "report": report or None}
+        self.write("Receipt", {**fields, **files})
 
     def write(self, name: str, data: Mapping[str, object]) -> None:
         """Write one line of plain ASCII; nobody who reads it is no reason to stop a job."""

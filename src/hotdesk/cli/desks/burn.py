@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if bool(arguments.desks) == arguments.all:
         raise BriefError("name the desks to burn, or --all; `hotdesk ps` lists them")
-    named = [str(told["id"]) for told in state.desks(settings)] if arguments.all else arguments.desks
+    named = [str(facts["id"]) for facts in state.desks(settings)] if arguments.all else arguments.desks
     chosen = [find_desk(settings, name) for name in named]
 
     async def work() -> int:

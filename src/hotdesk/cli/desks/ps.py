@@ -46,9 +46,9 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
 def find_all_desks(settings: Config, tenant: str | None = None) -> list[dict[str, Any]]:
     """List the desks of every tenant, or of one, each with its tenant; an ordinary user sees their own."""
     if os.geteuid() != 0:
-        return [{**told, "tenant": DEFAULT_TENANT} for told in find_desks(settings)]
+        return [{**facts, "tenant": DEFAULT_TENANT} for facts in find_desks(settings)]
     names = [tenant] if tenant is not None else tenant_names(settings)
-    return [{**told, "tenant": name} for name in names for told in state.desks(for_tenant(settings, name))]
+    return [{**facts, "tenant": name} for name in names for facts in state.desks(for_tenant(settings, name))]
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -61,24 +61,24 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk ps --json | jq -r '.[].id'
     """
     desks = find_all_desks(config.load(), arguments.tenant)
-    for told in desks:
-        if not told["kept"]:
-            told["state"] = "orphaned"
+    for facts in desks:
+        if not facts["kept"]:
+            facts["state"] = "orphaned"
     if arguments.json:
         print(json.dumps(desks, indent=1))
         return 0
     rows = [("ID", "TENANT", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]
     rows += [
         (
-            str(told["id"]),
-            str(told["tenant"]),
-            str(told["image"]),
-            str(told["state"]),
-            f"{state.age(told):.0f}s",
-            str(told.get("cpus", "")),
-            f"{int(str(told.get('memory', 0))) // MIB}M",
+            str(facts["id"]),
+            str(facts["tenant"]),
+            str(facts["image"]),
+            str(facts["state"]),
+            f"{state.age(facts):.0f}s",
+            str(facts.get("cpus", "")),
+            f"{int(str(facts.get('memory', 0))) // MIB}M",
         )
-        for told in desks
+        for facts in desks
     ]
     print("\n".join(aligned(rows)))
     return 0

@@ -63,10 +63,10 @@ def asks(scope: Scope) -> bool:
     return scope.may_ask or any(rule.verdict == "ask" for rule in scope.rules)
 
 
-def show(asked: Asked) -> None:
+def show(question: Asked) -> None:
     """Tell whoever watches that something waits for them."""
-    what = domain_first(asked.host, f"{asked.method} {asked.host}{asked.path}")[:SHOWN]
-    complain(printable(f"desk {asked.desk} asks: {what}: hotdesk approve {asked.id}"))
+    what = domain_first(question.host, f"{question.method} {question.host}{question.path}")[:SHOWN]
+    complain(printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
 
 
 def main(arguments: argparse.Namespace) -> int:

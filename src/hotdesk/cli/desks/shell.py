@@ -64,8 +64,8 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk shell --root --user root
       hotdesk shell --allow pypi --allow github-read
     """
-    if arguments.desk and (given := [name for name in SCOPE if getattr(arguments, name)]):
-        option = given[0].replace("_", "-")
+    if arguments.desk and (conflicting := [name for name in SCOPE if getattr(arguments, name)]):
+        option = conflicting[0].replace("_", "-")
         raise BriefError(f"--{option} is for a fresh desk; leave out the id, or give it to `hotdesk open`")
     spec = options.make_spec(arguments, deadline=DAY, idle=DAY)
     scope = options.make_scope(arguments)

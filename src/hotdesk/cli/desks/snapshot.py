@@ -50,10 +50,10 @@ def main(arguments: argparse.Namespace) -> int:
 def known(desk: str) -> list[str]:
     """List the snapshots a desk's keeper wrote down."""
     settings = config.load()
-    told = state.facts(settings.run / "desks" / find_desk(settings, desk))
-    if told is None:
+    facts = state.facts(settings.run / "desks" / find_desk(settings, desk))
+    if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
-    names = told.get("snapshots", [])
+    names = facts.get("snapshots", [])
     return [str(name) for name in names] if isinstance(names, list) else []
 
 

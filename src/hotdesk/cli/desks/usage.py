@@ -59,14 +59,14 @@ def chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list
         of = tenant or DEFAULT_TENANT
         return [(of, find_desk(for_tenant(settings, of), name)) for name in names]
     found = find_all_desks(settings, tenant)
-    return [(str(told["tenant"]), as_id(str(told["id"]))) for told in found if told["kept"]]
+    return [(str(facts["tenant"]), as_id(str(facts["id"]))) for facts in found if facts["kept"]]
 
 
 def show(found: dict[tuple[str, str], Usage], *, as_json: bool) -> None:
     """Print what was found."""
     if as_json:
-        told = [{"id": name, "tenant": tenant, **asdict(usage)} for (tenant, name), usage in found.items()]
-        print(json.dumps(told, indent=1))
+        usages = [{"id": name, "tenant": tenant, **asdict(usage)} for (tenant, name), usage in found.items()]
+        print(json.dumps(usages, indent=1))
         return
     rows = [("ID", "TENANT", "CPU", "MEMORY", "DISK", "PIDS", "OOM KILLS")]
     rows += [

@@ -54,22 +54,22 @@ def main(arguments: argparse.Namespace) -> int:
         confine([out.parent] if out is not None else [])
         async with reach(config.load(), desk) as lent:
             tools = (await lent.runtime.call("GET", f"/desks/{desk}/tools")).get("items")
-            known = {tool["name"]: tool for tool in tools} if isinstance(tools, list) else {}
+            by_name = {tool["name"]: tool for tool in tools} if isinstance(tools, list) else {}
             if arguments.tool is None:
-                return show_tools(known, arguments.json)
-            told = values(arguments.given, known.get(arguments.tool, {}))
-            seen = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", told, LONGEST)
-        return show(seen, out, arguments.json)
+                return show_tools(by_name, arguments.json)
+            fields = values(arguments.given, by_name.get(arguments.tool, {}))
+            observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, LONGEST)
+        return show(observation, out, arguments.json)
 
     return run_interruptible(work)
 
 
-def show_tools(known: Mapping[str, Any], as_json: bool) -> int:
+def show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
     """List tools, each with what it takes."""
     if as_json:
-        print(json.dumps(list(known.values()), indent=1))
+        print(json.dumps(list(tools.values()), indent=1))
         return 0
-    for name, tool in known.items():
+    for name, tool in tools.items():
         schema = tool["input_schema"]
         takes = [each if each in schema["required"] else f"[{each}]" for each in schema["properties"]]
         print(
@@ -78,24 +78,24 @@ def show_tools(known: Mapping[str, Any], as_json: bool) -> int:
     return 0
 
 
-def values(given: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
+def values(pairs: list[str], tool: Mapping[str, Any]) -> dict[str, object]:
     """Read what a tool is used with, as its parameters want it; what cannot be read so is the tool's to refuse."""
     types = tool.get("input_schema", {}).get("properties", {})
-    told: dict[str, object] = {}
-    for each in given:
+    fields: dict[str, object] = {}
+    for each in pairs:
         name, equals, text = each.partition("=")
         if not equals:
             raise BriefError(f"{printable(each[:80])!r} is not NAME=VALUE; write for example x=640")
-        told[name] = value(text, types.get(name, {}))
-    return told
+        fields[name] = value(text, types.get(name, {}))
+    return fields
 
 
 def value(text: str, kind: Mapping[str, Any]) -> object:
     """Read one value."""
     match kind.get("type"):
-        case "integer" | "number" as wanted:
+        case "integer" | "number" as number:
             try:
-                return int(text) if wanted == "integer" else float(text)
+                return int(text) if number == "integer" else float(text)
             except ValueError:
                 return text
         case "boolean":
@@ -115,18 +115,18 @@ def listed(text: str) -> object:
         return text
 
 
-def show(seen: Mapping[str, object], out: Path | None, as_json: bool) -> int:
+def show(observation: Mapping[str, object], out: Path | None, as_json: bool) -> int:
     """Print what came of it, and write the picture where it is wanted."""
     try:
-        image = base64.b64decode(str(seen["image"]), validate=True)
-        text, note, ok = str(seen["text"]), str(seen["note"]), bool(seen["ok"])
+        image = base64.b64decode(str(observation["image"]), validate=True)
+        text, note, ok = str(observation["text"]), str(observation["note"]), bool(observation["ok"])
     except (KeyError, ValueError) as e:
         raise KeeperError("the owner answered strangely") from e
     if out is not None and image:
         write(out, image)
         print(f"hotdesk: wrote {printable(str(out))}, {len(image)} bytes", file=sys.stderr)
     if as_json:
-        print(json.dumps({name: told for name, told in seen.items() if name != "image" or out is None}))
+        print(json.dumps({name: field for name, field in observation.items() if name != "image" or out is None}))
         return 0 if ok else FAILED
     for line in text.splitlines():
         print(printable(line.expandtabs()))

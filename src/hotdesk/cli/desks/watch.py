@@ -131,10 +131,10 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def shown(address: str, wanted: bool) -> Iterator[Path | None]:
+def shown(address: str, enabled: bool) -> Iterator[Path | None]:
     """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
     opener = shutil.which(OPENER)
-    if not wanted or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+    if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="hotdesk-watch-") as folder:

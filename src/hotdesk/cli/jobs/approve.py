@@ -128,19 +128,23 @@ def listing(found: list[PendingQuestion]) -> str:
     return "\n\n".join(card(each.asked) for each in found) or NOTHING
 
 
-def card(asked: Asked) -> str:
+def card(question: Asked) -> str:
     """Lay one question out: first what the door saw, last what the desk says."""
     facts = {
-        "domain": registrable(asked.host),
-        "host": asked.host,
-        "method": asked.method,
-        "path": asked.path,
-        **({} if asked.size == -1 else {"bytes": f"{asked.size:,}" if asked.size >= 0 else "it does not say how many"}),
-        "adds": asked.rule,
-        "digest": asked.digest[:16],
-        "desk": asked.desk,
-        "left": f"{asked.seconds:.0f} s",
+        "domain": registrable(question.host),
+        "host": question.host,
+        "method": question.method,
+        "path": question.path,
+        **(
+            {}
+            if question.size == -1
+            else {"bytes": f"{question.size:,}" if question.size >= 0 else "it does not say how many"}
+        ),
+        "adds": question.rule,
+        "digest": question.digest[:16],
+        "desk": question.desk,
+        "left": f"{question.seconds:.0f} s",
     }
     lines = [f"  {name:8}{shown(value)}" for name, value in facts.items()]
-    words = printable(asked.reason[:WORDS]).replace('"', "'")
-    return "\n".join([asked.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])
+    words = printable(question.reason[:WORDS]).replace('"', "'")
+    return "\n".join([question.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])

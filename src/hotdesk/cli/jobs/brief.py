@@ -84,7 +84,7 @@ def new(arguments: argparse.Namespace) -> None:
     hotdesk brief new web ./portal
     """
     if arguments.template is None:
-        print("\n".join(aligned([(name, first_line(told)) for name, told in templates().items()])))
+        print("\n".join(aligned([(name, first_line(text)) for name, text in templates().items()])))
         return
     if arguments.template not in templates():
         raise BriefError(f"there is no template {arguments.template!r}; there are {', '.join(templates())}")

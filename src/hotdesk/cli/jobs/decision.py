@@ -40,11 +40,11 @@ def settle(
 ) -> int:
     """Write a decision down, if nobody was first, and say what was decided."""
     case.require_open(digest)
-    told = decided(case, answer, decider(), edited, words)
-    write_down(settings, told)
-    require_first(settings, told)
+    decision = decided(case, answer, decider(), edited, words)
+    write_down(settings, decision)
+    require_first(settings, decision)
     if json:
-        print(jsons.dumps(asdict(told)))
+        print(jsons.dumps(asdict(decision)))
     else:
         print(f"{answer}:\n{case.text(int(time.time() * 1000))}")
         if not is_held(settings.lib / JOBS / case.pending.job):
@@ -55,8 +55,8 @@ def settle(
 def decider() -> str:
     """Say who decides: this process, and for whom, if `sudo` told."""
     behind = os.environ.get("SUDO_UID", "")
-    told = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""
-    return f"uid {os.getuid()} pid {os.getpid()}{told}"
+    on_behalf = f" for uid {behind}" if behind.isascii() and behind.isdigit() and len(behind) < 11 else ""
+    return f"uid {os.getuid()} pid {os.getpid()}{on_behalf}"
 
 
 def write_down(settings: Config, *events: Event) -> None:

@@ -36,9 +36,9 @@ SYSTEM = Path("/var/lib/hotdesk/drive")
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    for made in add_acts(parser, ACTS, ARGUMENTS):
-        made.add_argument("--owner", default="", metavar="WHO", help="whose name it is: uid:1000")
-        options.add_json(made)
+    for act in add_acts(parser, ACTS, ARGUMENTS):
+        act.add_argument("--owner", default="", metavar="WHO", help="whose name it is: uid:1000")
+        options.add_json(act)
 
 
 def add_ls(parser: argparse.ArgumentParser) -> None:
@@ -128,8 +128,8 @@ def get(arguments: argparse.Namespace) -> None:
         read = drive.blobs.read(version.sha256, version.size)
         pieces = metered(read, version.size) if proof is None else [proof]
         path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
-    told = {**as_json(version), "to": str(path)}
-    print(json.dumps(told, indent=1) if arguments.json else printable(str(path)))
+    fields = {**as_json(version), "to": str(path)}
+    print(json.dumps(fields, indent=1) if arguments.json else printable(str(path)))
 
 
 def put(arguments: argparse.Namespace) -> None:
@@ -186,8 +186,8 @@ def change(
             await host.ready()
 
             def intent(version: Version) -> None:
-                told = (version.sha256, version.size, version.number)
-                host.note(DriveChanged(new_id(), version.name, what, described(), *told))
+                identity = (version.sha256, version.size, version.number)
+                host.note(DriveChanged(new_id(), version.name, what, described(), *identity))
 
             done = act(Drive(settings.lib / "drive", settings.drive_quota), intent)
         if arguments.json:
@@ -316,9 +316,9 @@ def proven(version: Version) -> str:
 
 def as_json(version: Version) -> dict[str, object]:
     """Give a version as JSON has it."""
-    told = {name: getattr(version, name) for name in ("name", "number", "sha256", "size", "owner", "readers")}
+    fields = {name: getattr(version, name) for name in ("name", "number", "sha256", "size", "owner", "readers")}
     origin = {name: getattr(version, name) for name in ("job", "brief", "certificate")}
-    return {**told, "at": version.at / 1000, **origin, "path": str(version.path)}
+    return {**fields, "at": version.at / 1000, **origin, "path": str(version.path)}
 
 
 def moment(at: int) -> str:

@@ -56,24 +56,24 @@ def main(arguments: argparse.Namespace) -> int:
         return each(arguments.ids, lambda desk: desk.pause(False))
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
-    kept = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
+    request = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
     if arguments.model:
-        kept = with_models(kept, arguments.model)
+        request = with_models(request, arguments.model)
     if arguments.ordered is not None:
-        require_ordered(kept, arguments.ordered, arguments.installed, arguments.listed)
+        require_ordered(request, arguments.ordered, arguments.installed, arguments.listed)
     key = read_key() if arguments.key_stdin else ""
     return go_on(
-        settings, kept, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
+        settings, request, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
 
 
-def with_models(kept: JobRequest, models: list[str]) -> JobRequest:
+def with_models(request: JobRequest, models: list[str]) -> JobRequest:
     """Give what is kept of a job with other models."""
-    if kept.is_recorded:
+    if request.is_recorded:
         raise BriefError("a script carries this job out, and asks no model; resume it without --model")
     for name in models:
         names.parts(name)
-    return replace(kept, plan=tuple(models), act=tuple(models))
+    return replace(request, plan=tuple(models), act=tuple(models))
 
 
 def read_key() -> str:
@@ -88,10 +88,10 @@ def found(jobs: Path, name: str) -> list[str]:
     """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
     if len(name) < MIN_PREFIX:
         return []
-    kept = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
-    if len(kept) > 1:
-        raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(kept))}")
-    return kept
+    matching = [path.parent.name for path in jobs.glob(f"*/{papers.KEY}") if path.parent.name.startswith(name)]
+    if len(matching) > 1:
+        raise BriefError(f"several jobs begin with {name!r}: {', '.join(sorted(matching))}")
+    return matching
 
 
 def require_desks(settings: Config, names: list[str]) -> None:

@@ -141,5 +141,5 @@ def desks_in(row: Row) -> set[str]:
     """Give the desk an event of a job names."""
     if row.name not in (StepBegun.__name__, Verified.__name__):
         return set()
-    told = json.loads(row.data)
-    return {str(told.get("desk", ""))} if isinstance(told, dict) else set()
+    data = json.loads(row.data)
+    return {str(data.get("desk", ""))} if isinstance(data, dict) else set()

@@ -45,16 +45,16 @@ def page(
     return [printable(line) for line in lines]
 
 
-def told_kept(kept: Kept, tale: JobSummary) -> list[str]:
+def told_kept(stored: Kept, tale: JobSummary) -> list[str]:
     """Say what was kept, and whether it has a certificate."""
-    told = f"  {kept.path}, version {kept.version}, {kept.size} bytes, sha256 {kept.sha256}"
-    return [told, f"    {certificate_of(kept, tale.certified)}"]
+    line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
+    return [line, f"    {certificate_of(stored, tale.certified)}"]
 
 
 def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
     """Say what job it is and how it stands."""
     how, why = state
-    told = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
+    status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
     took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
     facts = {
         "goal": cut(tale.goal, LONGEST),
@@ -67,7 +67,7 @@ def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "papers": forgotten(tale),
         "passed over": f"{tale.strange} events of a later version" if tale.strange else "",
     }
-    return [f"job {tale.job}  {told}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
+    return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
 
 
 def preflight(tale: JobSummary) -> str:
@@ -121,11 +121,11 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
     """Give what was asked of people, what they said, who and when."""
     lines = []
     for number, (kind, step) in tale.waiting.asked.items():
-        told = tale.waiting.decided.get(number)
+        decided = tale.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
-        if told is not None:
-            by, at = told.by or "nobody: its time was up", moment(tale.waiting.decided_at[number])
-            lines.append(f"  {number}  {of}: {told.answer} by {by} at {at}, digest {told.digest[:16]}")
+        if decided is not None:
+            by, at = decided.by or "nobody: its time was up", moment(tale.waiting.decided_at[number])
+            lines.append(f"  {number}  {of}: {decided.answer} by {by} at {at}, digest {decided.digest[:16]}")
         elif number in tale.waiting.pending:
             lines.append(f"  {number}  {of}: WAITS, {left(tale.waiting.pending[number], now)}")
         else:
@@ -174,11 +174,11 @@ def span(seconds: float) -> str:
 
 def as_dict(tale: JobSummary, state: tuple[str, str], exchanges: Sequence[Exchange]) -> dict[str, object]:
     """Give all of it as plain data."""
-    told = asdict(tale)
-    waiting = told.pop("waiting")
-    del told["course"]
+    fields = asdict(tale)
+    waiting = fields.pop("waiting")
+    del fields["course"]
     return {
-        **told,
+        **fields,
         "checking": sorted(tale.checking),
         "state": state[0],
         "why": state[1],

@@ -89,16 +89,16 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         data = source.read(LARGEST + 1)
     size, sha256 = hashed(file)
     try:
-        told, public = read(data)
+        claim, public = read(data)
     except BriefError as e:
         return Judged("failed", f"{proof}: {e}")
     signer = fingerprint(public)
-    if (size, sha256) != (told["file"]["size"], told["file"]["sha256"]):
+    if (size, sha256) != (claim["file"]["size"], claim["file"]["sha256"]):
         return Judged("failed", f"it is not the file that was certified: its SHA-256 is {sha256}", signer)
     if signer not in signers:
         why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
         return Judged("unknown signer", why, signer)
-    return Judged("verified", "", signer, signers[signer], told)
+    return Judged("verified", "", signer, signers[signer], claim)
 
 
 def believed(named: Iterable[str] | None) -> dict[str, str]:
@@ -145,11 +145,11 @@ def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
     if judged.told is None:
         return [printable(head)]
-    told = (page if whole else short)(judged.told, file.name, judged.signer, judged.trusted)
-    return [printable(each) for each in (head, *told)]
+    text = (page if whole else short)(judged.told, file.name, judged.signer, judged.trusted)
+    return [printable(each) for each in (head, *text)]
 
 
 def as_json(judged: Judged) -> dict[str, object]:
     """Give it as JSON has it."""
-    told = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
-    return {**told, "certificate": judged.told}
+    fields = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
+    return {**fields, "certificate": judged.told}

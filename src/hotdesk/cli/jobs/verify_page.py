@@ -15,40 +15,42 @@ WIDE = 100
 CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
 
 
-def page(told: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
+def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
-    for word, text in (*head(told, name, signer, believed), *(row for each in told["checks"] for row in check(each))):
+    for word, text in (*head(claim, name, signer, believed), *(row for each in claim["checks"] for row in check(each))):
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {CAVEAT}"
 
 
-def short(told: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
+def short(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
-    rows = [*of_file(told["file"], name), ("signed", f"{moment(told['at'])} by {signer}, {believed}")]
-    rows += [("made by", brain(told["brain"])), *(row for each in told["checks"] for row in found(each))]
+    rows = [*of_file(claim["file"], name), ("signed", f"{moment(claim['at'])} by {signer}, {believed}")]
+    rows += [("made by", brain(claim["brain"])), *(row for each in claim["checks"] for row in found(each))]
     for word, text in rows:
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {CAVEAT}"
 
 
-def found(told: Fields) -> Iterator[tuple[str, str]]:
+def found(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
-    clean = told["desk"]["sterile"] and not told["desk"]["network"]
-    text = f"{told['check']}, {'in a clean desk' if clean else place(told)}: {'; '.join(told['held']) or 'passed'}"
+    clean = record["desk"]["sterile"] and not record["desk"]["network"]
+    text = (
+        f"{record['check']}, {'in a clean desk' if clean else place(record)}: {'; '.join(record['held']) or 'passed'}"
+    )
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
-    yield from beside(told)
-    yield from (("NOT CHECKED", each) for each in unseen(told))
+    yield from beside(record)
+    yield from (("NOT CHECKED", each) for each in unseen(record))
 
 
-def beside(told: Fields) -> Iterator[tuple[str, str]]:
+def beside(record: Fields) -> Iterator[tuple[str, str]]:
     """Say what the brief gave a check: its program, what it compared the file with. Old certificates do not say."""
-    yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in told.get("beside", {}).items()])
+    yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
-def unseen(told: Fields) -> Sequence[str]:
+def unseen(record: Fields) -> Sequence[str]:
     """Give what a check did not look at."""
-    return told["not_checked"] or ["anything that is not listed as looked for"]
+    return record["not_checked"] or ["anything that is not listed as looked for"]
 
 
 def of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
@@ -58,16 +60,16 @@ def of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
         yield "NAME", f"it was certified as {file['name']}, and is called {name} here"
 
 
-def head(told: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
+def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
     """Tell of everything but the checks."""
-    job, plan, journal = told["job"], told["plan"], told["journal"]
-    yield from of_file(told["file"], name)
+    job, plan, journal = claim["job"], claim["plan"], claim["journal"]
+    yield from of_file(claim["file"], name)
     yield (
         "when",
-        f"{moment(told['at'])}, by hotdesk {told['hotdesk']['version']} on {told['hotdesk']['architecture']}",
+        f"{moment(claim['at'])}, by hotdesk {claim['hotdesk']['version']} on {claim['hotdesk']['architecture']}",
     )
     yield "signed by", f"{signer}, {believed}"
-    yield "made by", brain(told["brain"])
+    yield "made by", brain(claim["brain"])
     yield "job", f"{job['id']}, begun by {job['by'] or 'nobody who is known'}"
     yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
     yield "plan", f"{plan['digest']}; {approvals(plan['approvals'])}"
@@ -77,37 +79,39 @@ def head(told: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[
     )
 
 
-def brain(told: Fields) -> str:
+def brain(record: Fields) -> str:
     """Say who thought."""
-    if told["kind"] == "script":
-        return f"{told['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
-    replied = [each for each in told["models"] if each != told["name"]]
-    return f"{told['name']}, a model" + (f"; replies came from {', '.join(told['models'])}" if replied else "")
+    if record["kind"] == "script":
+        return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
+    replied = [each for each in record["models"] if each != record["name"]]
+    return f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
 
 
-def approvals(told: Sequence[Fields]) -> str:
+def approvals(records: Sequence[Fields]) -> str:
     """Say who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'nobody'}"
-             for each in told]  # fmt: skip
+             for each in records]  # fmt: skip
     return "; ".join(words) or "approved by nobody"
 
 
-def check(told: Fields) -> Iterator[tuple[str, str]]:
+def check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
-    yield "check", f"{told['check']}, {place(told)}"
-    yield from some("holds", told["held"])
-    yield from some("value", [f"{name}: {value}" for name, value in told["values"].items()])
-    yield from some("page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in told["pages"]])
-    yield from beside(told)
-    yield "looked for", ", ".join(told["looked_for"]) or "nothing"
-    if told["tools"]:
-        yield "with", ", ".join(f"{name} {version}" for name, version in told["tools"].items())
-    yield from (("NOT CHECKED", each) for each in unseen(told))
+    yield "check", f"{record['check']}, {place(record)}"
+    yield from some("holds", record["held"])
+    yield from some("value", [f"{name}: {value}" for name, value in record["values"].items()])
+    yield from some(
+        "page", [f"{each['width']} x {each['height']}, sha256 {each['sha256']}" for each in record["pages"]]
+    )
+    yield from beside(record)
+    yield "looked for", ", ".join(record["looked_for"]) or "nothing"
+    if record["tools"]:
+        yield "with", ", ".join(f"{name} {version}" for name, version in record["tools"].items())
+    yield from (("NOT CHECKED", each) for each in unseen(record))
 
 
-def place(told: Fields) -> str:
+def place(record: Fields) -> str:
     """Say where a check looked."""
-    desk, image = told["desk"], told["image"]
+    desk, image = record["desk"], record["image"]
     if not desk["sterile"] or desk["network"]:
         return f"NOT in a clean desk: wall {desk['wall']}, {'with' if desk['network'] else 'without'} network"
     return f"in clean desk {desk['id']} without network, image {image['name']} {image['digest'][:16]}"

@@ -132,8 +132,8 @@ def describe(result: Result, column: int, on: Paper) -> Iterator[str]:
     measure, finding = result.measure, result.finding
     indent = " " * (column + 6)
     width = on.width - len(indent)
-    seen = finding.seen if finding.state == "held" else f"{measure.promise}: {finding.seen}"
-    lines = wrap(seen, width)
+    text = finding.seen if finding.state == "held" else f"{measure.promise}: {finding.seen}"
+    lines = wrap(text, width)
     if len(lines[-1]) + len(measure.how) + 3 <= width:
         lines[-1] += on.paint(f" · {measure.how}", "2")
     else:

@@ -48,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
     layers = [each for each in swept if each.kind == "layer"]
     size = sum(each.size for each in swept)
     if arguments.json:
-        told = {
+        removed = {
             "desks": buried,
             "layers": [each.name for each in layers],
             "copies": [each.name for each in swept if each.kind == "copy"],
@@ -57,7 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
             "drive": unnamed,
             "bytes": size,
         }
-        print(json.dumps(told, indent=1))
+        print(json.dumps(removed, indent=1))
         return 0
     print(f"desks: {len(buried)} buried")
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
@@ -72,11 +72,11 @@ def main(arguments: argparse.Namespace) -> int:
 def forget_old(settings: Config) -> list[str]:
     """Forget the jobs whose time is up; give their ids."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
-    known = tales(journal_of(settings))
-    found = due(known, jobs, now, days)
+    summaries = tales(journal_of(settings))
+    found = due(summaries, jobs, now, days)
     if found:
         forget_all(settings, found, f"nothing was heard of it for {days:g} days")
-    stray = strays((tale.job for tale in known), jobs, now, days)
+    stray = strays((tale.job for tale in summaries), jobs, now, days)
     for folder in stray:
         destroy(folder)
     return [*(tale.job for tale in found), *(folder.name for folder in stray)]
@@ -94,6 +94,6 @@ def bury(settings: Config) -> list[str]:
 
     if code := run_interruptible(work):
         raise SystemExit(code)
-    if left := set(orphaned) & set(state.orphans(settings)):
-        raise HostError(f"desks {', '.join(sorted(left))} resist burying; `hotdesk gc --debug` says why")
+    if leftovers := set(orphaned) & set(state.orphans(settings)):
+        raise HostError(f"desks {', '.join(sorted(leftovers))} resist burying; `hotdesk gc --debug` says why")
     return orphaned

@@ -87,11 +87,11 @@ def build(arguments: argparse.Namespace) -> None:
     trust a recipe like a Makefile.
     """
     settings = config.load()
-    wanted = recipe.load(arguments.what, arguments.name)
-    before = found(settings, wanted.name)
-    made = build_image(settings.images, wanted, say)
-    prove(settings, made, before)
-    print(f"{made.name} {made.digest[:12]}")
+    spec = recipe.load(arguments.what, arguments.name)
+    before = found(settings, spec.name)
+    built = build_image(settings.images, spec, say)
+    prove(settings, built, before)
+    print(f"{built.name} {built.digest[:12]}")
 
 
 def save(arguments: argparse.Namespace) -> None:
@@ -118,10 +118,10 @@ def save(arguments: argparse.Namespace) -> None:
         return 0
 
     run_apart(work)
-    made = image.find(settings.images, arguments.name)
-    say(f"{made.name}: saved in {time.monotonic() - began:.0f} s, {made.size / 1e6:.0f} MB")
-    prove(settings, made, before)
-    print(f"{made.name} {made.digest[:12]}")
+    saved = image.find(settings.images, arguments.name)
+    say(f"{saved.name}: saved in {time.monotonic() - began:.0f} s, {saved.size / 1e6:.0f} MB")
+    prove(settings, saved, before)
+    print(f"{saved.name} {saved.digest[:12]}")
 
 
 def run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
@@ -142,9 +142,9 @@ def import_(arguments: argparse.Namespace) -> None:
     """
     settings = config.load()
     before = found(settings, arguments.name)
-    made = import_image(settings.images, arguments.path, arguments.name, say)
-    prove(settings, made, before)
-    print(f"{made.name} {made.digest[:12]}")
+    imported = import_image(settings.images, arguments.path, arguments.name, say)
+    prove(settings, imported, before)
+    print(f"{imported.name} {imported.digest[:12]}")
 
 
 def ls(arguments: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def rm(arguments: argparse.Namespace) -> None:
         for name in arguments.names:
             confirm(name, dependents(settings, name, arguments.names))
     for name in arguments.names:
-        store.rm(settings.images, name, {str(told.get("image")) for told in state.desks(settings)})
+        store.rm(settings.images, name, {str(facts.get("image")) for facts in state.desks(settings)})
 
 
 def dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
@@ -206,14 +206,14 @@ def found(settings: Config, name: str) -> Image | None:
         return None
 
 
-def seal(settings: Config, made: Image) -> bool:
+def seal(settings: Config, built: Image) -> bool:
     """Make an image's sterile copy; open a desk from it, and keep the guest as its Python compiles it.
 
     False when all that was done.
     """
-    copied = sterilize.make(settings.images, made, say)
-    place = guest_code.folder(settings.images, made.digest, guest_code.sources())
-    if store.serves(place, settings.images, [made]):
+    copied = sterilize.make(settings.images, built, say)
+    place = guest_code.folder(settings.images, built.digest, guest_code.sources())
+    if store.serves(place, settings.images, [built]):
         return copied
     if shutil.which(settings.runtime) is None:
         raise HostError(f"{settings.runtime}, which opens desks, is not installed: `hotdesk setup`")
@@ -221,7 +221,7 @@ def seal(settings: Config, made: Image) -> bool:
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            await host.seal(made.name)
+            await host.seal(built.name)
         return 0
 
     if code := run_interruptible(work):
@@ -229,16 +229,16 @@ def seal(settings: Config, made: Image) -> bool:
     return True
 
 
-def prove(settings: Config, made: Image, before: Image | None) -> None:
+def prove(settings: Config, built: Image, before: Image | None) -> None:
     """Seal a new image; one that desks do not open from is taken back, and what had its name before returns."""
     try:
-        seal(settings, made)
+        seal(settings, built)
     except (ImageError, DeskError, KeeperError) as e:
-        if before is None or before.digest == made.digest:
-            store.rm(settings.images, made.name)
+        if before is None or before.digest == built.digest:
+            store.rm(settings.images, built.name)
         else:
             store.restore(settings.images, before)
-        raise ImageError(f"image {made.name!r} was taken back, because no desk works from it: {e}") from e
+        raise ImageError(f"image {built.name!r} was taken back, because no desk works from it: {e}") from e
 
 
 def described(each: Image) -> dict[str, object]:

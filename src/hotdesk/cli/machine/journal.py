@@ -116,15 +116,15 @@ def verify(arguments: argparse.Namespace) -> int:
 
     What was cut off at the end shows only against a head that you kept elsewhere: `hotdesk journal head`.
     """
-    kept = [head for text in arguments.since or [] for head in read_heads(text)]
+    saved_heads = [head for text in arguments.since or [] for head in read_heads(text)]
     if arguments.export and not arguments.key:
         raise BriefError("an export is proven against a key that you trust: --key FILE")
     key = load_public(arguments.key) if arguments.key else public_of(place().parent)
-    report = prove_export(arguments.export, key, kept) if arguments.export else prove(place(), key, kept)
+    report = prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
     else:
-        print("\n".join(map(printable, told(report, fingerprint(key), kept))))
+        print("\n".join(map(printable, told(report, fingerprint(key), saved_heads))))
     return FAULTY if report.faults else 0
 
 
@@ -156,13 +156,13 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.file == "-":
         return print_all(lines)
     path = Path(arguments.file)
-    made = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
     try:
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
             file.writelines(f"{line}\n" for line in lines)
-        os.replace(made, path)
+        os.replace(partial, path)
     finally:
-        made.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return 0
 
 
@@ -177,13 +177,13 @@ def print_all(lines: Iterator[str]) -> int:
     return 0
 
 
-def prove_export(name: str, key: Ed25519PublicKey, kept: list[Head]) -> AuditReport:
+def prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> AuditReport:
     """Prove an export whole."""
     if name == "-":
-        return verify_export(sys.stdin, key, kept)
+        return verify_export(sys.stdin, key, saved_heads)
     try:
         with Path(name).open(encoding="ascii", errors="replace", newline="\n") as file:
-            return verify_export(file, key, kept)
+            return verify_export(file, key, saved_heads)
     except OSError as e:
         raise BriefError(f"the export {name[:200]!r} cannot be read: {e.strerror}") from e
 
@@ -242,8 +242,8 @@ def as_json(row: Row) -> str:
         data = json.loads(row.data)
     except (ValueError, RecursionError):
         data = row.data
-    told = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at / 1000, "actor": row.actor}
-    return json.dumps({**told, "event": row.name, "version": row.version, "data": data, "hash": row.hash.hex()})
+    fields = {"id": row.id, "chain": row.chain, "seq": row.seq, "at": row.at / 1000, "actor": row.actor}
+    return json.dumps({**fields, "event": row.name, "version": row.version, "data": data, "hash": row.hash.hex()})
 
 
 def as_line(row: Row) -> str:
@@ -298,14 +298,14 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def told(report: AuditReport, key: str, kept: list[Head]) -> list[str]:
+def told(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"
     if faults:
         return [*faults, f"NOT WHOLE: {plural(len(faults), 'fault')}; {counted}"]
-    if kept:
-        return [f"whole, and up to {plural(len(kept), 'head')} that you kept: {counted}"]
+    if saved_heads:
+        return [f"whole, and up to {plural(len(saved_heads), 'head')} that you kept: {counted}"]
     return [f"whole: {counted}", "no head was given: what was cut off at the end does not show"]
 
 

@@ -92,12 +92,12 @@ def new(arguments: argparse.Namespace) -> None:
       hotdesk key new --name anna --tenant acme --power jobs --power approve --expires 30d
     """
     keys = known()
-    made = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
-    note(keys.known[made[4:12]], "made")
+    token = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
+    note(keys.known[token[4:12]], "made")
     if arguments.json:
-        print(json.dumps({**described(keys.known[made[4:12]]), "key": made}, indent=1))
+        print(json.dumps({**described(keys.known[token[4:12]]), "key": token}, indent=1))
     else:
-        print(made)
+        print(token)
 
 
 def ls(arguments: argparse.Namespace) -> None:
@@ -135,11 +135,11 @@ def revoke(arguments: argparse.Namespace) -> None:
 def note(key: Key, what: str) -> None:
     """Have a key that was made or revoked in the journal; without root the keys are no server's."""
     if os.geteuid() == 0:
-        told = {
+        fields = {
             "job": new_id(), "key": key.id, "what": what, "by": described_user(), "name": key.name,
             "tenant": key.tenant, "powers": list(key.powers),
         }  # fmt: skip
-        Outbox(config.load().lib).add("owner", "KeyChanged", told)
+        Outbox(config.load().lib).add("owner", "KeyChanged", fields)
 
 
 def show(arguments: argparse.Namespace) -> None:
@@ -157,8 +157,13 @@ def show(arguments: argparse.Namespace) -> None:
     public = public_of(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:
-        told = {"fingerprint": fingerprint(public), "public_key": raw(public), "pem": pem, "file": str(folder / PUBLIC)}
-        print(json.dumps(told, indent=1))
+        fields = {
+            "fingerprint": fingerprint(public),
+            "public_key": raw(public),
+            "pem": pem,
+            "file": str(folder / PUBLIC),
+        }
+        print(json.dumps(fields, indent=1))
     elif arguments.pem:
         print(pem, end="")
     else:
@@ -177,8 +182,8 @@ def described(key: Key) -> dict[str, Any]:
     """Say of a key what may be known."""
     now = time.time()
     state = "valid" if import_module(KEYS).is_valid(key, now) else "revoked" if key.revoked else "expired"
-    told = {name: getattr(key, name) for name in ("id", "name", "tenant", "made", "expires", "revoked")}
-    return {**told, "powers": list(key.powers), "state": state}
+    fields = {name: getattr(key, name) for name in ("id", "name", "tenant", "made", "expires", "revoked")}
+    return {**fields, "powers": list(key.powers), "state": state}
 
 
 def lasting(text: str) -> float:

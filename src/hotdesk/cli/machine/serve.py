@@ -153,8 +153,8 @@ def run(
 
 def chosen(settings: Config, arguments: argparse.Namespace) -> Serving:
     """Give the settings that hold: options over the file."""
-    told = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
-    table = {**settings.serve, **{name: value for name, value in told.items() if value is not None}}
+    overrides = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
+    table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:
         table["ready"] = dict(counted(each) for each in arguments.ready)
     return settings_of.read(table)
@@ -172,11 +172,13 @@ def listen(host: str, port: int) -> socket.socket:
     """Listen somewhere."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as e:
         raise HostError(f"cannot listen on {host} port {port}: {e.strerror}; choose another with --port") from e
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer's body waits 40 ms for its head's ACK
-    return made
+    listener.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # else an answer's body waits 40 ms for its head's ACK
+    return listener
 
 
 def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:

@@ -66,12 +66,12 @@ def main(arguments: argparse.Namespace) -> int:
     here = requirements.look()
     if warning := requirements.require_supported(here, os.environ):
         say(warning)
-    wanted = [] if arguments.no_image else [recipe.load(name) for name in arguments.image or ["base"]]
+    recipes = [] if arguments.no_image else [recipe.load(name) for name in arguments.image or ["base"]]
     settings = config.load()
     if os.geteuid() != 0:
         become_root(missing(here))
     steps = []
-    for step in prepare(settings, here, wanted):
+    for step in prepare(settings, here, recipes):
         steps.append(step)
         if not arguments.json:
             print(printable(str(step)), flush=True)
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def prepare(settings: Config, here: HostMachine, wanted: Sequence[Recipe]) -> Iterator[SetupStep]:
+def prepare(settings: Config, here: HostMachine, recipes: Sequence[Recipe]) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield check_kernel()
     yield install(requirements.packages(here))
@@ -88,7 +88,7 @@ def prepare(settings: Config, here: HostMachine, wanted: Sequence[Recipe]) -> It
     yield reserve()
     yield make_folders(settings)
     yield bring_viewer(settings)
-    for each in wanted:
+    for each in recipes:
         yield furnish(settings, here, each)
 
 
@@ -110,13 +110,21 @@ def missing(here: HostMachine) -> list[str]:
 def become_root(lacking: Sequence[str]) -> None:
     """Run this command again with sudo; without sudo, say what an administrator has to do."""
     if shutil.which("sudo") is None:
-        told = "; ".join(lacking) or "nothing that this user can see, but images are only root's to see"
+        reasons = "; ".join(lacking) or "nothing that this user can see, but images are only root's to see"
         raise HostError(
-            f"setting up needs root, and there is no sudo; missing here: {told}; run `hotdesk setup` as root"
+            f"setting up needs root, and there is no sudo; missing here: {reasons}; run `hotdesk setup` as root"
         )
     say("this needs root: running it again with sudo")
-    kept = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or passes(name)]
-    argv = ["sudo", "--", "env", *kept, sys.executable, "-B", *sys.argv]  # -B: no files of root's in a user's checkout
+    variables = [f"{name}={value}" for name, value in os.environ.items() if name.startswith("HOTDESK_") or passes(name)]
+    argv = [
+        "sudo",
+        "--",
+        "env",
+        *variables,
+        sys.executable,
+        "-B",
+        *sys.argv,
+    ]  # -B: no files of root's in a user's checkout
     sys.stdout.flush()
     os.execvp(argv[0], argv)  # noqa: S606 - no shell
 
@@ -131,9 +139,9 @@ def check_kernel() -> SetupStep:
     return SetupStep("kernel", f"{os.uname().release}, fit", False)
 
 
-def install(wanted: Sequence[str]) -> SetupStep:
+def install(packages: Sequence[str]) -> SetupStep:
     """Install the Debian packages that are not there."""
-    lacking = requirements.missing_packages(wanted)
+    lacking = requirements.missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
         say("packages: fetching lists")
         apt("update")
@@ -141,7 +149,7 @@ def install(wanted: Sequence[str]) -> SetupStep:
         return SetupStep("packages", "all there", False)
     say(f"packages: installing {', '.join(lacking)}")
     apt("install", "--yes", "--no-install-recommends", *lacking)
-    if still := requirements.missing_packages(wanted):
+    if still := requirements.missing_packages(packages):
         raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
     return SetupStep("packages", f"{', '.join(lacking)} installed", True)
 
@@ -161,13 +169,13 @@ def apt(*argv: str, cwd: Path | None = None) -> None:
         start_new_session=True,
     )
     try:
-        told, _ = child.communicate()
+        output, _ = child.communicate()
     except KeyboardInterrupt:
         say("packages: letting apt-get finish first")
         child.communicate()
         raise
     if child.returncode != 0:
-        lines = "\n".join(f"  {printable(line)}" for line in told.splitlines()[-LAST_LINES:])
+        lines = "\n".join(f"  {printable(line)}" for line in output.splitlines()[-LAST_LINES:])
         raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
 
 
@@ -228,14 +236,14 @@ def download(package: str, folder: Path) -> None:
         apt(*argv, cwd=folder)
 
 
-def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> SetupStep:
+def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
-    built = ready(settings, here, wanted)
+    built = ready(settings, here, spec)
     changed = built is None
     if built is None:
-        before = found(settings, wanted.name)
-        built = build(settings.images, wanted, say)
+        before = found(settings, spec.name)
+        built = build(settings.images, spec, say)
         changed = before is None or before.digest != built.digest
     sealed = seal(settings, built)
     what = f"{built.digest[:12]}, {built.size / 1e6:.0f} MB"
@@ -244,12 +252,12 @@ def furnish(settings: Config, here: HostMachine, wanted: Recipe) -> SetupStep:
     return SetupStep(f"image {built.name}", f"{what}, {'proven anew' if sealed else 'there'}", sealed)
 
 
-def ready(settings: Config, here: HostMachine, wanted: Recipe) -> Image | None:
+def ready(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
     """Give the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
-    suite = "" if wanted.suite is None else wanted.suite if here.distro == "debian" else here.codename
+    suite = "" if spec.suite is None else spec.suite if here.distro == "debian" else here.codename
     try:
-        parent = images.find(settings.images, wanted.parent).digest if wanted.parent else ""
-        there = images.find(settings.images, wanted.name)
+        parent = images.find(settings.images, spec.parent).digest if spec.parent else ""
+        there = images.find(settings.images, spec.name)
     except ImageError:
         return None
-    return there if there.digest == recipe.digest(wanted, parent, os.uname().machine, suite) else None
+    return there if there.digest == recipe.digest(spec, parent, os.uname().machine, suite) else None

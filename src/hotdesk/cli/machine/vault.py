@@ -196,8 +196,8 @@ def place() -> Path:
 def note(name: str, what: str) -> None:
     """Have a change in the journal before it is made, unless a server did; only root's vault is beside a journal."""
     if os.geteuid() == 0 and "HOTDESK_REQUESTER" not in os.environ:
-        told = {"job": new_id(), "name": name, "what": what, "by": described_user()}
-        Outbox(place().parent).add("owner", "VaultChanged", told)
+        fields = {"job": new_id(), "name": name, "what": what, "by": described_user()}
+        Outbox(place().parent).add("owner", "VaultChanged", fields)
 
 
 def opened() -> Vault:
@@ -308,8 +308,8 @@ def tell(entry: VaultEntry) -> None:
 
 def as_json(entry: VaultEntry) -> dict[str, object]:
     """Give an entry as JSON has it."""
-    told = {"name": entry.name, "kind": entry.kind, "version": entry.version}
-    return {**told, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
+    fields = {"name": entry.name, "kind": entry.kind, "version": entry.version}
+    return {**fields, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
 
 
 def fields_of(public: Public) -> str:

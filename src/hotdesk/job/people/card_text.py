@@ -39,8 +39,8 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
 
 def named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
     """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
-    told = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
-    return {"domain": registrable(told["host"]), **told} if "host" in told else told
+    encoded = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
+    return {"domain": registrable(encoded["host"]), **encoded} if "host" in encoded else encoded
 
 
 def punycode(host: str) -> str:
@@ -60,8 +60,8 @@ def listed(card: Card) -> list[str]:
 
 def quoted(words: str) -> list[str]:
     """Quote what the worker says; it cannot close its own quotation."""
-    said = printable(words[:WORDS]).replace('"', "'")[:WORDS]
-    return [f'  the worker says: "{said}"'] if said else []
+    text = printable(words[:WORDS]).replace('"', "'")[:WORDS]
+    return [f'  the worker says: "{text}"'] if text else []
 
 
 def shown(value: str) -> str:

@@ -37,13 +37,15 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:WORDS], to_json(plan))
 
 
-def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
+def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
     outside = [
-        each for each in asked.hosts if within(parse_rule(each), select_rules(asked.step, job.scope.rules)) is None
+        each
+        for each in amendment.hosts
+        if within(parse_rule(each), select_rules(amendment.step, job.scope.rules)) is None
     ]
     facts = {
-        "step": asked.step,
+        "step": amendment.step,
         "within the brief": "no" if outside else "yes",
         "digest": new.digest,
         "digest of the plan so far": old.digest,
@@ -52,10 +54,10 @@ def amendment_card(asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
         *difference(old, new),
         *(f"beyond the brief: {registrable(parse_rule(each).host)}: {each}" for each in outside),
     ]
-    before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, asked))
+    before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
-    lines += [FOREIGN] if asked.grants else []
-    return Card("Change the plan?", facts, shown(lines), printable(asked.reason)[:WORDS], to_json(new))
+    lines += [FOREIGN] if amendment.grants else []
+    return Card("Change the plan?", facts, shown(lines), printable(amendment.reason)[:WORDS], to_json(new))
 
 
 def step_card(plan: Plan, index: int, job: Brief) -> Card:

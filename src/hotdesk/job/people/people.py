@@ -51,17 +51,17 @@ class People:
 
     async def decide(self, kind: str, card: Card, step: str = "") -> Decided:
         """Have a person decide: what was asked before in the same words is not asked again."""
-        asked = self.was_asked(kind, card, step)
-        if asked is None:
-            asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
-            self.waiting.take(asked)
-            self.log.note(asked)
-        if asked.id not in self.waiting.decided:
+        pending = self.was_asked(kind, card, step)
+        if pending is None:
+            pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
+            self.waiting.take(pending)
+            self.log.note(pending)
+        if pending.id not in self.waiting.decided:
             with self.log.waiting():
-                decided = await self.wait(asked, card)
+                decided = await self.wait(pending, card)
             self.waiting.take(decided)
             self.log.heard(decided)  # whoever wrote it down, here or elsewhere
-        return self.waiting.decided[asked.id]
+        return self.waiting.decided[pending.id]
 
     def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
         """Give what was asked before in the same words."""
@@ -70,36 +70,36 @@ class People:
 
     def settle(self, kind: str, card: Card, by: str, step: str = "") -> None:
         """Write down that a policy decided, as a person would."""
-        asked = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
-        decided = Decided(self.log.job, asked.id, card.digest, "approved", by)
-        self.log.machine.note(asked, decided)
+        pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
+        decided = Decided(self.log.job, pending.id, card.digest, "approved", by)
+        self.log.machine.note(pending, decided)
         self.log.heard(decided)
 
-    async def wait(self, asked: Pending, card: Card) -> Decided:
+    async def wait(self, pending: Pending, card: Card) -> Decided:
         """Wait until somebody decides, here or elsewhere, or time is up."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.ask_here, asked, card)
-                found = await self.look(asked)
+                tasks.start_soon(self.ask_here, pending, card)
+                found = await self.look(pending)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise alone(group) from None
         return found
 
-    async def ask_here(self, asked: Pending, card: Card) -> None:
+    async def ask_here(self, pending: Pending, card: Card) -> None:
         """Ask at this terminal; the answer is found in the journal like any other."""
-        if (decided := await self.prompt(asked, card)) is not None:
+        if (decided := await self.prompt(pending, card)) is not None:
             self.log.machine.note(decided)
 
-    async def look(self, asked: Pending) -> Decided:
+    async def look(self, pending: Pending) -> Decided:
         """Look into the journal until an answer is there."""
         began, given_back = time.monotonic(), False
         while True:
-            self.waiting.read_on(self.journal, asked.job)
-            if asked.id in self.waiting.decided:
-                return self.waiting.decided[asked.id]
-            if time.time() * 1000 > asked.until:
-                expired = Decided(asked.job, asked.id, asked.digest, "expired", "")
+            self.waiting.read_on(self.journal, pending.job)
+            if pending.id in self.waiting.decided:
+                return self.waiting.decided[pending.id]
+            if time.time() * 1000 > pending.until:
+                expired = Decided(pending.job, pending.id, pending.digest, "expired", "")
                 self.log.machine.note(expired)
                 continue  # somebody may have been first
             if self.log.halted:

@@ -41,19 +41,19 @@ def in_words(card: Card, plan: Plan, job: Brief, only: int | None = None, failed
     return replace(card, stakes=shown(bounded(risks, MOST_STAKES)), steps=steps)
 
 
-def amendment_in_words(card: Card, asked: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
+def amendment_in_words(card: Card, amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Add to the card of an amendment what it adds to what is at stake, and the step as it would be."""
-    index = next(place for place, step in enumerate(new.steps) if step.name == asked.step)
-    wide = replace(job, scope=widened(job.scope, asked))
+    index = next(place for place, step in enumerate(new.steps) if step.name == amendment.step)
+    wide = replace(job, scope=widened(job.scope, amendment))
     before = step_stakes(old.steps[index], job)
     risks = [each for each in step_stakes(new.steps[index], wide) if each not in before]
-    rules = [parse_rule(each) for each in asked.hosts]
-    brief = select_rules(asked.step, job.scope.rules)
+    rules = [parse_rule(each) for each in amendment.hosts]
+    brief = select_rules(amendment.step, job.scope.rules)
     risks += [f"goes beyond the brief to {destination(each)}." for each in rules if within(each, brief) is None]
-    if asked.grants:
+    if amendment.grants:
         risks.append("asks for the secret after it may have read foreign content.")
-    told = in_words(card, new, wide, index)
-    return replace(told, stakes=shown(bounded([f"Step {asked.step} {each}" for each in risks], MOST_STAKES)))
+    described = in_words(card, new, wide, index)
+    return replace(described, stakes=shown(bounded([f"Step {amendment.step} {each}" for each in risks], MOST_STAKES)))
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:

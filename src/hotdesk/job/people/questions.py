@@ -38,7 +38,7 @@ async def everything(settings: Config, complain: Complain = silent) -> list[Pend
     found: list[PendingQuestion] = []
     for path in owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
-            found += [PendingQuestion(path, asked) for asked in await questions(path, complain)]
+            found += [PendingQuestion(path, question) for question in await questions(path, complain)]
     return sorted(found, key=lambda each: each.asked.seconds)
 
 

@@ -51,8 +51,8 @@ class Card:
 
     def as_json(self) -> str:
         """Write it for a paper."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({**told, "facts": dict(self.facts), "words": self.words[:WORDS]})
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:WORDS]})
 
 
 def read_card(text: str) -> Card:
@@ -88,11 +88,11 @@ class OpenQuestions:
 
     def counts(self, event: Decided, at: int) -> bool:
         """Say whether a decision is about what was asked, and in time; an edited plan has a digest of its own."""
-        asked = self.pending.get(event.id)
-        if asked is None or (at > asked.until and event.answer != "expired"):
+        pending = self.pending.get(event.id)
+        if pending is None or (at > pending.until and event.answer != "expired"):
             return False
-        edited = event.answer == "approved" and bool(event.paper) and asked.kind in EDITED
-        return event.digest == asked.digest or edited
+        edited = event.answer == "approved" and bool(event.paper) and pending.kind in EDITED
+        return event.digest == pending.digest or edited
 
     def take_row(self, row: Row) -> None:
         """Take an event as it is kept; one of a later version waits for nobody."""

@@ -70,9 +70,9 @@ def open_cases(settings: Config, now: int) -> list[OpenDecision]:
 
 def find_case(settings: Config, text: str) -> OpenDecision | None:
     """Give what waits, or waited, under an id or the beginning of one; None when no job has it."""
-    known = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
-    exact = [pair for pair in known if pair[0].id == text]
-    begun = [pair for pair in known if len(text) >= LEAST and pair[0].id.startswith(text)]
+    pairs = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
+    exact = [pair for pair in pairs if pair[0].id == text]
+    begun = [pair for pair in pairs if len(text) >= LEAST and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
         raise BriefError(f"{len(chosen)} things wait under ids that begin with {text!r}; write more of it")
@@ -82,14 +82,14 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
 def case_of(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDecision:
     """Put together what is known; a card that is gone or no longer says what was asked is none."""
     try:
-        kept = papers.find(settings.lib / JOBS, pending.job)
+        folder = papers.find(settings.lib / JOBS, pending.job)
     except BriefError:
         return OpenDecision(pending, found, None, None)
     try:
-        card = read_card(kept.text(pending.paper))
+        card = read_card(folder.text(pending.paper))
     except (HotdeskError, ValueError, KeyError, TypeError):
-        return OpenDecision(pending, found, kept, None)
-    return OpenDecision(pending, found, kept, card if card.digest == pending.digest else None)
+        return OpenDecision(pending, found, folder, None)
+    return OpenDecision(pending, found, folder, card if card.digest == pending.digest else None)
 
 
 def decided(case: OpenDecision, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
@@ -101,10 +101,10 @@ def decided(case: OpenDecision, answer: Answer, by: str, edited: str = "", words
     return Decided(case.pending.job, case.pending.id, case.pending.digest, answer, by)
 
 
-def require_first(settings: Config, told: Decided) -> None:
+def require_first(settings: Config, decision: Decided) -> None:
     """Refuse a decision that was written down and does not hold: somebody was first, or it was too late."""
-    found = waiting_in(journal_of(settings), told.job)
-    if (first := found.decided.get(told.id)) is None:
-        raise BriefError(f"{told.id} was too late, or its job is over; nothing is decided")
-    if first != told:
-        raise BriefError(said_already(first, found.decided_at[told.id]))
+    found = waiting_in(journal_of(settings), decision.job)
+    if (first := found.decided.get(decision.id)) is None:
+        raise BriefError(f"{decision.id} was too late, or its job is over; nothing is decided")
+    if first != decision:
+        raise BriefError(said_already(first, found.decided_at[decision.id]))

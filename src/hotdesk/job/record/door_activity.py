@@ -43,9 +43,9 @@ class DoorActivity:
     def questions(self) -> list[tuple[int, Asked, Answered | None]]:
         """List what people were asked, with the answer and its time; where there is none, the time of the question."""
         found: list[tuple[int, Asked, Answered | None]] = []
-        for at, asked in self.asked.values():
-            when, answer = self.answered.get(asked.id, (at, None))
-            found.append((when, asked, answer))
+        for at, question in self.asked.values():
+            when, answer = self.answered.get(question.id, (at, None))
+            found.append((when, question, answer))
         return found
 
 

@@ -72,9 +72,9 @@ def due(tales: Iterable[JobSummary], jobs: Path, now: int, days: float = DAYS) -
     ]
 
 
-def strays(known: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
+def strays(jobs_in_journal: Iterable[str], jobs: Path, now: int, days: float = DAYS) -> list[Path]:
     """Give folders of jobs that ended before anything was written down of them."""
-    names = set(known)
+    names = set(jobs_in_journal)
     with suppress(FileNotFoundError):
         return [
             folder

@@ -36,10 +36,10 @@ def entries(journal: Path, job: str) -> Iterator[NoteEntry]:
 def words(paper: str) -> str:
     """Give what a paper says: a summary's words, an observation's, or those a worker wanted to be remembered."""
     try:
-        told = json.loads(paper)
+        data = json.loads(paper)
     except ValueError:
         return paper
-    match told:
+    match data:
         case {"text": str(text)} | {"arguments": {"text": str(text)}}:
             return text
     return paper

@@ -81,8 +81,8 @@ class JobLog:
     def set_deadline(self) -> None:
         """Have what is under way end when the job's time is up; that is never while people are waited for."""
         if self.bound is not None:
-            left = math.inf if self.waits else max(0.0, self.seconds_left)
-            self.bound.deadline = anyio.current_time() + left
+            remaining = math.inf if self.waits else max(0.0, self.seconds_left)
+            self.bound.deadline = anyio.current_time() + remaining
 
     def use(self, event: Event) -> None:
         """Take down that a tool was used, with the next event."""
@@ -102,17 +102,17 @@ class JobLog:
 
     async def within(self, work: Awaitable[Made], *, thinking: bool = False) -> Made:
         """Have something done until the job's time is up or it shall stop; what it waits for people is not its time."""
-        made: list[Made] = []
+        results: list[Made] = []
         self.thinking = thinking
         try:
             with anyio.CancelScope() as self.bound:
                 self.set_deadline()
-                made.append(await work)
+                results.append(await work)
         finally:
             self.thinking, self.bound = False, None
-        if not made:
+        if not results:
             raise Halted(ASKED) if self.halted else BudgetSpentError(f"its {self.seconds:g} seconds were up")
-        return made[0]
+        return results[0]
 
     def check(self) -> None:
         """Raise `BudgetSpentError` or `Halted` where the job shall not go on."""
@@ -140,18 +140,18 @@ class JobLog:
         self.thinking = not step
         used = reply.usage
         paper = self.papers.write(json.dumps(reply_to_json(reply)))
-        told = Thought(
+        event = Thought(
             *(self.job, step, self.spent.replies + 1, reply.model, paper),
             *(used.input, used.output, used.cached + used.stored, used.up, ms),
             -1.0 if used.dollars is None else used.dollars,
         )
-        self.spent.add(told)
+        self.spent.add(event)
         if not step:  # a planner's calls do nothing
-            self.note(told)
+            self.note(event)
             return [0] * len(reply.calls)
         calls = reply.calls
         if calls and (why := self.exceeded(len(calls))):
-            self.note(told)
+            self.note(event)
             raise BudgetSpentError(why)
         first = self.spent.acts + 1
         acts = [
@@ -159,27 +159,27 @@ class JobLog:
             for place, call in enumerate(calls)
         ]
         self.spent.acts += len(acts)
-        self.note(told, *acts)
+        self.note(event, *acts)
         return [act.act for act in acts]
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+    def observed(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
         if not step:
             return ""
         uses, self.uses = self.uses, []
-        paper = self.papers.write(json.dumps(observation_to_json(seen)))
-        told = Observed(self.job, step, act, "done" if seen.ok else "failed", ms, paper)
-        self.machine.note(*uses, told)
-        for event in (*uses, told):
+        paper = self.papers.write(json.dumps(observation_to_json(observation)))
+        result = Observed(self.job, step, act, "done" if observation.ok else "failed", ms, paper)
+        self.machine.note(*uses, result)
+        for event in (*uses, result):
             self.heard(event)
         return paper
 
     def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
         names = tuple(printable(step.name[:NAME]) for step in plan.steps)
-        told = tuple(printable(each[:LONGEST]) for each in findings)
+        texts = tuple(printable(each[:LONGEST]) for each in findings)
         paper = self.papers.write(to_json(plan))
-        self.note(Planned(self.job, plan.digest, names, paper, round_number, told))
+        self.note(Planned(self.job, plan.digest, names, paper, round_number, texts))
 
 
 def named(tool: str) -> str:

@@ -159,8 +159,8 @@ class JobSummary:
         found: dict[str, DeliverableRecord] = {}
         for check in self.checks:
             found.setdefault(check.path, DeliverableRecord(check.path)).checks.append(check)
-        for kept in self.kept:
-            found.setdefault(kept.path, DeliverableRecord(kept.path)).kept = kept
+        for stored in self.kept:
+            found.setdefault(stored.path, DeliverableRecord(stored.path)).kept = stored
         for certified in self.certified:
             if certified.path in found:
                 found[certified.path].certified = certified
@@ -222,10 +222,10 @@ def tell(journal: Path, job: str) -> JobSummary:
 
 def find_job(journal: Path, text: str) -> str:
     """Give the one job whose id begins so; `BriefError` when there is none, or several."""
-    known = list(dict.fromkeys(row.chain for row in begun(journal)))
-    if text in known:
+    jobs = list(dict.fromkeys(row.chain for row in begun(journal)))
+    if text in jobs:
         return text
-    found = [job for job in known if len(text) >= LEAST and job.startswith(text)]
+    found = [job for job in jobs if len(text) >= LEAST and job.startswith(text)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -24,10 +24,10 @@ def transcript(rows: Iterator[Row], papers: Papers) -> Iterator[str]:
     """Give the lines of a job's papers, in the order of its events."""
     for row in rows:
         try:
-            told = row.event()
+            event = row.event()
         except (ValueError, RecursionError):
             continue
-        if (named := title(told)) is not None:
+        if (named := title(event)) is not None:
             text, paper = named
             yield printable(f"── {text}")
             yield from (f"   {line}" for line in paper_lines(papers, paper))

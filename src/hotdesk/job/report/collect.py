@@ -90,8 +90,10 @@ def _list_decisions(report: JobReport) -> list[ReportedDecision]:
     for number, (kind, step) in waiting.asked.items():
         decided, what = waiting.decided.get(number), f"{KINDS[kind]}{f' in step {step}' if step else ''}"
         found.append(_decide(waiting.decided_at.get(number, 0), what, decided, decided.digest if decided else ""))
-    for at, asked, answer in report.door.questions:
-        found.append(_decide(at, f"at the door: {asked.method} {asked.host}{asked.path}", answer, asked.digest))
+    for at, question, answer in report.door.questions:
+        found.append(
+            _decide(at, f"at the door: {question.method} {question.host}{question.path}", answer, question.digest)
+        )
     return sorted(found, key=lambda each: each.at)
 
 

@@ -60,13 +60,13 @@ def named(report: JobReport, item: Delivered) -> Markup:
 def identity(item: Delivered) -> Markup:
     """Say which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
-    kept = f"version {item.kept.version} in the drive, {size(item.kept.size)}" if item.kept else "not kept"
-    return facts(("Kept", kept), ("SHA-256", fingerprint(item.kept.sha256 if item.kept else looked)))
+    stored = f"version {item.kept.version} in the drive, {size(item.kept.size)}" if item.kept else "not kept"
+    return facts(("Kept", stored), ("SHA-256", fingerprint(item.kept.sha256 if item.kept else looked)))
 
 
 def checked(look: Looked) -> Markup:
     """Tell what one check saw."""
-    event, seen = look.event, look.seen
+    event, verdict = look.event, look.seen
     good = event.outcome == "passed"
     head = tag(
         "div",
@@ -74,16 +74,16 @@ def checked(look: Looked) -> Markup:
         pill(event.outcome, "good" if good else "bad"),
         class_="title",
     )
-    if seen is None:
+    if verdict is None:
         gone = note("wait", "The whole verdict is gone with the job's papers; this is what the journal has of it.")
         return tag("div", head, bullets(map(said, event.findings[:MOST])), gone, class_="check")
     return tag(
         "div",
         head,
-        faults(seen.faults) if seen.faults else None,
-        titled("What holds", seen.held),
-        titled("Not checked", seen.not_checked),
-        more("What was looked for, and what was seen", details(seen)),
+        faults(verdict.faults) if verdict.faults else None,
+        titled("What holds", verdict.held),
+        titled("Not checked", verdict.not_checked),
+        more("What was looked for, and what was seen", details(verdict)),
         class_="check",
     )
 
@@ -94,8 +94,8 @@ def titled(title: str, lines: Iterable[str]) -> Markup | None:
     if not items:
         return None
     rest = f"… and {len(items) - MOST} more" if len(items) > MOST else None
-    told: list[Child] = [said(each) for each in items[:MOST]]
-    return joined(tag("p", title, class_="label"), bullets([*told, *([rest] if rest else [])]))
+    children: list[Child] = [said(each) for each in items[:MOST]]
+    return joined(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
 
 
 def faults(found: tuple[Fault, ...]) -> Markup:
@@ -106,15 +106,15 @@ def faults(found: tuple[Fault, ...]) -> Markup:
     return table(caption, ("Where", "Expected", "Found"), rows)
 
 
-def details(seen: StoredVerdict) -> Markup:
+def details(verdict: StoredVerdict) -> Markup:
     """Give what was seen, and by what."""
-    values = [(said(name, 80), said(str(value))) for name, value in list(seen.values.items())[:MOST]]
-    tools = ", ".join(f"{name} {version}" for name, version in list(seen.tools.items())[:MOST])
+    values = [(said(name, 80), said(str(value))) for name, value in list(verdict.values.items())[:MOST]]
+    tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MOST])
     return joined(
         facts(
-            ("Looked for", said(", ".join(seen.looked_for[: 2 * MOST]) or "nothing", 2000)),
+            ("Looked for", said(", ".join(verdict.looked_for[: 2 * MOST]) or "nothing", 2000)),
             ("Seen with", said(tools or "nothing was named", 600)),
-            ("In a desk of image", said(seen.image, 80)),
+            ("In a desk of image", said(verdict.image, 80)),
         ),
         table("Values seen", ("Value", "Is"), values) if values else None,
     )
@@ -124,12 +124,12 @@ def certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
     """Say whether what was seen is signed, and how that is proven; or why it is not."""
     name = PurePosixPath(item.path).name
     if item.certified is not None:
-        told = facts(
+        rows = facts(
             ("File", tag("code", f"{name}.certificate.json")),
             ("SHA-256", fingerprint(item.certified.certificate)),
             ("Prove it", tag("code", f"hotdesk verify {shlex.quote(name)}")),
         )
-        return tag("div", tag("h4", "Certificate"), told, class_="check")
+        return tag("div", tag("h4", "Certificate"), rows, class_="check")
     if not passed:
         why = "it did not pass its checks."
     elif item.kept is None:

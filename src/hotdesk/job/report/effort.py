@@ -73,9 +73,9 @@ def spent(cost: Cost) -> str:
     return f"Models: {price(cost)}, {plural(cost.replies, 'reply')}, {read}."
 
 
-def measure(told: str, share: float) -> Markup:
+def measure(text: str, share: float) -> Markup:
     """Write a number, and draw it."""
-    return tag("div", tag("span", told), bar(share), class_="measure")
+    return tag("div", tag("span", text), bar(share), class_="measure")
 
 
 def bar(share: float) -> Markup:

@@ -45,10 +45,10 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
     """Make an element; a trailing `_` of an attribute's name is left out, and another one is a hyphen."""
     if name not in TAGS or (name == "style" and not all(isinstance(child, Markup) for child in children)):
         raise ValueError(f"a report has no {name}")
-    told = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    pairs = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if name in EMPTY:
-        return Markup(f"<{name}{told}>" if name != "rect" else f"<rect{told}/>")
-    return Markup(f"<{name}{told}>{''.join(map(written, children))}</{name}>")
+        return Markup(f"<{name}{pairs}>" if name != "rect" else f"<rect{pairs}/>")
+    return Markup(f"<{name}{pairs}>{''.join(map(written, children))}</{name}>")
 
 
 def attribute(name: str, value: str | int | None) -> str:

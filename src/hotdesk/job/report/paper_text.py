@@ -60,10 +60,10 @@ class PaperReader:
     def told(self, name: str) -> dict[str, object]:
         """Give a paper that is an object of JSON; an empty one when it is gone or something else."""
         try:
-            told = json.loads(self.data(name) or b"{}")
+            data = json.loads(self.data(name) or b"{}")
         except (ValueError, RecursionError):
             return {}
-        return told if isinstance(told, dict) else {}
+        return data if isinstance(data, dict) else {}
 
     def seen(self, name: str) -> StoredVerdict | None:
         """Give a verdict; None when it is gone."""
@@ -122,9 +122,9 @@ class ToolOutput:
     """None: it was no program, or it did not exit."""
 
 
-def output_of(seen: dict[str, object]) -> ToolOutput:
+def output_of(observation: dict[str, object]) -> ToolOutput:
     """Read what a tool answered: what a program wrote, what a file holds, or the tool's own words."""
-    text = str(seen.get("text", ""))
+    text = str(observation.get("text", ""))
     try:
         match json.loads(text) if text.startswith("{") else None:
             case {"exit_code": int() | None as code, "stdout": str(out), "stderr": str(err), **rest}:
@@ -144,9 +144,9 @@ def decoded(data: str) -> str:
     return base64.b64decode(data).decode("utf-8", "replace").strip()
 
 
-def failure_of(seen: dict[str, object]) -> str:
+def failure_of(observation: dict[str, object]) -> str:
     """Say what came of an act that failed: of a program its last words."""
-    found = output_of(seen)
+    found = output_of(observation)
     if found.exit_code is None:
         return found.text[:WORDS]
     return f"exit code {found.exit_code}: {found.text[-WORDS:]}"

@@ -38,20 +38,20 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], cl
     lines = [
         tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows
     ]  # fmt: skip
-    made = tag(
+    element = tag(
         "table",
         tag("caption", caption),
         tag("thead", top),
         tag("tbody", *lines),
         class_=class_ or ("many" if len(head) >= MANY else None),
     )
-    return tag("div", made, class_="wide")
+    return tag("div", element, class_="wide")
 
 
 def facts(*pairs: tuple[str, Child], class_: str = "facts") -> Markup:
     """List facts by name."""
-    told = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in (None, ""))
-    return tag("dl", *told, class_=class_)
+    rows = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in (None, ""))
+    return tag("dl", *rows, class_=class_)
 
 
 def bullets(items: Iterable[Child], class_: str = "") -> Markup:

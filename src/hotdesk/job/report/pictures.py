@@ -67,9 +67,9 @@ class Album:
     def take(self, image: Image.Image, width: int) -> ReportPicture | None:
         """Scale a picture down, and encode it."""
         image.thumbnail((width, 2 * width), Image.Resampling.HAMMING)
-        made = io.BytesIO()
-        image.save(made, "JPEG", quality=80, subsampling=0)
-        source = PICTURE + base64.b64encode(made.getvalue()).decode()
+        encoded = io.BytesIO()
+        image.save(encoded, "JPEG", quality=80, subsampling=0)
+        source = PICTURE + base64.b64encode(encoded.getvalue()).decode()
         if len(source) > self.room:
             self.left_out += 1
             return None

@@ -22,19 +22,19 @@ def steps(report: JobReport) -> Markup:
     """List the steps, each with how it stands."""
     intents = {each.name: each for each in report.plan}
     items = []
-    for taken in report.tale.checklist():
-        told = intents.get(taken.name) or PlannedStep(taken.name, taken.what)
-        word, tone = STANDS[taken.outcome]
-        head = tag("div", tag("h3", said(taken.name, 80)), pill(word, tone), class_="title")
-        items.append(tag("li", head, tag("p", said(told.intent or taken.what, 600)), means(told)))
+    for step in report.tale.checklist():
+        planned = intents.get(step.name) or PlannedStep(step.name, step.what)
+        word, tone = STANDS[step.outcome]
+        head = tag("div", tag("h3", said(step.name, 80)), pill(word, tone), class_="title")
+        items.append(tag("li", head, tag("p", said(planned.intent or step.what, 600)), means(planned)))
     return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
 
 
 def means(step: PlannedStep) -> Markup | None:
     """Say what a step makes and uses."""
-    told = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
-    told.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
-    parts = [tag("span", f"{name} ", said(value)) for name, value in told if value]
+    rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
+    rows.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
+    parts = [tag("span", f"{name} ", said(value)) for name, value in rows if value]
     return tag("p", joined(*parts), class_="means") if parts else None
 
 
@@ -43,8 +43,8 @@ def digest(report: JobReport) -> Markup | None:
     if not report.tale.plan:
         return None
     tried = report.tale.preflight
-    told = f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not tried"
-    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", told))
+    preflight = f"{len(tried.held)} of {len(tried.held) + len(tried.failed)} requirements met" if tried else "not tried"
+    return facts(("Digest of the plan", fingerprint(report.tale.plan)), ("Tried beforehand", preflight))
 
 
 def approvals(decisions: list[ReportedDecision]) -> Markup:

@@ -22,11 +22,11 @@ def receipt(report: JobReport) -> Markup:
     ashes = report.tale.receipt
     if ashes is None:
         return section("receipt", "Receipt", note("wait", "No receipt was written: what is left of it is not known."))
-    left = column("Left behind", ashes.left, "Nothing was found that should be gone.")
+    leftovers = column("Left behind", ashes.left, "Nothing was found that should be gone.")
     columns = (
         column("Destroyed", ashes.destroyed, "Nothing."),
         column("Kept on purpose, and until when", ashes.kept, "Nothing."),
-        left,
+        leftovers,
     )
     return section("receipt", "Receipt", tag("div", *columns, class_="columns"))
 
@@ -35,29 +35,31 @@ def column(title: str, lines: Sequence[str], none: str) -> Markup:
     """List one kind of what became of things."""
     rest = len(lines) - MOST
     more = [f"… and {rest:,} more"] if rest > 0 else []
-    told = bullets([*map(said, lines[:MOST]), *more]) if lines else tag("p", none, class_="quiet")
-    return tag("div", tag("h3", title), told)
+    content = bullets([*map(said, lines[:MOST]), *more]) if lines else tag("p", none, class_="quiet")
+    return tag("div", tag("h3", title), content)
 
 
 def unknowns(report: JobReport) -> list[str]:
     """Say what this report cannot tell."""
-    tale, told = report.tale, []
+    tale, sentences = report.tale, []
     if tale.forgotten is not None:
-        told.append(f"The job's papers were destroyed by {tale.forgotten.by}: what was thought, done and seen is gone.")
+        sentences.append(
+            f"The job's papers were destroyed by {tale.forgotten.by}: what was thought, done and seen is gone."
+        )
     elif report.missing:
-        told.append(f"{plural(report.missing, 'paper')} could not be read: what they said is missing here.")
+        sentences.append(f"{plural(report.missing, 'paper')} could not be read: what they said is missing here.")
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
-        told.append(f"Acts that were begun, and nobody wrote down what came of them: {', '.join(acts[:MOST])}.")
+        sentences.append(f"Acts that were begun, and nobody wrote down what came of them: {', '.join(acts[:MOST])}.")
     if tale.strange:
-        told.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
+        sentences.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
     if report.left_out:
-        told.append(f"{plural(report.left_out, 'picture')} are left out, to keep this file small.")
+        sentences.append(f"{plural(report.left_out, 'picture')} are left out, to keep this file small.")
     if report.unread:
-        told.append(
+        sentences.append(
             f"{plural(report.unread, 'picture')} made inside a desk are not shown: such files are not opened here."
         )
-    return told
+    return sentences
 
 
 def about(report: JobReport) -> Markup:

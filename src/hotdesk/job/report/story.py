@@ -101,12 +101,12 @@ class Timeline:
     def observe(self, act: ToolUse, event: Observed) -> None:
         """Take in what came of an act."""
         act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
-        seen = self.reading.told(event.paper)
+        observation = self.reading.told(event.paper)
         if event.outcome == "failed":
-            act.words = failure_of(seen)
+            act.words = failure_of(observation)
         else:
-            act.output = one_line(output_of(seen).text)
-        if seen.get("image"):
+            act.output = one_line(output_of(observation).text)
+        if observation.get("image"):
             act.has_picture = act.tool.startswith(DRAWN_HERE)
             self.unread += not act.has_picture
 
@@ -114,8 +114,8 @@ class Timeline:
         """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
         for look in self.looks.get(event.path, {}).values():
-            seen = self.reading.seen(look.paper) if look.outcome == "failed" else None
-            faults += seen.faults if seen is not None else ()
+            verdict = self.reading.seen(look.paper) if look.outcome == "failed" else None
+            faults += verdict.faults if verdict is not None else ()
         words = "" if faults else self.reading.text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"
         return Moment(at, title, words, "bad", tuple(faults), number, number)

@@ -50,10 +50,10 @@ def finding(report: JobReport) -> str:
 
     It is the summary of the last step that made something that is kept, or of the last step.
     """
-    kept = {each.path for each in report.tale.kept}
-    if report.state[0] != "done" or not kept:
+    stored = {each.path for each in report.tale.kept}
+    if report.state[0] != "done" or not stored:
         return ""
-    makers = {step.name for step in report.plan if kept.intersection(step.makes)}
+    makers = {step.name for step in report.plan if stored.intersection(step.makes)}
     summed = [each for each in report.attempts if each.outcome == "done" and each.leaves.strip()]
     last = next((each for each in reversed(summed) if each.step in makers), summed[-1] if summed else None)
     text = one_line(last.leaves, FINDING) if last is not None else ""
@@ -97,12 +97,12 @@ def resume(report: JobReport) -> Markup:
 
 def results(report: JobReport) -> Markup:
     """Say what came out."""
-    kept = list(dict.fromkeys(each.path for each in report.tale.kept))
-    if not kept:
+    stored = list(dict.fromkeys(each.path for each in report.tale.kept))
+    if not stored:
         return tag("span", "Nothing was kept.")
-    links = [part for path in kept for part in (", ", tag("a", said(path), href=f"#{anchor(report, path)}"))]
-    names = tag("span", *links[1:]) if len(kept) <= FEW else tag("span", plural(len(kept), "deliverable"))
-    return tag("span", names, f" passed every check in a clean desk and {'is' if len(kept) == 1 else 'are'} kept.")
+    links = [part for path in stored for part in (", ", tag("a", said(path), href=f"#{anchor(report, path)}"))]
+    names = tag("span", *links[1:]) if len(stored) <= FEW else tag("span", plural(len(stored), "deliverable"))
+    return tag("span", names, f" passed every check in a clean desk and {'is' if len(stored) == 1 else 'are'} kept.")
 
 
 def anchor(report: JobReport, path: str) -> str:
@@ -147,22 +147,22 @@ def brain(name: str) -> Markup:
     """Say who decided, plainly."""
     who = said(name or "nobody wrote down who", 200)
     if name.startswith(("written script", "recorded script")):
-        told = joined(
+        sentence = joined(
             tag("strong", "The decisions came from a written script, not from a model."),
             tag("span", " What it decided was carried out for real, at a real desk. Brain: ", who, "."),
         )
     elif name.startswith("adversary"):
-        told = joined(
+        sentence = joined(
             tag("strong", "The decisions came from a written adversary, not from a model:"),
             tag("span", " it tries on purpose to do what it must not. Brain: ", who, "."),
         )
     elif name.startswith("replay of"):
-        told = joined(
+        sentence = joined(
             tag("strong", "The decisions were recorded in an earlier job; no model was asked."),
             tag("span", " Brain: ", who, "."),
         )
     else:
-        told = tag(
+        sentence = tag(
             "span", tag("strong", "Brain: "), who, ". It planned and acted; what it could reach was not up to it."
         )
-    return note("plain", told)
+    return note("plain", sentence)

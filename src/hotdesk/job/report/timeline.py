@@ -78,9 +78,9 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
     after = attempt.acts[place + 1] if place + 1 < len(attempt.acts) else None
     if after is None:
         went_on = "The step was rolled back." if attempt.rolled_back else "Nothing was done after it in this attempt."
-        told = tag("span", went_on)
+        sequel = tag("span", went_on)
     else:
-        told = tag(
+        sequel = tag(
             "span", f"It went on with act {after.number}: ", named(after), f" ({after.outcome or 'outcome unknown'})."
         )
     why = (
@@ -89,7 +89,7 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
         else None
     )
     head = tag("p", tag("strong", f"Act {act.number} failed: "), named(act))
-    return tag("div", head, block(act.words) if act.words else None, why, tag("p", told), class_="failure")
+    return tag("div", head, block(act.words) if act.words else None, why, tag("p", sequel), class_="failure")
 
 
 def named(act: ToolUse) -> Markup:

@@ -25,8 +25,8 @@ def make(journal: Path, jobs: Path, job: str, *, beside: bool = False) -> bytes:
     """
     gathered = gather(journal, jobs, job)
     gathered.beside = beside
-    made = page(gathered).encode()
-    return made + f"<!-- hotdesk report {hashlib.sha256(made).hexdigest()} -->\n".encode()
+    data = page(gathered).encode()
+    return data + f"<!-- hotdesk report {hashlib.sha256(data).hexdigest()} -->\n".encode()
 
 
 def is_ours(data: bytes) -> bool:
@@ -37,8 +37,8 @@ def is_ours(data: bytes) -> bool:
 
 def name_beside(results: Collection[str]) -> str:
     """Give what the report is called beside results, none of which it takes the name of."""
-    taken = {path.split("/")[0] for path in results}
-    return NAME if NAME not in taken else OTHERWISE
+    used = {path.split("/")[0] for path in results}
+    return NAME if NAME not in used else OTHERWISE
 
 
 def write(out: Out, name: str, data: bytes) -> Path:

@@ -100,30 +100,30 @@ class JobShown(JobLine):
     receipt: ReceiptShown | None
 
 
-def line(asked: RequestContext, tale: JobSummary) -> JobLine:
+def line(context: RequestContext, tale: JobSummary) -> JobLine:
     """Tell of a job in a line."""
-    return JobLine.model_validate(line_of(asked, latest(asked, tale)))
+    return JobLine.model_validate(line_of(context, latest(context, tale)))
 
 
-def latest(asked: RequestContext, tale: JobSummary) -> JobSummary:
+def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
-    state, _ = tale.state(is_live(asked, tale.job), int(time.time() * 1000))
-    return tell(journal_of(asked.tenant.settings), tale.job) if state == "killed" else tale
+    state, _ = tale.state(is_live(context, tale.job), int(time.time() * 1000))
+    return tell(journal_of(context.tenant.settings), tale.job) if state == "killed" else tale
 
 
-def is_live(asked: RequestContext, job: str) -> bool:
+def is_live(context: RequestContext, job: str) -> bool:
     """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
-    here = asked.native.jobs.starter.is_running(asked.tenant.name, job)
-    return here or is_held(asked.tenant.settings.lib / JOBS / job)
+    here = context.native.jobs.starter.is_running(context.tenant.name, job)
+    return here or is_held(context.tenant.settings.lib / JOBS / job)
 
 
-def line_of(asked: RequestContext, tale: JobSummary) -> dict[str, object]:
+def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Give what a line about a job says."""
-    settings, live = asked.tenant.settings, is_live(asked, tale.job)
+    settings, live = context.tenant.settings, is_live(context, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
     at, of = tale.place
     cost = tale.cost
-    request = asked.native.jobs.requests(asked.tenant.name, settings).get(tale.job)
+    request = context.native.jobs.requests(context.tenant.name, settings).get(tale.job)
     return {
         "id": tale.job,
         "task": clean(tale.goal),
@@ -145,26 +145,26 @@ def line_of(asked: RequestContext, tale: JobSummary) -> dict[str, object]:
     }
 
 
-def unborn(asked: RequestContext, request: RequestedJob) -> dict[str, object]:
+def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
     """Tell of a job that was asked for and has not begun; or never did."""
-    running = asked.native.jobs.starter.is_running(asked.tenant.name, request.job)
+    running = context.native.jobs.starter.is_running(context.tenant.name, request.job)
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
         "state": "starting" if running else "broken", "live": running,
-        "why": "" if running else last_words(asked.tenant.settings, request.job) or "it ended before it began",
+        "why": "" if running else last_words(context.tenant.settings, request.job) or "it ended before it began",
         "needs_model": False,
         "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
         "forgotten": False,
     }  # fmt: skip
 
 
-def whole(asked: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
+def whole(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
-    tale = latest(asked, tale)
+    tale = latest(context, tale)
     return JobShown.model_validate({
-        **line_of(asked, tale),
+        **line_of(context, tale),
         "plan": tale.plan,
-        "plan_text": plan_text(asked, tale),
+        "plan_text": plan_text(context, tale),
         "steps": [step_of(each) for each in tale.checklist()],
         "desks": [
             DeskOfJob(id=each, gone=each not in open_desks, checking=each in tale.checking) for each in tale.desks
@@ -174,19 +174,19 @@ def whole(asked: RequestContext, tale: JobSummary, open_desks: Sequence[str]) ->
     })  # fmt: skip
 
 
-def whole_unborn(asked: RequestContext, request: RequestedJob) -> JobShown:
+def whole_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     """Tell all there is of a job that has not begun."""
     none: list[object] = []
     rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}
-    return JobShown.model_validate({**unborn(asked, request), **rest})
+    return JobShown.model_validate({**unborn(context, request), **rest})
 
 
-def plan_text(asked: RequestContext, tale: JobSummary) -> str:
+def plan_text(context: RequestContext, tale: JobSummary) -> str:
     """Read the plan as people edit it; nothing where it is gone."""
     if not tale.plan_paper:
         return ""
     try:
-        return clean(as_draft(papers.find(asked.tenant.settings.lib / JOBS, tale.job).text(tale.plan_paper)))
+        return clean(as_draft(papers.find(context.tenant.settings.lib / JOBS, tale.job).text(tale.plan_paper)))
     except HotdeskError:
         return ""
 
@@ -218,10 +218,10 @@ def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     return found
 
 
-def receipt_of(told: JobBurnt | None) -> ReceiptShown | None:
+def receipt_of(burnt: JobBurnt | None) -> ReceiptShown | None:
     """Tell of a receipt."""
-    if told is None:
+    if burnt is None:
         return None
     return ReceiptShown(
-        **{name: [clean(each) for each in getattr(told, name)] for name in ("destroyed", "kept", "left")}
+        **{name: [clean(each) for each in getattr(burnt, name)] for name in ("destroyed", "kept", "left")}
     )
