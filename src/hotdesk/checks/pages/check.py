@@ -10,11 +10,11 @@ from typing import ClassVar, Self
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, MOST_PAGES, look, unreadable
 from hotdesk.checks.pages.document import DocumentEvidence, read_told
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import Layout
 from hotdesk.checks.pages.parts import DocumentParts, pictures
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import DocumentText
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import DrawnPixels, Fault
 from hotdesk.errors import printable
 

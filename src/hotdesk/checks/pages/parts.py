@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hotdesk.checks.pages.document import Chart, DocumentEvidence, PageContent
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 
 EVERYWHERE = frozenset(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, PageLink
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable
 

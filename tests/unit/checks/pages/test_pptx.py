@@ -9,8 +9,8 @@ from tests.unit.checks.pages.made import chart, frame, judged, line, only, told
 
 from hotdesk.checks import find
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import MOST_SOUGHT, Layout, Seeking
-from hotdesk.checks.pages.wanted import PageExpectations
 
 TEXT = "Growth in every region of the world"
 LINES = [line("Growth in every", 70, 300), line("region of the world", 70, 315)]
