@@ -130,7 +130,7 @@ async def test_what_is_looked_at_is_not_changed_and_the_same_is_seen_again(desk:
     before = hashlib.sha256(await desk.read("good.xlsx")).digest()
     one, _ = await looked(desk, "good", EXPECT)
     other, _ = await looked(desk, "good", EXPECT)
-    assert json.loads(one.told) == json.loads(other.told)
+    assert json.loads(one.report) == json.loads(other.report)
     assert hashlib.sha256(await desk.read("good.xlsx")).digest() == before
 
 

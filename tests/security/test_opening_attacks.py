@@ -85,7 +85,7 @@ USES_IGNORED = Removal(
     "fields are listed",
     Removal(
         "inside/active_office.py",
-        "    return named[1].upper() in FIELDS if named else not told.strip()\n",
+        "    return named[1].upper() in FIELDS if named else not instruction.strip()\n",
         "    return True\n",
     ),
     cases="a field nobody listed | a field that reads a document",
@@ -198,8 +198,8 @@ USES_IGNORED = Removal(
     "a table may say what parts it",
     Removal(
         "inside/active_text.py",
-        "    if told:\n        return [told[1]",
-        "    if not lines and told:\n        return [told[1]",
+        "    if declared:\n        return [declared[1]",
+        "    if not lines and declared:\n        return [declared[1]",
     ),
     cases="a table that says what parts it",
 )

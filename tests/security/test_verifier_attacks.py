@@ -24,7 +24,7 @@ from hotdesk.checks.active import FAMILIES, ActiveCheck
 from hotdesk.checks.command import CommandCheck
 from hotdesk.checks.csv import CsvCheck
 from hotdesk.checks.custom import CustomCheck
-from hotdesk.checks.evidence import LARGEST, WIDEST, read_json, trouble_of, unpack
+from hotdesk.checks.evidence import MAX_REPORT_BYTES, WIDEST, read_json, trouble_of, unpack
 from hotdesk.checks.execution import Execution
 from hotdesk.checks.json import JsonCheck
 from hotdesk.checks.program import ProgramCheck
@@ -118,7 +118,7 @@ def told(value: object) -> Evidence:
 )
 @falls_without(
     "what was counted was told",
-    Removal("checks/active.py", " or (told_number(count) and not faults)", ""),
+    Removal("checks/active.py", " or (read_number(count) and not faults)", ""),
     cases="active",
 )
 @falls_without(
@@ -157,14 +157,16 @@ def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[
 @falls_without(
     "who says nothing has looked for nothing",
     Removal(
-        "checks/custom.py", "            if not faults and not held:\n", "            if not faults and held is None:\n"
+        "checks/custom.py",
+        "            if not faults and not facts:\n",
+        "            if not faults and facts is None:\n",
     ),
 )
 def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
     check = CustomCheck.expecting({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
     for said in lies:
-        assert not check.judge(execution.told({"check": Execution(0, json.dumps(said), "")})).passed
+        assert not check.judge(execution.to_evidence({"check": Execution(0, json.dumps(said), "")})).passed
 
 
 @falls_without(
@@ -286,7 +288,8 @@ async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine
 
 
 @falls_without(
-    "how much a program may say", Removal("checks/execution.py", "LARGEST = 1 << 20\n", "LARGEST = 1 << 28\n")
+    "how much a program may say",
+    Removal("checks/execution.py", "MAX_OUTPUT_BYTES = 1 << 20\n", "MAX_OUTPUT_BYTES = 1 << 28\n"),
 )
 async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) -> None:
     text = b"import sys\nfor _ in range(100): sys.stdout.write('x' * (1 << 20))\n"
@@ -297,15 +300,15 @@ async def test_a_program_that_never_stops_talking_is_cut_off(machine: Verifier) 
 
 @falls_without(
     "in how many pieces evidence may be",
-    Removal("checks/evidence.py", '    if told.count(b"[") + told.count(b"{") > MOST_NESTED:\n', "    if not told:\n"),
+    Removal("checks/evidence.py", '    if data.count(b"[") + data.count(b"{") > MOST_NESTED:\n', "    if not data:\n"),
 )
 def test_evidence_in_a_million_pieces_is_no_evidence() -> None:
-    said = b'{"drawn": [], "x": [' + b"[]," * (LARGEST // 3 - 20) + b"[]]}"
+    said = b'{"drawn": [], "x": [' + b"[]," * (MAX_REPORT_BYTES // 3 - 20) + b"[]]}"
     tracemalloc.start()
     try:
         assert unpack(said).pages == ()
         assert not JsonCheck().judge(Evidence(said)).passed
-        assert tracemalloc.get_traced_memory()[1] < 4 * LARGEST
+        assert tracemalloc.get_traced_memory()[1] < 4 * MAX_REPORT_BYTES
     finally:
         tracemalloc.stop()
 
@@ -344,13 +347,15 @@ def test_a_workbook_that_reads_in_a_thousand_places_costs_no_minutes() -> None:
 
 @falls_without(
     "how much evidence there may be",
-    Removal("checks/evidence.py", "    if not told or len(told) >= LARGEST:\n", "    if not told:\n"),
+    Removal("checks/evidence.py", "    if not data or len(data) >= MAX_REPORT_BYTES:\n", "    if not data:\n"),
     cases="text",
 )
 @no_guard("it is no JSON, whoever reads it", cases="spaces")
 @no_guard("the parser itself stops so deep", cases="brackets")
 @pytest.mark.parametrize(
-    "said", [b" " * LARGEST, b'"' + b"x" * LARGEST + b'"', b"[" * 1_000_000], ids=["spaces", "text", "brackets"]
+    "said",
+    [b" " * MAX_REPORT_BYTES, b'"' + b"x" * MAX_REPORT_BYTES + b'"', b"[" * 1_000_000],
+    ids=["spaces", "text", "brackets"],
 )
 def test_evidence_without_end_is_no_evidence(said: bytes) -> None:
     for check in (ActiveCheck(), CsvCheck(), JsonCheck(), ZipCheck()):
@@ -416,8 +421,8 @@ CARRIED: dict[str, tuple[str, bytes]] = {
     "what acts is a fault",
     Removal(
         "checks/active.py",
-        "        bad = [each for each in told.found if each.rule not in self.allow]\n",
-        "        bad = [each for each in told.found if each.rule in self.allow]\n",
+        "        bad = [each for each in findings.found if each.rule not in self.allow]\n",
+        "        bad = [each for each in findings.found if each.rule in self.allow]\n",
     ),
 )
 @pytest.mark.parametrize("what", CARRIED)

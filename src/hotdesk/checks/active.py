@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hotdesk.checks.evidence import RESIDENT, look, read_json, told_number, told_text, unreadable
+from hotdesk.checks.evidence import RESIDENT, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
@@ -24,7 +24,7 @@ OFFICE_NEEDS = (
 )
 """What the one that stays in an office imports beside these."""
 STAYS = "office_look"
-SECONDS = 120.0
+LOOK_TIMEOUT_S = 120.0
 FAMILIES: Mapping[str, str] = {
     "macros": "no VBA or Basic, and no event that starts them",
     "xlm": "no sheet of Excel 4 macros, and no function that runs something",
@@ -92,8 +92,8 @@ class ActiveCheck:
             raise BriefError(f"{NAME} is told what a file may do by its deliverable; write {EXAMPLE}")
         for each in allow:
             if not isinstance(each, str) or each not in FAMILIES:
-                known = ", ".join(FAMILIES)
-                raise BriefError(f"active cannot be {printable(str(each)[:80])!r}; write {EXAMPLE}, of {known}")
+                families = ", ".join(FAMILIES)
+                raise BriefError(f"active cannot be {printable(str(each)[:80])!r}; write {EXAMPLE}, of {families}")
         return cls(tuple(allow), *map(bool, flags))
 
     @property
@@ -125,26 +125,26 @@ class ActiveCheck:
         if not self.open:
             return await look(desk, "active_look", request, needs=NEEDS)
         needs = (*NEEDS, *OFFICE_NEEDS)
-        return await look(desk, "active_look", request, seconds=SECONDS, needs=needs, stays=STAYS)
+        return await look(desk, "active_look", request, seconds=LOOK_TIMEOUT_S, needs=needs, stays=STAYS)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was found."""
         try:
-            told = ActiveFindings.read(evidence.told, opened=self.open)
+            findings = ActiveFindings.read(evidence.report, opened=self.open)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a file that can be looked into", e)
-        bad = [each for each in told.found if each.rule not in self.allow]
-        let_be = sorted({each.rule for each in told.found} & set(self.allow))
-        values: dict[str, Value] = {"kind": told.kind, "bytes": told.size, "parts": told.parts}
+        bad = [each for each in findings.found if each.rule not in self.allow]
+        let_be = sorted({each.rule for each in findings.found} & set(self.allow))
+        values: dict[str, Value] = {"kind": findings.kind, "bytes": findings.size, "parts": findings.parts}
         if self.open:
-            values["opened by"] = told.opener
+            values["opened by"] = findings.opener
         if self.allow:
             values["allowed by the brief"] = ", ".join(self.allow)
             values["found of it"] = ", ".join(let_be) or "nothing"
-        held = [f"{told.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
+        facts = [f"{findings.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
         if self.open:
-            held.append(f"opened by {told.opener}: it asked for nothing outside itself")
-        return Verdict(LOOKED_FOR, tuple(bad[:MOST_FAULTS]), tuple(held), values, told.tools)
+            facts.append(f"opened by {findings.opener}: it asked for nothing outside itself")
+        return Verdict(LOOKED_FOR, tuple(bad[:MOST_FAULTS]), tuple(facts), values, findings.tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +160,21 @@ class ActiveFindings:
     """What opened it."""
 
     @classmethod
-    def read(cls, told: bytes, *, opened: bool = False) -> ActiveFindings:
+    def read(cls, report: bytes, *, opened: bool = False) -> ActiveFindings:
         """Read it; `ValueError` for what makes no sense, or was not opened though it should have been."""
-        match read_json(told):
+        match read_json(report):
             case {"unreadable": str(why)}:
                 raise ValueError(f"it cannot be looked into: {printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
                 faults = tuple(map(fault_of, found))
-                if told_number(count) < len(faults) or (told_number(count) and not faults):
+                if read_number(count) < len(faults) or (read_number(count) and not faults):
                     raise ValueError("what was found is not what was counted")
                 opener, requests = read_opened(more.get("opened")) if opened else ("", ())
                 tools = more.get("tools")
                 named = tools if isinstance(tools, dict) and len(tools) < 9 else {}
-                versions = {told_text(key, 40): told_text(value, 40) for key, value in named.items()}
-                sizes = int(told_number(size)), int(told_number(parts))
-                return cls(told_text(kind, 40), *sizes, (*faults, *requests), versions, opener)
+                versions = {read_text(key, 40): read_text(value, 40) for key, value in named.items()}
+                sizes = int(read_number(size)), int(read_number(parts))
+                return cls(read_text(kind, 40), *sizes, (*faults, *requests), versions, opener)
             case _:
                 raise ValueError("what was seen of it makes no sense")
 
@@ -183,7 +183,7 @@ def fault_of(thing: object) -> Fault:
     """Read one finding."""
     match thing:
         case [str(family), where, what] if family in LOOKED_FOR:
-            return Fault(family, told_text(where, 200), {**FAMILIES, **ALWAYS}[family], told_text(what, 200))
+            return Fault(family, read_text(where, 200), {**FAMILIES, **ALWAYS}[family], read_text(what, 200))
         case _:
             raise ValueError("what was found is nothing that was looked for")
 
@@ -192,9 +192,9 @@ def read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
     """Read what opened a file, and what the file asked of it; one that could not be opened has no pass."""
     match thing:
         case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= MOST_REQUESTS:
-            return told_text(by, 40), tuple(request_of(each) for each in requests)
+            return read_text(by, 40), tuple(request_of(each) for each in requests)
         case {"by": by, "why": str(why)}:
-            opener = told_text(by, 40)
+            opener = read_text(by, 40)
             found = f"{opener} cannot open it: {printable(why[:160])}"
             return opener, (Fault("unreadable", "", ALWAYS["unreadable"], found),)
         case _:
@@ -206,7 +206,7 @@ def request_of(thing: object) -> Fault:
     match thing:
         case [str(what), target]:
             family = "actions" if what.startswith("an action") else "external-links"
-            found = f"{told_text(what, 80)}: {told_text(target, 120)}"
+            found = f"{read_text(what, 80)}: {read_text(target, 120)}"
             return Fault(family, "when it is opened", FAMILIES[family], found)
         case _:
             raise ValueError("what it asked for when it was opened makes no sense")

@@ -27,7 +27,7 @@ class CommandCheck(Ending):
     alone: ClassVar[bool] = True
     argv: Annotated[SomeTexts, Alias("run")]
     stdin: str = ""
-    seconds: Seconds = execution.SECONDS
+    seconds: Seconds = execution.RUN_TIMEOUT_S
     beside: Places = ()
     image: ImageName = "base"
 
@@ -46,7 +46,7 @@ class CommandCheck(Ending):
         there = await desk.run(["test", "-s", path], timeout=10)
         argv = [each.replace(FILE, path) for each in self.argv]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
-        return execution.told({"command": done}, there=there.ok)
+        return execution.to_evidence({"command": done}, there=there.ok)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge how it ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MOST = 10_000_000
+MAX_COUNT = 10_000_000
 """The largest number of anything that is counted."""
 
 
@@ -13,7 +13,7 @@ class Span:
     """The least and the most."""
 
     least: int = 0
-    most: int = MOST
+    most: int = MAX_COUNT
 
     def __contains__(self, count: float) -> bool:
         return self.least <= count <= self.most
@@ -21,19 +21,19 @@ class Span:
     def __str__(self) -> str:
         if self.least == self.most:
             return str(self.least)
-        return f"at least {self.least}" if self.most == MOST else f"{self.least} to {self.most}"
+        return f"at least {self.least}" if self.most == MAX_COUNT else f"{self.least} to {self.most}"
 
 
-def read_span(told: object) -> Span:
+def read_span(value: object) -> Span:
     """Read a number, or a table of the least and the most; `ValueError` for anything else."""
-    match told:
+    match value:
         case bool():
             pass
-        case int() if 0 <= told <= MOST:
-            return Span(told, told)
-        case dict() if told and set(told) <= {"min", "max"} and all(type(each) is int for each in told.values()):
-            span = Span(told.get("min", 0), told.get("max", MOST))
-            if 0 <= span.least <= span.most <= MOST:
+        case int() if 0 <= value <= MAX_COUNT:
+            return Span(value, value)
+        case dict() if value and set(value) <= {"min", "max"} and all(type(each) is int for each in value.values()):
+            span = Span(value.get("min", 0), value.get("max", MAX_COUNT))
+            if 0 <= span.least <= span.most <= MAX_COUNT:
                 return span
     raise ValueError("a number, or {min = 1, max = 9}")
 

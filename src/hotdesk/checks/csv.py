@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import placed
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_text, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
 from hotdesk.checks.inside.active_text import first_of, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
@@ -74,7 +74,7 @@ class CsvCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            table, source = read_tables(evidence.told)
+            table, source = read_tables(evidence.report)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a table in UTF-8", e)
         faults = [*self.shape(table)]
@@ -83,8 +83,8 @@ class CsvCheck:
         values: dict[str, Value] = {"rows": len(table) - 1, "columns": shown(table[0])}
         for name in self.sums:
             values[f"sum of {printable(name[:80])}"] = str(total(table, name))
-        held = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), tuple(map(printable, held)), values)
+        facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), tuple(map(printable, facts)), values)
 
     def shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find rows of another width, and columns that are others."""
@@ -134,11 +134,11 @@ class CsvCheck:
 
     def added(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find columns that do not add up."""
-        for name, wanted in self.sums.items():
-            if isinstance(wanted, str) and (not source or wanted not in source[0]):
-                yield Fault("sums", shown([name]), f"a source with a column {shown([wanted])}", "none")
+        for name, expected in self.sums.items():
+            if isinstance(expected, str) and (not source or expected not in source[0]):
+                yield Fault("sums", shown([name]), f"a source with a column {shown([expected])}", "none")
                 continue
-            goal = total(source, wanted) if isinstance(wanted, str) else Decimal(str(wanted))
+            goal = total(source, expected) if isinstance(expected, str) else Decimal(str(expected))
             there = total(table, name)
             if there is None or goal is None or abs(there - goal) >= CENT:
                 yield Fault("sums", shown([name]), f"a sum of {goal}", f"{there}")
@@ -159,9 +159,9 @@ def total(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
     return sum(map(Decimal, cells), Decimal()) if all(map(NUMBER.fullmatch, cells)) else None
 
 
-def read_tables(told: bytes) -> tuple[list[list[str]], list[list[str]]]:
+def read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
     """Read what the desk said strictly: the table, and its source."""
-    match read_json(told):
+    match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as a table: {printable(why[:200])}")
         case {"rows": rows, "source": source}:
@@ -170,20 +170,20 @@ def read_tables(told: bytes) -> tuple[list[list[str]], list[list[str]]]:
             raise ValueError("what was seen of it makes no sense")
 
 
-def read_table(told: object) -> list[list[str]]:
+def read_table(value: object) -> list[list[str]]:
     """Read rows of cells."""
-    if not isinstance(told, list) or not told:
+    if not isinstance(value, list) or not value:
         raise ValueError("it has no rows")
     count = 0
-    for row in told:
+    for row in value:
         if not isinstance(row, list) or not all(isinstance(cell, str) for cell in row):
             raise ValueError("what should be rows of cells are none")
         count += len(row)
     if count > MOST_CELLS:
         raise ValueError("it has more cells than are looked at")
-    return told
+    return value
 
 
 def shown(cells: Sequence[str]) -> str:
     """Write cells as they may be shown."""
-    return told_text(", ".join(cells)[:400], 400) if len(cells) != 1 else told_text(cells[0], SHOWN)
+    return read_text(", ".join(cells)[:400], 400) if len(cells) != 1 else read_text(cells[0], SHOWN)

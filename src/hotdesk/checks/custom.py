@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import placed
 from hotdesk.checks import execution
-from hotdesk.checks.evidence import MOST_FAULTS, read_json, told_number, told_text, unreadable
+from hotdesk.checks.evidence import MOST_FAULTS, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
@@ -33,7 +33,7 @@ class CustomCheck:
     file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file beside the brief")]
     given: Table = field(default_factory=dict)
     """What it is told, as JSON on its standard input."""
-    seconds: Seconds = execution.SECONDS
+    seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
     image: ImageName = "base"
 
@@ -55,8 +55,8 @@ class CustomCheck:
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run it beside the file."""
         argv = ["python3", "-B", f"beside/{placed(self.file)}", path]
-        given = json.dumps(dict(self.given))
-        return execution.told({"check": await execution.run(desk, argv, stdin=given, seconds=self.seconds)})
+        stdin = json.dumps(dict(self.given))
+        return execution.to_evidence({"check": await execution.run(desk, argv, stdin=stdin, seconds=self.seconds)})
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what it said."""
@@ -66,31 +66,31 @@ class CustomCheck:
             if run.trouble or run.exit_code:
                 why = run.trouble or f"it ended with {run.exit_code}: {execution.quoted(run.stderr)}"
                 return Verdict(LOOKED_FOR, (Fault("runs", self.file, "a check that ends with 0", why),))
-            faults, held, values = read_said(run.stdout)
+            faults, facts, values = read_output(run.stdout)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
-        return Verdict(LOOKED_FOR, faults, held, values)
+        return Verdict(LOOKED_FOR, faults, facts, values)
 
 
-def read_said(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
+def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str, Value]]:
     """Read what a check of the brief's own said, strictly; one that says nothing has looked for nothing."""
     match read_json(text.strip().encode()):
-        case {"faults": list(faults), "held": list(held), "values": dict(values), **more} if not more:
-            if not faults and not held:
+        case {"faults": list(faults), "held": list(facts), "values": dict(values), **more} if not more:
+            if not faults and not facts:
                 raise ValueError("it says neither what is wrong nor what holds")
-            if max(len(faults), len(held), len(values)) > MOST_VALUES:
+            if max(len(faults), len(facts), len(values)) > MOST_VALUES:
                 raise ValueError("it says too much")
-            told = {told_text(name, 100): read_value(value) for name, value in values.items()}
-            return tuple(map(read_fault, faults))[:MOST_FAULTS], tuple(map(told_text, held)), told
+            shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
+            return tuple(map(read_fault, faults))[:MOST_FAULTS], tuple(map(read_text, facts)), shown
         case _:
             raise ValueError("it says something else than it should")
 
 
-def read_fault(told: object) -> Fault:
+def read_fault(value: object) -> Fault:
     """Read one fault."""
-    match told:
+    match value:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
-            return Fault("holds", told_text(where, 200), told_text(expected, 300), told_text(found, 300))
+            return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
         case _:
             raise ValueError("a fault is a table of where, expected and found")
 
@@ -99,4 +99,4 @@ def read_value(value: object) -> Value:
     """Read one value."""
     if value is None or isinstance(value, bool):
         return value
-    return told_text(value) if isinstance(value, str) else told_number(value)
+    return read_text(value) if isinstance(value, str) else read_number(value)

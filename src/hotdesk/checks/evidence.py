@@ -26,7 +26,7 @@ from hotdesk.strict import Length, Range, StrictError, loads, reader
 INSIDE = Path(__file__).with_name("inside")
 FOLDER = ".checks"
 """Where the programs lie in a desk, below its home."""
-LARGEST = 32 << 20
+MAX_REPORT_BYTES = 32 << 20
 """Bytes of the longest line of JSON."""
 MOST_NESTED = 1_500_000
 """Lists and tables in it: an empty one takes thirty times its letters."""
@@ -37,10 +37,10 @@ WIDEST = 2000
 """Pixels of a page's longest side."""
 MOST_PIXELS = 60_000_000
 """Of all pages together: nothing deflates as well as nothing."""
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told on."""
 MOST_FAULTS = 50
-SECONDS = 120.0
+LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
 """The module by which a program stays, and answers later calls for itself and others."""
 NOBODY = 99
@@ -77,7 +77,7 @@ async def look(
     program: str,
     request: Mapping[str, object],
     *,
-    seconds: float = SECONDS,
+    seconds: float = LOOK_TIMEOUT_S,
     needs: Sequence[str] = (),
     stays: str = "",
 ) -> Evidence:
@@ -85,8 +85,8 @@ async def look(
 
     `stays` names one that is run in its place, answers for it, and stays for later calls.
     """
-    folder, asked = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
-    run = partial(desk.run, stdin=asked, timeout=seconds, output_limit=LARGEST_ALL)
+    folder, stdin = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
+    run = partial(desk.run, stdin=stdin, timeout=seconds, output_limit=LARGEST_ALL)
     done = Done(NOBODY)
     if RESIDENT in needs:
         done = await run(["python3", "-I", "-S", "-B", "-c", CALL, folder, program])
@@ -117,15 +117,15 @@ def trouble_of(done: Done) -> str:
     return "" if done.ok else f"what looked at it ended with {done.exit_code}"
 
 
-def unpack(said: bytes) -> Evidence:
+def unpack(output: bytes) -> Evidence:
     """Take apart what a program said; pages that are not what they are said to be are not there."""
-    told, _, rest = said.partition(b"\n")
+    report, _, rest = output.partition(b"\n")
     try:
-        sizes = page_sizes(read_json(told))
+        sizes = page_sizes(read_json(report))
         pages = tuple(read_pages(sizes, rest))
     except (ValueError, RecursionError, zlib.error):
-        return Evidence(told[:LARGEST])
-    return Evidence(told[:LARGEST], pages)
+        return Evidence(report[:MAX_REPORT_BYTES])
+    return Evidence(report[:MAX_REPORT_BYTES], pages)
 
 
 def page_sizes(evidence: object) -> list[tuple[int, int, int]]:
@@ -150,26 +150,26 @@ def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Drawn
     return pages
 
 
-def read_json(told: bytes) -> object:
+def read_json(data: bytes) -> object:
     """Read JSON a desk made; `ValueError` for what is none, too much, or no finite number."""
-    if not told or len(told) >= LARGEST:
+    if not data or len(data) >= MAX_REPORT_BYTES:
         raise ValueError("nothing could be seen of it, or too much")
-    if told.count(b"[") + told.count(b"{") > MOST_NESTED:
+    if data.count(b"[") + data.count(b"{") > MOST_NESTED:
         raise ValueError("what was seen of it is in more pieces than are taken")
     try:
-        return loads(told, duplicates=True, overflow=True)
+        return loads(data, duplicates=True, overflow=True)
     except StrictError:
         raise ValueError("what was seen of it is no JSON") from None
 
 
-def told_text(value: object, longest: int = LONGEST) -> str:
+def read_text(value: object, longest: int = MAX_TEXT_CHARS) -> str:
     """Give a text of a desk's as it may be shown: short and printable; `ValueError` when it is none."""
     if not isinstance(value, str):
         raise ValueError("what should be a text is none")
     return printable(value[:longest])
 
 
-def told_number(value: object) -> float:
+def read_number(value: object) -> float:
     """Give a number of a desk's; `ValueError` when it is none that can be."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise ValueError("what should be a number is none")
@@ -178,5 +178,5 @@ def told_number(value: object) -> float:
 
 def unreadable(looked_for: Sequence[str], expected: str, error: Exception) -> Verdict:
     """Give the verdict on what nothing can be said of."""
-    fault = Fault("opens", "", expected, printable(str(error)[:LONGEST]) or "nothing")
+    fault = Fault("opens", "", expected, printable(str(error)[:MAX_TEXT_CHARS]) or "nothing")
     return Verdict(tuple(looked_for), (fault,))

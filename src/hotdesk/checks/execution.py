@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
-from hotdesk.checks.evidence import read_json, told_number, told_text
+from hotdesk.checks.evidence import read_json, read_number, read_text
 from hotdesk.checks.expectations import Texts
 from hotdesk.checks.seam import Evidence, Fault, Value
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Range
 
-LARGEST = 1 << 20
+MAX_OUTPUT_BYTES = 1 << 20
 """Bytes of the longest output that is taken."""
 QUOTED = 300
 """Characters of an output that are shown."""
-SECONDS = 60.0
+RUN_TIMEOUT_S = 60.0
 ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
 
@@ -44,10 +44,10 @@ class Execution:
 
 
 async def run(
-    desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = SECONDS
+    desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = RUN_TIMEOUT_S
 ) -> Execution:
     """Run a program, and take what it does from the desk's keeper."""
-    done = await desk.run(argv, stdin=stdin.encode(), env=ENV, cwd=cwd, timeout=seconds, output_limit=LARGEST)
+    done = await desk.run(argv, stdin=stdin.encode(), env=ENV, cwd=cwd, timeout=seconds, output_limit=MAX_OUTPUT_BYTES)
     return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
 
 
@@ -67,14 +67,14 @@ def why_not(done: Done) -> str:
     return ""
 
 
-def told(runs: Mapping[str, Execution], **more: object) -> Evidence:
+def to_evidence(runs: Mapping[str, Execution], **more: object) -> Evidence:
     """Write down what was seen; the host wrote it, and a check still judges nothing but this."""
     return Evidence(json.dumps({"runs": {name: asdict(each) for name, each in runs.items()}, **more}).encode())
 
 
 def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execution], dict[str, object]]:
     """Read it back strictly: the runs, which are these, and what else was told."""
-    match read_json(evidence.told):
+    match read_json(evidence.report):
         case {"runs": dict(runs), **more} if set(runs) == set(names):
             return {str(name): read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
         case _:
@@ -85,7 +85,7 @@ def read_run(each: object) -> Execution:
     """Read one run."""
     match each:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:
-            return Execution(int(told_number(code)), stdout, stderr, told_text(trouble))
+            return Execution(int(read_number(code)), stdout, stderr, read_text(trouble))
         case _:
             raise ValueError("what should be a run is none")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_text, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
@@ -70,13 +70,13 @@ class JsonCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            document = read_document(evidence.told)
+            document = read_document(evidence.report)
             faults = list(self.faults(document))
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "JSON", e)
         kind = kind_of(document)
-        held = (f"a {kind}; {len(self.required) + len(self.types) + len(self.lengths) + len(self.values)} things hold",)
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, {"kind": kind})
+        rules = len(self.required) + len(self.types) + len(self.lengths) + len(self.values)
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), (f"a {kind}; {rules} things hold",), {"kind": kind})
 
     def faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
@@ -92,12 +92,12 @@ class JsonCheck:
             for where, value in found(document, place):
                 size = len(value) if isinstance(value, str | list | dict) else None
                 if size is None or size not in span:
-                    told = f"{kind_of(value)} of {size}" if size is not None else kind_of(value)
-                    yield Fault("lengths", where, f"a length of {span}", told)
-        for place, wanted in self.values.items():
+                    text = f"{kind_of(value)} of {size}" if size is not None else kind_of(value)
+                    yield Fault("lengths", where, f"a length of {span}", text)
+        for place, expected in self.values.items():
             for where, value in found(document, place):
-                if value != wanted or type(value) is not type(wanted):
-                    yield fault("values", where, told_text(repr(wanted)), value)
+                if value != expected or type(value) is not type(expected):
+                    yield fault("values", where, read_text(repr(expected)), value)
 
 
 def found(document: object, place: str) -> Iterator[tuple[str, object]]:
@@ -143,12 +143,12 @@ def kind_of(value: object) -> str:
 def fault(rule: str, where: str, expected: str, value: object) -> Fault:
     """Say that something else is there."""
     short = isinstance(value, str | int | float | bool) or value is None
-    return Fault(rule, where, expected, told_text(repr(value), 100) if short else kind_of(value))
+    return Fault(rule, where, expected, read_text(repr(value), 100) if short else kind_of(value))
 
 
-def read_document(told: bytes) -> object:
+def read_document(report: bytes) -> object:
     """Read what the desk said: the document, as it read it."""
-    match read_json(told):
+    match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be read as JSON: {printable(why[:200])}")
         case {"document": document, **more} if not more:

@@ -48,7 +48,7 @@ class PatchCheck:
     """Patterns of paths that it may touch; none: all."""
     test_paths: Annotated[Texts, lambda paths: paths or TEST_PATHS] = TEST_PATHS
     may_change_tests: bool = False
-    seconds: Seconds = execution.SECONDS
+    seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
     image: ImageName = "base"
 
@@ -71,33 +71,33 @@ class PatchCheck:
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Apply it to a copy, list what that changed, and only then run anything; without it first."""
         source, place = f"beside/{placed(self.repository)}", f"{desk.home}/{path}"
-        seen = {"copies": await execution.run(desk, ["sh", "-c", COPY, "copy", source])}
+        runs = {"copies": await execution.run(desk, ["sh", "-c", COPY, "copy", source])}
         apply = ["git", "apply", "--whitespace=nowarn", place]
-        seen["applies"] = await execution.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
+        runs["applies"] = await execution.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
         listed = ["git", "diff", "--no-index", "--no-renames", "--raw", "-z", BEFORE, AFTER]
-        seen["changed"] = await execution.run(desk, listed)
+        runs["changed"] = await execution.run(desk, listed)
         for state in (BEFORE, AFTER):
-            seen[state] = await execution.run(desk, self.tests, cwd=f"{desk.home}/{state}", seconds=self.seconds)
-        return execution.told(seen)
+            runs[state] = await execution.run(desk, self.tests, cwd=f"{desk.home}/{state}", seconds=self.seconds)
+        return execution.to_evidence(runs)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge both states, and what lies between them."""
         try:
-            seen, _ = execution.read_runs(evidence, STEPS)
-            changed = read_changes(seen["changed"])
+            runs, _ = execution.read_runs(evidence, STEPS)
+            changed = read_changes(runs["changed"])
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a change that can be applied", e)
-        faults = [*applied(seen, changed), *self.touched(changed), *self.tested(seen[BEFORE], seen[AFTER])]
+        faults = [*applied(runs, changed), *self.touched(changed), *self.tested(runs[BEFORE], runs[AFTER])]
         values: dict[str, Value] = {
-            "exit code before": seen[BEFORE].exit_code,
-            "exit code after": seen[AFTER].exit_code,
-            "said before": tail(seen[BEFORE]),
-            "said after": tail(seen[AFTER]),
+            "exit code before": runs[BEFORE].exit_code,
+            "exit code after": runs[AFTER].exit_code,
+            "said before": tail(runs[BEFORE]),
+            "said after": tail(runs[AFTER]),
             "changed": printable(", ".join(f"{how} {path}" for how, path, _ in changed)[:500]),
         }
         count = f"{many(len(changed), 'file')} changed"
-        held = (count, "tests fail without the change", "tests pass with it")
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, values)
+        facts = (count, "tests fail without the change", "tests pass with it")
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), facts, values)
 
     def touched(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
         """Find what it touches and may not."""
@@ -125,11 +125,11 @@ class PatchCheck:
             yield Fault("green after", "", "tests that pass with the change", found)
 
 
-def applied(seen: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
+def applied(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
     """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
-        if seen[step].exit_code or seen[step].trouble:
-            yield Fault("applies", "", "a change that git can apply", tail(seen[step]) or f"{seen[step].exit_code}")
+        if runs[step].exit_code or runs[step].trouble:
+            yield Fault("applies", "", "a change that git can apply", tail(runs[step]) or f"{runs[step].exit_code}")
     if not changed:
         yield Fault("applies", "", "a change", "none")
 

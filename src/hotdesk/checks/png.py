@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hotdesk.checks.evidence import look, read_json, told_number, told_text, unreadable
+from hotdesk.checks.evidence import look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import Count, read_expectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
@@ -46,32 +46,32 @@ class PngCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen; whether something is on it is seen in the pixels themselves."""
         try:
-            told = read_told(evidence.told)
+            size = read_size(evidence.report)
             if len(evidence.pages) != 1:
                 raise ValueError("it was not drawn")
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a picture", e)
         faults = [
-            Fault(name, "", f"{span} pixels", f"{told[name]}")
+            Fault(name, "", f"{span} pixels", f"{size[name]}")
             for name, span in (("width", self.width), ("height", self.height))
-            if span is not None and told[name] not in span
+            if span is not None and size[name] not in span
         ]
         shown = colours(evidence.pages[0])
         if shown < 2:
             faults.append(Fault("blank", "", "something to be seen", "one colour all over"))
         elif self.colours is not None and shown not in self.colours:
             faults.append(Fault("blank", "", f"{self.colours} colours", str(shown)))
-        held = (f"{told['width']} by {told['height']} pixels, not blank",)
-        return Verdict(LOOKED_FOR, tuple(faults), held, {**told, "colours": shown}, {}, evidence.pages)
+        facts = (f"{size['width']} by {size['height']} pixels, not blank",)
+        return Verdict(LOOKED_FOR, tuple(faults), facts, {**size, "colours": shown}, {}, evidence.pages)
 
 
-def read_told(told: bytes) -> dict[str, int]:
+def read_size(report: bytes) -> dict[str, int]:
     """Read what the desk said strictly."""
-    match read_json(told):
+    match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as a picture: {printable(why[:200])}")
-        case {"width": width, "height": height, "format": form} if told_text(form) == "PNG":
-            return {"width": int(told_number(width)), "height": int(told_number(height))}
+        case {"width": width, "height": height, "format": form} if read_text(form) == "PNG":
+            return {"width": int(read_number(width)), "height": int(read_number(height))}
         case _:
             raise ValueError("it is no PNG")
 
@@ -79,10 +79,10 @@ def read_told(told: bytes) -> dict[str, int]:
 def colours(page: DrawnPixels) -> int:
     """Count the colours of a page that differ more than dust does; at most 256."""
     step = CALM + 1
-    seen: set[tuple[int, int, int]] = set()
+    distinct: set[tuple[int, int, int]] = set()
     rgb = page.rgb
     for at in range(0, len(rgb), 3):
-        seen.add((rgb[at] // step, rgb[at + 1] // step, rgb[at + 2] // step))
-        if len(seen) >= 256:
+        distinct.add((rgb[at] // step, rgb[at + 1] // step, rgb[at + 2] // step))
+        if len(distinct) >= 256:
             break
-    return len(seen)
+    return len(distinct)

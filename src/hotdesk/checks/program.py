@@ -29,7 +29,7 @@ class ProgramCheck(Ending):
     alone: ClassVar[bool] = True
     args: Texts = ()
     stdin: str = ""
-    seconds: Seconds = execution.SECONDS
+    seconds: Seconds = execution.RUN_TIMEOUT_S
     makes: Places = ()
     """Files that it shall make, below its folder."""
     runs_with: Annotated[Texts, Alias("with")] = ()
@@ -52,36 +52,36 @@ class ProgramCheck(Ending):
         await desk.run(["chmod", "+x", place], timeout=10)
         argv = [*(self.runs_with or WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
-        return execution.told({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
+        return execution.to_evidence({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge how it ended."""
         try:
-            run, made = self.read(evidence)
+            run, sizes = self.read(evidence)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a program that can be run", e)
         faults = list(self.faults(run))
         faults += [
             Fault("makes", printable(name[:200]), "a file with something in it", "none")
-            for name, size in made.items()
+            for name, size in sizes.items()
             if size < 1
         ]
-        told = [f"exit code {run.exit_code}", *(f"{name}: {size} bytes" for name, size in made.items())]
+        facts = [f"exit code {run.exit_code}", *(f"{name}: {size} bytes" for name, size in sizes.items())]
         if self.output is not None or self.contains:
-            told.append("the output is as expected")
-        return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, told)), run.values)
+            facts.append("the output is as expected")
+        return Verdict(LOOKED_FOR, tuple(faults), tuple(map(printable, facts)), run.values)
 
     def read(self, evidence: Evidence) -> tuple[execution.Execution, dict[str, int]]:
         """Read what was seen."""
         found, more = execution.read_runs(evidence, ["program"])
-        made = more.get("made")
+        sizes = more.get("made")
         if (
-            not isinstance(made, dict)
-            or set(made) != set(self.makes)
-            or not all(type(each) is int for each in made.values())
+            not isinstance(sizes, dict)
+            or set(sizes) != set(self.makes)
+            or not all(type(each) is int for each in sizes.values())
         ):
             raise ValueError("what it made was told strangely")
-        return found["program"], made
+        return found["program"], sizes
 
 
 async def size_of(desk: Desk, name: str) -> int:

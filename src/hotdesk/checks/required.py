@@ -27,17 +27,17 @@ def checks_of(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str,
 
     `office`: there is an office to open documents with.
     """
-    wanted = [(each.check, each.expect) for each in item.checks if each.check != NAME or each.expect]
-    return [(NAME, active(item, office=office)), *wanted] if item.checks else []
+    others = [(each.check, each.expect) for each in item.checks if each.check != NAME or each.expect]
+    return [(NAME, active(item, office=office)), *others] if item.checks else []
 
 
 def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     """Say what a deliverable may do beyond being read, and whether it is opened to see."""
     code = item.kind in CODE_KINDS or any(each.check in CODE for each in item.checks)
-    told: dict[str, object] = {"allow": list(item.active), "code": code}
+    expect: dict[str, object] = {"allow": list(item.active), "code": code}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
-        told |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
-    return told
+        expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
+    return expect
 
 
 def is_opened(item: Deliverable) -> bool:

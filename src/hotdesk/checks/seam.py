@@ -26,8 +26,8 @@ class DrawnPixels:
 class Evidence:
     """Everything a desk told of a file: the word of a desk that held a hostile one."""
 
-    told: bytes
-    """JSON, at most `evidence.LARGEST` bytes; not read yet."""
+    report: bytes
+    """JSON, at most `evidence.MAX_REPORT_BYTES` bytes; not read yet."""
     pages: tuple[DrawnPixels, ...] = ()
     trouble: str = ""
     """Why what looked did not end by itself, as the host saw it: such a look proves nothing, whatever it told."""
@@ -48,8 +48,8 @@ class Fault:
     """What is there instead. May quote the file; short and printable."""
 
     def __str__(self) -> str:
-        told = f"expected {self.expected}, found {self.found}"
-        return f"{self.where}: {told}" if self.where else told
+        text = f"expected {self.expected}, found {self.found}"
+        return f"{self.where}: {text}" if self.where else text
 
 
 @dataclass(frozen=True, slots=True)

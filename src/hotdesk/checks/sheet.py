@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from hotdesk.checks.count_range import Span, many
-from hotdesk.checks.evidence import LONGEST, MOST_FAULTS, look, read_json, told_text, unreadable
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_FAULTS, look, read_json, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
-from hotdesk.checks.xlsx.faults import fault, said, short
+from hotdesk.checks.xlsx.faults import fault, format_value, short
 from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.checks.xlsx.table import Table, total
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 
-SECONDS = 60.0
+LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
 MOST_ADDED = 10_000_000
 """Numbers that all sums together add up, so that nobody can keep us busy."""
@@ -85,17 +85,17 @@ class SheetCheck:
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python open the file."""
-        return await look(desk, "sheet_look", {"path": path}, seconds=SECONDS)
+        return await look(desk, "sheet_look", {"path": path}, seconds=LOOK_TIMEOUT_S)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
         try:
-            sheet, tools = read_evidence(evidence.told)
+            sheet, tools = read_evidence(evidence.report)
             faults = tuple(islice(self.faults(sheet), MOST_FAULTS))
         except (ValueError, RecursionError) as e:
             return unreadable(looked_for, "a workbook", e)
-        return Verdict(looked_for, faults, self.held(sheet), self.values(sheet), tools)
+        return Verdict(looked_for, faults, self.facts(sheet), self.values(sheet), tools)
 
     def faults(self, sheet: Sheet) -> Iterator[Fault]:
         """Find what is wrong; heads first, since all else is said in them."""
@@ -104,15 +104,15 @@ class SheetCheck:
             return iter(wrong)
         return chain(table.count(), formulas(sheet), table.red(), table.sums())
 
-    def held(self, sheet: Sheet) -> tuple[str, ...]:
+    def facts(self, sheet: Sheet) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
-        told = [
+        facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
             f"{many(count_formulas(sheet), 'formula')}, calculated again",
         ]
         if self.want.red_where:
-            told.append(f"red where {self.want.red_where} is not 0, and only there")
-        return tuple(map(short, told))
+            facts.append(f"red where {self.want.red_where} is not 0, and only there")
+        return tuple(map(short, facts))
 
     def values(self, sheet: Sheet) -> Mapping[str, Value]:
         """Give what was seen, for a certificate."""
@@ -148,8 +148,8 @@ def compared(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[F
         expected = "a sum of a column or a difference of two cells, which can be calculated without an office"
         yield fault("fresh", sheet.where(at), expected, sheet.text_of(at))
     elif cell.number is None or not abs(cell.number - now) < CENT:
-        expected = f"{said(now)}, which is what {sheet.text_of(at)} gives"
-        yield fault("fresh", sheet.where(at), expected, f"{said(cell.value)} saved")
+        expected = f"{format_value(now)}, which is what {sheet.text_of(at)} gives"
+        yield fault("fresh", sheet.where(at), expected, f"{format_value(cell.value)} saved")
 
 
 class Calculation:
@@ -157,7 +157,7 @@ class Calculation:
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
-        self.left = MOST_ADDED
+        self.remaining = MOST_ADDED
         self.columns: dict[int, tuple[list[int], list[float]]] = {}
         """The numbers of each column, and in which rows they are."""
         for (row, column), cell in sheet.cells.items():
@@ -173,8 +173,8 @@ class Calculation:
         found = DIFFERENCE_SHAPE.fullmatch(formula)
         sides = [self.number(found[side]) for side in (1, 2)] if found else []
         match sides:
-            case [float(left), float(right)]:
-                return left - right
+            case [float(first), float(second)]:
+                return first - second
             case _:
                 return None
 
@@ -182,8 +182,8 @@ class Calculation:
         """Add up a part of a column; `ValueError` when all of them are too much."""
         rows, numbers = self.columns.get(where.left, ([], []))
         part = numbers[bisect_left(rows, where.top) : bisect_right(rows, where.bottom)]
-        self.left -= len(part)
-        if self.left < 0:
+        self.remaining -= len(part)
+        if self.remaining < 0:
             raise ValueError("its sums add up more than anybody can follow")
         return total(part)
 
@@ -223,27 +223,27 @@ def read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
             raise ValueError("it has no sheet, an empty one, or too large a one")
     if len(found) != len(cells) or not any(row == 1 for row, _ in found):
         raise ValueError("it has no first row, or two cells in one place")
-    return Sheet(told_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": told_text(python)}
+    return Sheet(read_text(name), False, dict(sorted(found.items())), 0, {}), {"Python": read_text(python)}
 
 
-def read_cell(told: object) -> Cell:
+def read_cell(record: object) -> Cell:
     """Read one cell strictly."""
-    match told:
+    match record:
         case {
             "at": str(at),
             "value": (str() | float() | None) as value,
             "formula": str(formula),
             "fill": str(fill),
             "error": bool(error),
-        } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= LONGEST:
+        } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= MAX_TEXT_CHARS:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("a cell holds no number that can be")
             where = own_area(at)
             if where is None or where.size != 1:
                 raise ValueError("a cell is nowhere")
-            said = "=" + formula.removeprefix("=") if formula else ""
+            text = "=" + formula.removeprefix("=") if formula else ""
             colour = fill[2:].upper() if FILL_SHAPE.fullmatch(fill) else ""
-            return Cell(where.left, where.top, kind_of(value, error=error), value, said, colour)
+            return Cell(where.left, where.top, kind_of(value, error=error), value, text, colour)
     raise ValueError("a cell is not what a cell is")
 
 

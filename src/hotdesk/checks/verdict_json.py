@@ -68,23 +68,23 @@ def seen_of(
 
 def picture_of(page: DrawnPixels) -> PagePicture:
     """Encode a page. Nothing of a desk's is decoded: pixels are pixels."""
-    made = io.BytesIO()
-    Image.frombytes("RGB", (page.width, page.height), page.rgb).save(made, "PNG", optimize=False, compress_level=6)
-    return PagePicture(page.width, page.height, made.getvalue())
+    png = io.BytesIO()
+    Image.frombytes("RGB", (page.width, page.height), page.rgb).save(png, "PNG", optimize=False, compress_level=6)
+    return PagePicture(page.width, page.height, png.getvalue())
 
 
-def to_json(seen: StoredVerdict) -> bytes:
+def to_json(verdict: StoredVerdict) -> bytes:
     """Write it."""
-    told = {
-        **{name: getattr(seen, name) for name in ("check", "image", "looked_for", "not_checked", "held")},
-        "expect": dict(seen.expect),
-        "faults": [asdict(fault) for fault in seen.faults],
-        "values": dict(seen.values),
-        "tools": dict(seen.tools),
-        "beside": dict(seen.beside),
-        "pictures": [[each.width, each.height, base64.b64encode(each.png).decode()] for each in seen.pictures],
+    record = {
+        **{name: getattr(verdict, name) for name in ("check", "image", "looked_for", "not_checked", "held")},
+        "expect": dict(verdict.expect),
+        "faults": [asdict(fault) for fault in verdict.faults],
+        "values": dict(verdict.values),
+        "tools": dict(verdict.tools),
+        "beside": dict(verdict.beside),
+        "pictures": [[each.width, each.height, base64.b64encode(each.png).decode()] for each in verdict.pictures],
     }
-    return json.dumps(told).encode()
+    return json.dumps(record).encode()
 
 
 def from_json(data: bytes) -> StoredVerdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, told_number, told_text, unreadable
+from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
 from hotdesk.desk.seam import Desk
@@ -59,14 +59,14 @@ class ZipCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            members = read_members(evidence.told)
+            members = read_members(evidence.report)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "an archive", e)
         faults = [*self.missing(members), *sound(members)]
         size = sum(each.size for each in members)
-        held = (f"{len(members)} members, {size} bytes, every checksum holds",)
+        facts = (f"{len(members)} members, {size} bytes, every checksum holds",)
         values = {"members": len(members), "bytes unpacked": size}
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), held, values)
+        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), facts, values)
 
     def missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
         """Find what is not there, and what should not be."""
@@ -87,7 +87,7 @@ class ZipCheck:
 
 def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
     """Find members that are broken, that are no files, and whose names lead out or are there twice."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     for each in members:
         where = printable(each.name[:200])
         if not each.whole:
@@ -97,14 +97,14 @@ def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
         path = PurePosixPath(each.name)
         if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
             yield Fault("names", where, "a name below the archive's folder", "one that leads out")
-        if each.name.casefold() in seen:
+        if each.name.casefold() in visited:
             yield Fault("names", where, "every name once", "a second one, at least where case does not count")
-        seen.add(each.name.casefold())
+        visited.add(each.name.casefold())
 
 
-def read_members(told: bytes) -> tuple[Member, ...]:
+def read_members(report: bytes) -> tuple[Member, ...]:
     """Read what the desk said strictly."""
-    match read_json(told):
+    match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as an archive: {printable(why[:200])}")
         case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
@@ -113,10 +113,10 @@ def read_members(told: bytes) -> tuple[Member, ...]:
             raise ValueError("what was seen of it makes no sense, or it is empty")
 
 
-def read_member(told: object) -> Member:
+def read_member(record: object) -> Member:
     """Read one member."""
-    match told:
-        case [str(name), size, bool(whole), str(kind)] if told_number(size) >= 0:
-            return Member(name[:1000], int(told_number(size)), whole, told_text(kind, 20))
+    match record:
+        case [str(name), size, bool(whole), str(kind)] if read_number(size) >= 0:
+            return Member(name[:1000], int(read_number(size)), whole, read_text(kind, 20))
         case _:
             raise ValueError("what should be a member is none")

@@ -47,9 +47,9 @@ async def test_a_command_is_run_beside_the_file() -> None:
     ],
 )
 def test_how_it_ends_is_what_counts(run: Execution, passes: bool) -> None:
-    assert CHECK.judge(execution.told({"command": run}, there=True)).passed is passes
-    assert not CHECK.judge(execution.told({"command": run}, there=False)).passed
-    assert not CHECK.judge(execution.told({"other": run}, there=True)).passed
+    assert CHECK.judge(execution.to_evidence({"command": run}, there=True)).passed is passes
+    assert not CHECK.judge(execution.to_evidence({"command": run}, there=False)).passed
+    assert not CHECK.judge(execution.to_evidence({"other": run}, there=True)).passed
 
 
 @pytest.mark.parametrize("expect", [{}, {"run": []}, {"run": "true"}, {"run": [1]}, {"run": ["true"], "shell": True}])

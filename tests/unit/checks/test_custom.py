@@ -36,7 +36,7 @@ print(json.dumps({"faults": faults, "held": ["enough lines"], "values": {"lines"
 def judged(said: object, run: Execution | None = None) -> Verdict:
     """Judge what a check said."""
     text = said if isinstance(said, str) else json.dumps(said)
-    return CHECK.judge(execution.told({"check": run or Execution(0, text, "")}))
+    return CHECK.judge(execution.to_evidence({"check": run or Execution(0, text, "")}))
 
 
 async def test_a_check_beside_the_brief_is_run_at_the_desk() -> None:

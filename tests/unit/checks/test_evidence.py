@@ -22,7 +22,7 @@ def said(drawn: object, *pages: bytes) -> bytes:
 def test_pages_come_as_pixels_in_their_order() -> None:
     seen = unpack(said([[3, 2, len(RED)], [2, 2, len(GREEN)]], RED, GREEN))
     assert seen.pages == (DrawnPixels(3, 2, b"\xff\0\0" * 6), DrawnPixels(2, 2, b"\0\xff\0" * 4))
-    assert json.loads(seen.told)["seen"] == 1
+    assert json.loads(seen.report)["seen"] == 1
 
 
 BLANK = zlib.compress(bytes(WIDEST * WIDEST * 3))

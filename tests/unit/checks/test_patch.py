@@ -143,7 +143,7 @@ RUN = st.builds(Execution, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_si
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STEPS), RUN))
 def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
-    verdict = PatchCheck.expecting(EXPECT).judge(Evidence(execution.told(seen).told))
+    verdict = PatchCheck.expecting(EXPECT).judge(Evidence(execution.to_evidence(seen).report))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1500 for finding in verdict.findings)
 
@@ -151,5 +151,5 @@ def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
 def test_a_change_of_everything_is_no_long_story() -> None:
     listed = "".join(f":000000 100644 0 0 A\0after/tests/{each}.py\0" for each in range(5000))
     seen = {name: Execution(0, "", "") for name in ("copies", "applies", "before", "after")}
-    verdict = PatchCheck("repo", ("true",)).judge(execution.told({**seen, "changed": Execution(1, listed, "")}))
+    verdict = PatchCheck("repo", ("true",)).judge(execution.to_evidence({**seen, "changed": Execution(1, listed, "")}))
     assert 0 < len(verdict.faults) <= MOST_FAULTS

@@ -93,7 +93,7 @@ VALUE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a\x1b
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["exit_code", "stdout", "stderr", "trouble"]), VALUE), VALUE)
 def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
-    told = execution.told({"program": Execution(0, "35", "")}, made={"out.txt": made}).told
+    told = execution.to_evidence({"program": Execution(0, "35", "")}, made={"out.txt": made}).report
     other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
     for each in (other, told):
         verdict = ProgramCheck.expecting(EXPECT).judge(Evidence(each))

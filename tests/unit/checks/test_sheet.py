@@ -162,7 +162,7 @@ CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
         b"[]",
         b'{"sheets":[]}',
         *(
-            evidence(cells).told
+            evidence(cells).report
             for cells in (
                 None,
                 [CELL][:0],
@@ -183,7 +183,7 @@ CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
                 [CELL, {**CELL, "at": "A1048576"}],
             )
         ),
-        evidence([CELL]).told.replace(b'"3"', b"3"),
+        evidence([CELL]).report.replace(b'"3"', b"3"),
     ],
 )
 def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(told: bytes) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-MOST = 200
+MAX_FINDINGS = 200
 """Findings of one file that are told."""
-LONGEST = 200
+MAX_TEXT_CHARS = 200
 """Characters of the longest text that is told."""
 BUDGET = 512 << 20
 """Bytes that are unpacked of one file, in all."""
@@ -23,22 +23,22 @@ class Found:
         self.things: list[list[str]] = []
         self.count = 0
         self.parts = 0
-        self.left = BUDGET
+        self.remaining = BUDGET
 
     def add(self, family: str, where: str, what: str) -> None:
         """Write a finding down."""
         self.count += 1
-        thing = [family, where[:LONGEST], what[:LONGEST]]
-        if len(self.things) < MOST and thing not in self.things:
+        thing = [family, where[:MAX_TEXT_CHARS], what[:MAX_TEXT_CHARS]]
+        if len(self.things) < MAX_FINDINGS and thing not in self.things:
             self.things.append(thing)
 
     def spend(self, size: int) -> None:
         """Pay for bytes that were unpacked."""
-        self.left -= size
-        if self.left < 0:
+        self.remaining -= size
+        if self.remaining < 0:
             raise TooMuchError
 
     def measure(self, size: int, most: int) -> None:
         """Refuse something larger than is looked at."""
-        if size > min(most, self.left):
+        if size > min(most, self.remaining):
             raise TooMuchError

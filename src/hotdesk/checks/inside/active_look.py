@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from hotdesk.checks.inside import active_office, active_pdf, active_text, active_zip
 from hotdesk.checks.inside.active_found import DEEPEST, Found, TooMuchError
 
-LARGEST = 80 << 20
+MAX_FILE_BYTES = 80 << 20
 """Bytes of the largest file that is looked at."""
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -204,8 +204,8 @@ def look(path: str, code: bool = False) -> dict[str, object]:
     looking, kind = FileInspection(code), "unknown"
     try:
         with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-        if not data or len(data) > LARGEST:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if not data or len(data) > MAX_FILE_BYTES:
             return {"unreadable": "it is empty, or too large"}
         if STARTED.search(path) and not code:
             looking.found.add("programs", "", "a name that programs have")
@@ -215,17 +215,19 @@ def look(path: str, code: bool = False) -> dict[str, object]:
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
     found = looking.found
-    told = {"kind": kind, "bytes": len(data), "parts": found.parts, "count": found.count, "found": found.things}
-    return {**told, "tools": {"Python": platform.python_version()}}
+    report = {"kind": kind, "bytes": len(data), "parts": found.parts, "count": found.count, "found": found.things}
+    return {**report, "tools": {"Python": platform.python_version()}}
 
 
 def main() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
-    told = look(request["path"], request["code"])
+    report = look(request["path"], request["code"])
     if request["open"]:
-        told["opened"] = import_module("opening").opened(request["path"], links=request["links"], draw=request["draw"])
-    print(json.dumps(told))
+        report["opened"] = import_module("opening").opened(
+            request["path"], links=request["links"], draw=request["draw"]
+        )
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -179,9 +179,9 @@ def source_of(part: str) -> str:
 def content_types(root: Element, found: Found, where: str) -> None:
     """Find kinds of parts that act."""
     for each in root:
-        told = each.get("ContentType", "").lower()
+        content_type = each.get("ContentType", "").lower()
         for family, word, what in TYPES:
-            if word in told:
+            if word in content_type:
                 found.add(family, each.get("PartName") or where, what)
 
 
@@ -250,20 +250,20 @@ def formula(text: str, found: Found, where: str) -> None:
 
 def fields(root: Element, found: Found, where: str) -> None:
     """Find fields of a text that fetch or start something; their words may be spread over many elements."""
-    for told in (
+    for instruction in (
         *instructions(root),
         *(each.get(key, "") for each in root.iter() for key in each.attrib if key.endswith("}instr")),
     ):
-        if FIELD.search(told):
-            found.add("dde", where, f"a DDE field: {told.strip()}")
-        elif not is_shown(told) or FIELD_LINKED.search(told):
-            found.add("external-links", where, f"a field that reads elsewhere: {told.strip()}")
+        if FIELD.search(instruction):
+            found.add("dde", where, f"a DDE field: {instruction.strip()}")
+        elif not is_shown(instruction) or FIELD_LINKED.search(instruction):
+            found.add("external-links", where, f"a field that reads elsewhere: {instruction.strip()}")
 
 
-def is_shown(told: str) -> bool:
+def is_shown(instruction: str) -> bool:
     """Say whether a field is one of those that show, count or link."""
-    named = FIELD_NAME.match(told)
-    return named[1].upper() in FIELDS if named else not told.strip()
+    named = FIELD_NAME.match(instruction)
+    return named[1].upper() in FIELDS if named else not instruction.strip()
 
 
 def instructions(root: Element) -> Iterator[str]:
@@ -278,7 +278,7 @@ def instructions(root: Element) -> Iterator[str]:
             elif kind == "end" and open_fields:
                 yield open_fields.pop()
         elif tag == "instrText" and each.text:
-            open_fields = [told + each.text for told in open_fields] or [each.text]
+            open_fields = [text + each.text for text in open_fields] or [each.text]
     yield from open_fields
 
 

@@ -7,7 +7,7 @@ import zlib
 
 from hotdesk.checks.inside.active_found import Found
 
-LARGEST = 64 << 20
+MAX_STREAM_BYTES = 64 << 20
 """Bytes of the largest object stream."""
 MOST_STREAMS = 50_000
 HEAD = 16 << 10
@@ -78,8 +78,8 @@ def look(data: bytes, found: Found, where: str) -> None:
     for text in (plain, *packed):
         for match in LINK.finditer(text):
             if (target := linked(match, text)) is None or FOREIGN.match(target):
-                told = "somewhere" if target is None else target[:60].decode("latin-1")
-                found.add("external-links", where, f"a link that is none to a page: {told}")
+                destination = "somewhere" if target is None else target[:60].decode("latin-1")
+                found.add("external-links", where, f"a link that is none to a page: {destination}")
         for match in FILE.finditer(text):
             if AWAY.match(target := spelt(match)):
                 found.add("external-links", where, f"a file elsewhere: {target[:60].decode('latin-1')}")
@@ -149,23 +149,23 @@ def shows_page(text: bytes, at: int) -> bool:
 
 def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
     """Unpack the streams that hold objects; one that cannot be is a finding."""
-    made: list[bytes] = []
-    known = 0
+    streams: list[bytes] = []
+    named_streams = 0
     for number, match in enumerate(STREAM.finditer(data)):
         if number >= MOST_STREAMS:
             found.add("unreadable", where, "more streams than are looked at")
             break
         head = unescaped(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
         named = PACKED.search(head) is not None
-        known += named
+        named_streams += named
         whole, ended = unpacked(data, match.end(), found)
         if named and (OTHERWISE.search(head) or not ended or not NUMBERS.match(whole[:HEAD])):
             found.add("unreadable", where, "objects that are packed in a way that is not looked into")
         if NUMBERS.match(whole[:HEAD]):
-            made.append(unescaped(whole))
-    if known < len(PACKED.findall(unescaped(data))):
+            streams.append(unescaped(whole))
+    if named_streams < len(PACKED.findall(unescaped(data))):
         found.add("unreadable", where, "objects that are packed where nobody finds them")
-    return made
+    return streams
 
 
 def unpacked(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
@@ -175,13 +175,15 @@ def unpacked(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
     """
     if NUMBERS.match(data[at : at + HEAD]):
         return data[at : data.find(b"endstream", at)], True
-    inflating, made = zlib.decompressobj(), b""
+    inflating, inflated = zlib.decompressobj(), b""
     try:
-        while at < len(data) and not inflating.eof and (not made or NUMBERS.match(made[:HEAD])):
-            made += inflating.decompress(inflating.unconsumed_tail + data[at : at + HEAD], LARGEST - len(made) + 1)
+        while at < len(data) and not inflating.eof and (not inflated or NUMBERS.match(inflated[:HEAD])):
+            inflated += inflating.decompress(
+                inflating.unconsumed_tail + data[at : at + HEAD], MAX_STREAM_BYTES - len(inflated) + 1
+            )
             at += HEAD
-            found.measure(len(made), LARGEST)
+            found.measure(len(inflated), MAX_STREAM_BYTES)
     except zlib.error:
-        return made, False
-    found.spend(len(made) if NUMBERS.match(made[:HEAD]) else 0)
-    return made, inflating.eof
+        return inflated, False
+    found.spend(len(inflated) if NUMBERS.match(inflated[:HEAD]) else 0)
+    return inflated, inflating.eof

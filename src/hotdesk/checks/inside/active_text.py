@@ -161,9 +161,9 @@ def delimiters(text: str, named: bool) -> list[str]:
     A text that is called no table is one when all its rows are as long.
     """
     lines = [line for line in text[: 1 << 20].splitlines() if line.strip()]
-    told = SEPARATOR.match(text)
-    if told:
-        return [told[1], *(mark for mark in ",;\t|" if mark != told[1])]
+    declared = SEPARATOR.match(text)
+    if declared:
+        return [declared[1], *(mark for mark in ",;\t|" if mark != declared[1])]
     if named:
         return sorted(",;\t|", key=lambda mark: -lines[0].count(mark)) if lines else []
     widths = {mark: {line.count(mark) for line in lines} for mark in ",;\t"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from hotdesk.checks.inside.active_found import Found, TooMuchError
 
-LARGEST = 128 << 20
+MAX_MEMBER_BYTES = 128 << 20
 """Bytes of the largest part that is unpacked."""
 MOST_PARTS = 20_000
 RATIO = 300
@@ -53,12 +53,12 @@ def opened(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
 
 def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
     """Find names that are there twice, or that lead out."""
-    known: dict[str, str] = {}
+    by_folded_name: dict[str, str] = {}
     for name in file.namelist():
-        if name.casefold() in known:
-            same = "twice" if known[name.casefold()] == name else "twice, but for its case"
+        if name.casefold() in by_folded_name:
+            same = "twice" if by_folded_name[name.casefold()] == name else "twice, but for its case"
             found.add("ambiguous-archive", where + name, f"a name that is there {same}")
-        known[name.casefold()] = name
+        by_folded_name[name.casefold()] = name
         if leads_out(name):
             found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or is written strangely")
     for info in file.infolist():
@@ -80,8 +80,8 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
         raise zipfile.BadZipFile("it has no end")
     *_, comment = ENDED.unpack_from(data, end)
     if end + ENDED.size != len(data):
-        told = "a remark" if comment and end + ENDED.size + comment == len(data) else "more"
-        found.add("ambiguous-archive", where, f"{told} after its end")
+        trailer = "a remark" if comment and end + ENDED.size + comment == len(data) else "more"
+        found.add("ambiguous-archive", where, f"{trailer} after its end")
     if data.count(END) > 1 and data.find(END) != end and is_directory(data, data.find(END)):
         found.add("ambiguous-archive", where, "a second archive in the same bytes")
     at = loose = 0
@@ -146,14 +146,14 @@ def members(file: zipfile.ZipFile, found: Found, where: str) -> Iterator[tuple[s
 def is_bomb(info: zipfile.ZipInfo) -> bool:
     """Say whether a member is far larger than it looks."""
     packed = max(info.compress_size, 1)
-    return info.file_size > LARGEST or (info.file_size > SMALL and info.file_size / packed > RATIO)
+    return info.file_size > MAX_MEMBER_BYTES or (info.file_size > SMALL and info.file_size / packed > RATIO)
 
 
 def member(file: zipfile.ZipFile, info: zipfile.ZipInfo, found: Found, at: str) -> bytes | None:
     """Unpack one member; None when it cannot be."""
     try:
         with file.open(info) as source:
-            data = source.read(min(LARGEST, found.left) + 1)
+            data = source.read(min(MAX_MEMBER_BYTES, found.remaining) + 1)
             found.spend(len(data))
             if not source.read(1):
                 return data

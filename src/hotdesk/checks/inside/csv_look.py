@@ -7,20 +7,20 @@ import io
 import json
 import sys
 
-LARGEST = 24 << 20
+MAX_FILE_BYTES = 24 << 20
 """Bytes of the largest table."""
 
 
 def rows(path: str, delimiter: str) -> list[list[str]]:
     """Part a table into cells; `ValueError` when it is none, or no UTF-8."""
     with open(path, "rb") as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
         raise ValueError("it is too large")
     text = data.decode("utf-8-sig")
     if any(ord(letter) < 32 and letter not in "\t\r\n" for letter in set(text)):
         raise ValueError("it is no text")
-    csv.field_size_limit(LARGEST)
+    csv.field_size_limit(MAX_FILE_BYTES)
     lines = io.StringIO(text, newline="")  # ends lines where spreadsheets do, and not at every mark that Unicode has
     return [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
 

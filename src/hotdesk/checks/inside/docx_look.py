@@ -16,9 +16,9 @@ import drawn_look  # type: ignore[import-not-found]
 import ooxml_look  # type: ignore[import-not-found]
 import printed_look  # type: ignore[import-not-found]
 
-LONGEST = 500
-LONGEST_TEXT = 5000
-MOST = 4000
+MAX_NAME_CHARS = 500
+MAX_TEXT_CHARS = 5000
+MAX_FRAMES = 4000
 POINT = 12700
 TWIPS = 20.0
 """In a point."""
@@ -57,14 +57,14 @@ def twips(element: Element, name: str) -> float:
 def frames(root: Element) -> list[dict[str, object]]:
     """Give what is of a fixed width or height."""
     found = [*tables(root), *pictures(root), *stiff(root)]
-    return found[: MOST + 1]
+    return found[: MAX_FRAMES + 1]
 
 
 def frame(kind: str, name: str, width: float, height: float, text: str = "") -> dict[str, object]:
     """Give one of them."""
     return {
-        "page": -1, "kind": kind, "name": name[:LONGEST], "box": [0, 0, max(width, 0), max(height, 0)],
-        "text": text[:LONGEST_TEXT], "grows": False, "empty": False,
+        "page": -1, "kind": kind, "name": name[:MAX_NAME_CHARS], "box": [0, 0, max(width, 0), max(height, 0)],
+        "text": text[:MAX_TEXT_CHARS], "grows": False, "empty": False,
     }  # fmt: skip
 
 
@@ -73,9 +73,9 @@ def tables(root: Element) -> Iterator[dict[str, object]]:
     for at, table in enumerate(root.iter(WORD + "tbl"), 1):
         wide, layout = table.find(f"{WORD}tblPr/{WORD}tblW"), table.find(f"{WORD}tblPr/{WORD}tblLayout")
         grid = sum(twips(each, "w") for each in table.iterfind(f"{WORD}tblGrid/{WORD}gridCol"))
-        said = twips(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
-        if said or (layout is not None and layout.get(WORD + "type") == "fixed"):
-            yield frame("table", f"table {at}", said or grid, 0)
+        declared = twips(wide, "w") if wide is not None and wide.get(WORD + "type") == "dxa" else 0.0
+        if declared or (layout is not None and layout.get(WORD + "type") == "fixed"):
+            yield frame("table", f"table {at}", declared or grid, 0)
         for count, row in enumerate(table.iterfind(WORD + "tr"), 1):
             height = row.find(f"{WORD}trPr/{WORD}trHeight")
             if height is not None and height.get(WORD + "hRule") == "exact":
@@ -100,11 +100,11 @@ def stiff(root: Element) -> Iterator[dict[str, object]]:
             yield frame("frame", text_of(paragraph)[:40], 0, twips(place, "h"), text_of(paragraph))
     for place in [*root.iter(PLACE + "inline"), *root.iter(PLACE + "anchor")]:
         extent, body = place.find(PLACE + "extent"), place.find(f".//{SHAPE}bodyPr")
-        held, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
-        if extent is None or held is None or (body is not None and body.find(DRAWING + "spAutoFit") is not None):
+        content, named = place.find(f".//{WORD}txbxContent"), place.find(PLACE + "docPr")
+        if extent is None or content is None or (body is not None and body.find(DRAWING + "spAutoFit") is not None):
             continue
         name = named.get("name", "") if named is not None else ""
-        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, text_of(held))
+        yield frame("text box", name, 0, int(extent.get("cy", "0")) / POINT, text_of(content))
 
 
 def text_of(root: Element) -> str:
@@ -125,13 +125,13 @@ def loosened(path: str, folder: str, main: str) -> str:
     return target
 
 
-def loose(path: str, held: list[dict[str, object]], main: str) -> list[object]:
+def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[object]:
     """Give the lines of every page of such a copy, when there is such a box."""
-    if not any(each["text"] for each in held):
+    if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:
-        told, _ = printed_look.printed(loosened(path, folder, main))
-    return [page["lines"] for page in told["pages"]]
+        document, _ = printed_look.printed(loosened(path, folder, main))
+    return [page["lines"] for page in document["pages"]]
 
 
 def fonts(package: Any, root: Element) -> list[list[str]]:
@@ -150,12 +150,12 @@ def styles(package: Any, root: Element) -> Iterator[Element]:
         return
     sheet = package.part("word/styles.xml")
     yield from sheet.iterfind(f"{WORD}docDefaults//{WORD}rFonts")
-    known = {each.get(WORD + "styleId", ""): each for each in sheet.iter(WORD + "style")}
+    by_id = {each.get(WORD + "styleId", ""): each for each in sheet.iter(WORD + "style")}
     kinds = ("pStyle", "rStyle", "tblStyle")
     todo = [each.get(WORD + "val", "") for kind in kinds for each in root.iter(WORD + kind)]
-    todo += [name for name, each in known.items() if each.get(WORD + "default") == "1"]
+    todo += [name for name, each in by_id.items() if each.get(WORD + "default") == "1"]
     while todo:
-        style = known.pop(todo.pop(), None)
+        style = by_id.pop(todo.pop(), None)
         if style is not None:
             yield from style.iter(WORD + "rFonts")
             todo += [each.get(WORD + "val", "") for each in style.iter(WORD + "basedOn")]
@@ -174,15 +174,16 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
         root = without_otherwise(package.part(package.main))
-        held = frames(root)
-        told = {
+        fixed_frames = frames(root)
+        parts = {
             "title": package.title(), "media": package.media({}), "charts": package.charts({}),
-            "fonts": fonts(package, root), "frames": held, "area": area(root), "loose": loose(path, held, package.main),
+            "fonts": fonts(package, root), "frames": fixed_frames, "area": area(root),
+            "loose": loose(path, fixed_frames, package.main),
         }  # fmt: skip
-        seen, packed = printed_look.printed(path)
+        document, packed = printed_look.printed(path)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.why(e)}, []
-    return {**seen, **told}, packed
+    return {**document, **parts}, packed
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import pypdfium2  # type: ignore[import-not-found]
 import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
 
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told."""
 MOST_LINES = 2000
 """Of one page."""
@@ -46,7 +46,7 @@ class DrawnPage:
         self.unmapped = 0
         """Characters that stand for nothing anybody knows."""
 
-    def told(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Say what stands on it."""
         return {
             "size": [self.width, self.height],
@@ -54,7 +54,7 @@ class DrawnPage:
             "pictures": self.pictures(),
             "links": self.links(),
             "unmapped": self.unmapped,
-            "fonts": [[name[:LONGEST], embedded] for name, embedded in self.fonts.items()][:MOST_EACH],
+            "fonts": [[name[:MAX_TEXT_CHARS], embedded] for name, embedded in self.fonts.items()][:MOST_EACH],
         }
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
@@ -96,9 +96,9 @@ class DrawnPage:
             size = pdfium.FPDFAction_GetURIPath(self.page.pdf, action, None, 0)
             place = pdfium.FS_RECTF()
             if size > 1 and pdfium.FPDFLink_GetAnnotRect(link, place):
-                held = ctypes.create_string_buffer(size)
-                pdfium.FPDFAction_GetURIPath(self.page.pdf, action, held, size)
-                to = held.value.decode("utf-8", "replace")[:LONGEST]
+                buffer = ctypes.create_string_buffer(size)
+                pdfium.FPDFAction_GetURIPath(self.page.pdf, action, buffer, size)
+                to = buffer.value.decode("utf-8", "replace")[:MAX_TEXT_CHARS]
                 found.append([self.box(place.left, place.bottom, place.right, place.top), to])
         return found
 
@@ -158,15 +158,15 @@ class LineBuilder:
     def end(self) -> None:
         """End a line."""
         if self.text.strip() and len(self.lines) <= MOST_LINES:
-            self.lines.append([self.leaf.box(*self.place), self.text.strip()[:LONGEST], self.how])
+            self.lines.append([self.leaf.box(*self.place), self.text.strip()[:MAX_TEXT_CHARS], self.how])
         self.text, self.place = "", []
 
 
 def font_name(font: Any) -> str:
     """Give a font's name without the mark of a part of it."""
-    held = ctypes.create_string_buffer(256)
-    pdfium.FPDFFont_GetBaseFontName(font, held, 256)
-    name = held.value.decode("utf-8", "replace")
+    buffer = ctypes.create_string_buffer(256)
+    pdfium.FPDFFont_GetBaseFontName(font, buffer, 256)
+    name = buffer.value.decode("utf-8", "replace")
     return name[7:] if len(name) > 7 and name[6] == "+" else name
 
 
@@ -204,12 +204,12 @@ def picture(page: Any, item: Any) -> dict[str, object]:
     """Say how large a picture is, whether it can be decoded, and whether it shows anything."""
     width, height = ctypes.c_uint(), ctypes.c_uint()
     pdfium.FPDFImageObj_GetImagePixelSize(item, width, height)
-    told: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
+    report: dict[str, object] = {"pixels": [width.value, height.value], "problem": "", "plain": False, "own": True}
     bitmap = pdfium.FPDFImageObj_GetBitmap(item)
     if not bitmap:
-        return {**told, "problem": "it cannot be decoded"}
-    told["plain"] = is_plain(bitmap) and is_plain(pdfium.FPDFImageObj_GetRenderedBitmap(page.pdf, page, item))
-    return told
+        return {**report, "problem": "it cannot be decoded"}
+    report["plain"] = is_plain(bitmap) and is_plain(pdfium.FPDFImageObj_GetRenderedBitmap(page.pdf, page, item))
+    return report
 
 
 def is_plain(bitmap: Any) -> bool:
@@ -245,8 +245,8 @@ def draw(page: Any, wide: int) -> tuple[list[int], bytes]:
 
 def why(error: Exception) -> str:
     """Say why a file cannot be opened."""
-    said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return "it has no page that can be found" if said.endswith("(PDFium: Success).") else said[:LONGEST]
+    message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return "it has no page that can be found" if message.endswith("(PDFium: Success).") else message[:MAX_TEXT_CHARS]
 
 
 def tools() -> dict[str, str]:
@@ -263,7 +263,7 @@ def leaves(path: str) -> tuple[dict[str, object], list[bytes]]:
     wide, pages, drawn, packed = width_of(sizes), [], [], []
     for at in range(len(sizes)):
         page = file[at]
-        pages.append(DrawnPage(page).told())
+        pages.append(DrawnPage(page).describe())
         size, pixels = draw(page, wide)
         drawn.append(size)
         packed.append(pixels)

@@ -6,17 +6,17 @@ import json
 import math
 import sys
 
-LARGEST = 24 << 20
+MAX_FILE_BYTES = 24 << 20
 """Bytes of the largest document."""
 
 
 def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make a table in which no name is twice: readers differ in which of two they take."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    table = dict(pairs)
+    if len(table) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError("a name is there twice: " + next(name for name in names if names.count(name) > 1))
-    return made
+    return table
 
 
 def no_number(text: str) -> float:
@@ -35,8 +35,8 @@ def look(path: str) -> dict[str, object]:
     """Say what is in a document, or why it cannot be read."""
     try:
         with open(path, "rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
             raise ValueError("it is too large")
         text = data.decode("utf-8")
         return {"document": json.loads(text, object_pairs_hook=once, parse_constant=no_number, parse_float=finite)}

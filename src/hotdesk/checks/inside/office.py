@@ -28,7 +28,7 @@ FOLDER = Path(__file__).resolve().parent / "office"
 """Where its profile lies, and who uses it now."""
 PROFILE = FOLDER / "profile"
 PIPE = f"hotdesk{os.getuid()}"
-SECONDS = 60.0
+START_TIMEOUT_S = 60.0
 """For LibreOffice to answer after it was started."""
 AGAIN = 81
 """What LibreOffice exits with when it has set up a profile and wants to be started once more."""
@@ -54,7 +54,7 @@ without asking where the `UpdateDocMode` of a load says so. No macro runs, where
 The last two save most of a first start's time, in which it looks for languages and sets itself up."""
 OPTIONS = ["--headless", "--invisible", "--norestore", "--nologo", "--nodefault", "--nolockcheck"]
 
-held: list[IO[str]] = []
+locks: list[IO[str]] = []
 """The lock on the office, while this program uses it."""
 
 
@@ -73,26 +73,26 @@ def prepare_drawing() -> None:
 
 def take_turn() -> None:
     """Wait until nobody else uses the office; end one that was left in the middle of a file."""
-    if held:
+    if locks:
         return
     FOLDER.mkdir(exist_ok=True)
     turn = (FOLDER / "turn").open("a+")
     fcntl.flock(turn, fcntl.LOCK_EX)
-    held.append(turn)
+    locks.append(turn)
     if (FOLDER / "busy").exists():
         end()
 
 
 def give_turn() -> None:
     """Let others use the office."""
-    while held:
-        held.pop().close()
+    while locks:
+        locks.pop().close()
 
 
-def connect(wanted: str = "com.sun.star.frame.Desktop") -> Any:
+def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
     """Reach the LibreOffice that listens, and what it has of a service."""
     context = reached()
-    return context.ServiceManager.createInstanceWithContext(wanted, context)
+    return context.ServiceManager.createInstanceWithContext(service, context)
 
 
 @cache
@@ -108,7 +108,7 @@ def start() -> Any:
     reached.cache_clear()
     end()  # one that whoever started it did not live to use
     write_settings()
-    until, running = time.monotonic() + SECONDS, launch()
+    until, running = time.monotonic() + START_TIMEOUT_S, launch()
     while time.monotonic() < until:
         with suppress(Exception):
             return connect()
@@ -222,9 +222,9 @@ def properties(values: Mapping[str, object]) -> tuple[Any, ...]:
 
 def named(name: str, value: object) -> Any:
     """Give one value as LibreOffice takes it."""
-    made = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
-    made.Name, made.Value = name, value
-    return made
+    option = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
+    option.Name, option.Value = name, value
+    return option
 
 
 def draw(path: str, widest: int = WIDEST, most: int = MOST_PAGES) -> list[tuple[int, int, bytes]]:

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 import openpyxl  # type: ignore[import-untyped]
 from PIL import Image
 
-LONGEST = 500
-LARGEST = 512 << 20
+MAX_TEXT_CHARS = 500
+MAX_UNPACKED_BYTES = 512 << 20
 """Bytes of all parts, unpacked."""
-MOST = 400
+MAX_ENTRIES = 400
 MOST_NUMBERS = 4000
 OLD = b"\xd0\xcf\x11\xe0"
 """How files of offices before 2007 begin, and encrypted ones of today."""
@@ -39,7 +39,7 @@ class OoxmlPackage:
                 raise ValueError("it is encrypted, or of an office before 2007")
         self.file = zipfile.ZipFile(path)
         self.names = set(self.file.namelist())
-        if sum(each.file_size for each in self.file.infolist()) > LARGEST:
+        if sum(each.file_size for each in self.file.infolist()) > MAX_UNPACKED_BYTES:
             raise ValueError("it is too large when it is unpacked")
         if broken := self.file.testzip():
             raise ValueError(f"{broken} is damaged")
@@ -82,7 +82,7 @@ class OoxmlPackage:
         """Give the title among its properties."""
         if "docProps/core.xml" not in self.names:
             return ""
-        return (self.part("docProps/core.xml").findtext(TITLE) or "")[:LONGEST]
+        return (self.part("docProps/core.xml").findtext(TITLE) or "")[:MAX_TEXT_CHARS]
 
     def media(self, places: dict[str, str]) -> list[list[str]]:
         """List what is missing, empty or cannot be decoded: name, where, problem."""
@@ -91,12 +91,12 @@ class OoxmlPackage:
             for kind, target, outside in self.leads(name).values() if not name.endswith(".rels") else ():
                 where = places.get(name, name)
                 if outside and kind in ("image", "video", "audio", "media"):
-                    found.append([target[:LONGEST], where, "it is not in the file"])
+                    found.append([target[:MAX_TEXT_CHARS], where, "it is not in the file"])
                 elif not outside and target not in self.names and not target.startswith("#"):
-                    found.append([target[:LONGEST], where, "it is missing"])
+                    found.append([target[:MAX_TEXT_CHARS], where, "it is missing"])
                 elif kind == "image" and (problem := self.problem(target)):
-                    found.append([target[:LONGEST], where, problem])
-        return found[:MOST]
+                    found.append([target[:MAX_TEXT_CHARS], where, problem])
+        return found[:MAX_ENTRIES]
 
     def problem(self, name: str) -> str:
         """Say what is wrong with a picture; empty: nothing."""
@@ -121,24 +121,24 @@ class OoxmlPackage:
                 holders = [each for each in self.names if any(name == to for _, to, _ in self.leads(each).values())]
                 where = next((places[each] for each in sorted(holders) if each in places), "document")
                 found.append(self.chart(name, root, where))
-        return found[:MOST]
+        return found[:MAX_ENTRIES]
 
     def chart(self, name: str, root: Element, where: str) -> dict[str, object]:
         """Give one chart."""
         title = root.find(f"{CHART}chart/{CHART}title")
         words = "".join(each.text or "" for each in title.iter(DRAWING + "t")) if title is not None else ""
-        told: dict[str, object] = {"name": (words or name)[:LONGEST], "where": where, "problem": ""}
+        report: dict[str, object] = {"name": (words or name)[:MAX_TEXT_CHARS], "where": where, "problem": ""}
         try:
             book = self.book(name, root)
         except Exception:  # noqa: BLE001 - whatever a broken workbook does to its parser
-            return {**told, "problem": "its workbook cannot be opened", "series": []}
-        return {**told, "series": [series(each, book) for each in root.iter(CHART + "ser")][:MOST]}
+            return {**report, "problem": "its workbook cannot be opened", "series": []}
+        return {**report, "series": [series(each, book) for each in root.iter(CHART + "ser")][:MAX_ENTRIES]}
 
     def book(self, name: str, root: Element) -> openpyxl.Workbook | None:
         """Open the workbook a chart has its numbers from; None: there is none in the file."""
-        held = root.find(CHART + "externalData")
+        external = root.find(CHART + "externalData")
         _, target, outside = self.leads(name).get(
-            held.get(RELATION + "id", "") if held is not None else "", ("", "", 1)
+            external.get(RELATION + "id", "") if external is not None else "", ("", "", 1)
         )
         if outside or target not in self.names:
             return None
@@ -161,8 +161,8 @@ def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
     values = values if values is not None else root.find(CHART + "yVal")
     shown = cached(values) if values is not None else []
     formula = values.findtext(f"{CHART}numRef/{CHART}f") if values is not None else None
-    held = cells(book, formula) if book is not None and formula else None
-    return {"name": name[:LONGEST], "shown": shown[:MOST_NUMBERS], "book": held}
+    numbers = cells(book, formula) if book is not None and formula else None
+    return {"name": name[:MAX_TEXT_CHARS], "shown": shown[:MOST_NUMBERS], "book": numbers}
 
 
 def cached(values: Element) -> list[float | None]:
@@ -181,8 +181,8 @@ def cells(book: openpyxl.Workbook, formula: str) -> list[float | None] | None:
     sheet = found[1].replace("''", "'")
     if sheet not in book.sheetnames:
         return []
-    held = book[sheet][found[2].replace("$", "")]
-    rows = held if isinstance(held, tuple) else ((held,),)
+    selected = book[sheet][found[2].replace("$", "")]
+    rows = selected if isinstance(selected, tuple) else ((selected,),)
     numbers = [as_number(cell.value) for row in rows for cell in (row if isinstance(row, tuple) else (row,))]
     while numbers and numbers[-1] is None:
         numbers.pop()
@@ -204,5 +204,5 @@ def matched(names: Iterable[str]) -> list[list[str]]:
     for name in sorted({each for each in names if each and not each.startswith("+")})[:100]:
         argv = ["fc-match", "-f", "%{family}", name.replace("\\", "").replace("-", "\\-").replace(":", "\\:")]
         drawn = subprocess.run(argv, capture_output=True, timeout=20, check=False).stdout
-        found.append([name[:LONGEST], drawn.decode("utf-8", "replace")[:LONGEST]])
+        found.append([name[:MAX_TEXT_CHARS], drawn.decode("utf-8", "replace")[:MAX_TEXT_CHARS]])
     return found

@@ -16,7 +16,7 @@ import office  # type: ignore[import-not-found]
 import pypdfium2  # type: ignore[import-not-found]
 import pypdfium2.raw as pdfium  # type: ignore[import-not-found]
 
-LONGEST = 200
+MAX_TEXT_CHARS = 200
 """Characters of the longest text that is told."""
 MAX_REQUESTS = 50
 MAX_PAGES = 200
@@ -37,9 +37,9 @@ def opened(path: str, *, links: bool, draw: bool) -> dict[str, object]:
     try:
         requests = read_pdf(path) if is_pdf else read_office(path, links=links, draw=draw)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to a program, it is a broken file
-        return {"by": tool, "requests": [], "why": f"{type(e).__name__}: {e}"[:LONGEST]}
-    told = [[what[:LONGEST], target[:LONGEST]] for what, target in requests]
-    return {"by": tool, "requests": told[:MAX_REQUESTS], "why": ""}
+        return {"by": tool, "requests": [], "why": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
+    listed = [[what[:MAX_TEXT_CHARS], target[:MAX_TEXT_CHARS]] for what, target in requests]
+    return {"by": tool, "requests": listed[:MAX_REQUESTS], "why": ""}
 
 
 def read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import drawn_look  # type: ignore[import-not-found]
 import pypdfium2  # type: ignore[import-not-found]
 
-LONGEST = 500
+MAX_TITLE_CHARS = 500
 BEGINNING, ENDING = b"%PDF-", b"%%EOF"
 
 
@@ -26,11 +26,11 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Say what is in a file, or why it cannot be opened."""
     try:
         whole(path)
-        told, packed = drawn_look.leaves(path)
+        document, packed = drawn_look.leaves(path)
         title = str(pypdfium2.PdfDocument(path).get_metadata_dict().get("Title", ""))
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.why(e)}, []
-    return {**told, "tools": drawn_look.tools(), "title": title[:LONGEST]}, packed
+    return {**document, "tools": drawn_look.tools(), "title": title[:MAX_TITLE_CHARS]}, packed
 
 
 if __name__ == "__main__":

@@ -10,31 +10,31 @@ from PIL import Image
 
 WIDEST = 1000
 """Pixels of the longest side that is drawn."""
-MOST = 64_000_000
+MAX_PIXELS = 64_000_000
 """Pixels of the largest picture that is decoded."""
 
 
 def look(path: str) -> tuple[dict[str, object], bytes]:
     """Say what a picture is, and give it drawn; or say why it cannot be."""
     try:
-        Image.MAX_IMAGE_PIXELS = MOST
+        Image.MAX_IMAGE_PIXELS = MAX_PIXELS
         with Image.open(path, formats=["PNG"]) as checked:
             checked.verify()
         with Image.open(path, formats=["PNG"]) as picture:
             width, height = picture.size
-            if width * height > MOST:
+            if width * height > MAX_PIXELS:
                 raise ValueError("it is too large")
             drawn = Image.new("RGBA", picture.size, "white")
             drawn.alpha_composite(picture.convert("RGBA"))
         small = drawn.convert("RGB")
         small.thumbnail((WIDEST, WIDEST))
         pixels = zlib.compress(small.tobytes(), 6)
-        told: dict[str, object] = {"width": width, "height": height, "format": "PNG"}
-        return {**told, "drawn": [[*small.size, len(pixels)]]}, pixels
+        report: dict[str, object] = {"width": width, "height": height, "format": "PNG"}
+        return {**report, "drawn": [[*small.size, len(pixels)]]}, pixels
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the decoder, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}, b""
 
 
 if __name__ == "__main__":
-    told, pixels = look(json.load(sys.stdin)["path"])
-    sys.stdout.buffer.write(json.dumps(told).encode() + b"\n" + pixels)
+    report, pixels = look(json.load(sys.stdin)["path"])
+    sys.stdout.buffer.write(json.dumps(report).encode() + b"\n" + pixels)

@@ -12,9 +12,9 @@ import ooxml_look  # type: ignore[import-not-found]
 import pptx  # type: ignore[import-not-found]
 import printed_look  # type: ignore[import-not-found]
 
-LONGEST = 500
-LONGEST_TEXT = 5000
-MOST = 4000
+MAX_NAME_CHARS = 500
+MAX_TEXT_CHARS = 5000
+MAX_FRAMES = 4000
 POINT = 12700
 MAIN = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
 DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -28,12 +28,12 @@ def frames(deck: Any) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for page, slide in enumerate(deck.slides):
         found += [frame(page, shape, how) for shape, how in shapes(slide.shapes, PLAIN) if shape.width is not None]
-    return found[: MOST + 1]
+    return found[: MAX_FRAMES + 1]
 
 
-def shapes(held: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
+def shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tuple[Any, Any]]:
     """Give all shapes, those in groups with how their group places them: across and down, scale and offset."""
-    for shape in held:
+    for shape in siblings:
         hidden = shape._element.xpath("./*/p:cNvPr[@hidden='1' or @hidden='true']")
         if hidden:
             continue
@@ -62,8 +62,8 @@ def frame(page: int, shape: Any, how: tuple[float, float, float, float]) -> dict
     box = [left, top, left + shape.width * across, top + shape.height * down]
     text = shape.text_frame.text if shape.has_text_frame else ""
     return {
-        "page": page, "kind": kind(shape), "name": shape.name[:LONGEST],
-        "box": [round(each / POINT, 2) for each in box], "text": text[:LONGEST_TEXT],
+        "page": page, "kind": kind(shape), "name": shape.name[:MAX_NAME_CHARS],
+        "box": [round(each / POINT, 2) for each in box], "text": text[:MAX_TEXT_CHARS],
         "grows": follows(shape), "empty": is_empty(shape, text),
     }  # fmt: skip
 
@@ -92,10 +92,10 @@ def is_empty(shape: Any, text: str) -> bool:
     return not text.strip() and not filled and shape.placeholder_format.type.name in FILLED
 
 
-def own(pages: Any, held: list[dict[str, Any]]) -> None:
+def own(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
     """Tell the pictures of a deck from those the office draws for shadows."""
     for at, page in enumerate(pages):
-        boxes = [each["box"] for each in held if each["page"] == at and each["kind"] == "picture"]
+        boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
         for picture in page["pictures"]:
             picture["own"] = any(near(picture["box"], box) for box in boxes)
 
@@ -120,17 +120,17 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
         package = ooxml_look.OoxmlPackage(path, MAIN)
         deck = pptx.Presentation(path)
         places = {slide.part.partname.lstrip("/"): f"slide {at + 1}" for at, slide in enumerate(deck.slides)}
-        held = frames(deck)
-        told = {
+        deck_frames = frames(deck)
+        parts = {
             "title": package.title(), "media": package.media(places), "charts": package.charts(places),
-            "fonts": fonts(package), "frames": held,
+            "fonts": fonts(package), "frames": deck_frames,
         }  # fmt: skip
-        seen, packed = printed_look.printed(path)
-        seen["count"] = len(deck.slides)
-        own(seen["pages"], held)
+        document, packed = printed_look.printed(path)
+        document["count"] = len(deck.slides)
+        own(document["pages"], deck_frames)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.why(e)}, []
-    return {**seen, **told}, packed
+    return {**document, **parts}, packed
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def printed(path: str) -> tuple[dict[str, Any], list[bytes]]:
         target = str(Path(folder) / "printed.pdf")
         with office.opened(path) as document:
             office.as_pdf(document, target, **CHOSEN)
-        told, packed = drawn_look.leaves(target)
-    for page in told["pages"]:
-        page["fonts"] = []  # those the office chose; what the file names is told by its own
-    return {**told, "tools": {**drawn_look.tools(), "LibreOffice": office.version()}}, packed
+        report, packed = drawn_look.leaves(target)
+    for page in report["pages"]:
+        page["fonts"] = []  # those the office chose; the file's own program reports those it names
+    return {**report, "tools": {**drawn_look.tools(), "LibreOffice": office.version()}}, packed

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resident")
 """Where it listens."""
-LONGEST = 64
+MAX_NAME_BYTES = 64
 """Bytes of a program's name."""
 
 
@@ -50,11 +50,11 @@ def serve(answers: Mapping[str, Callable[[], None]]) -> None:
 def take(call: _socket.socket, answers: Mapping[str, Callable[[], None]]) -> None:
     """Answer one call with the caller's own input and output, and end."""
     try:
-        program, sent, _, _ = call.recvmsg(LONGEST, 64)
+        program, sent, _, _ = call.recvmsg(MAX_NAME_BYTES, 64)
         numbers = [int.from_bytes(sent[0][2][at : at + 4], sys.byteorder) for at in (0, 4, 8)]
-        for number, given in enumerate(numbers):
-            os.dup2(given, number)
-            os.close(given)
+        for number, descriptor in enumerate(numbers):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
         _thread.start_new_thread(watch, (call,))
         answers[program.decode()]()
         sys.stdout.flush()

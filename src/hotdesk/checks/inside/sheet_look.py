@@ -9,10 +9,10 @@ import sys
 import zipfile
 from xml.etree import ElementTree
 
-LARGEST = 16 << 20
+MAX_PART_BYTES = 16 << 20
 """Bytes of the largest part that is unpacked."""
 MOST_CELLS = 20_000
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told."""
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 CELLS = f"{MAIN}sheetData/{MAIN}row/{MAIN}c"
@@ -39,8 +39,8 @@ class OpenedSheet:
     def part(self, name: str) -> ElementTree.Element:
         """Parse one part."""
         with self.file.open(name) as source:
-            data = source.read(LARGEST + 1)
-        if len(data) > LARGEST:
+            data = source.read(MAX_PART_BYTES + 1)
+        if len(data) > MAX_PART_BYTES:
             raise ValueError(name + " is too large")
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
@@ -79,24 +79,24 @@ class OpenedSheet:
         for sheet in self.part("xl/workbook.xml").iter(MAIN + "sheet"):
             target = posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
             cells = [self.cell(cell) for cell in self.part(target).iterfind(CELLS)][: MOST_CELLS + 1]
-            found.append({"name": sheet.get("name", "")[:LONGEST], "cells": cells})
+            found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "cells": cells})
         return found
 
     def cell(self, cell: ElementTree.Element) -> dict[str, object]:
         """Give one cell as it was last calculated."""
         kind, value, style = cell.get("t", "n"), cell.findtext(MAIN + "v"), cell.get("s")
-        told: object = value or None  # a formula that was never calculated has an empty value
+        content: object = value or None  # a formula that was never calculated has an empty value
         if kind == "inlineStr":
-            told = inline(cell)
+            content = inline(cell)
         elif kind == "s" and value:
-            told = self.shared[int(value)]
+            content = self.shared[int(value)]
         elif kind == "n" and value:
-            told = float(value)
+            content = float(value)
         return {
-            "at": cell.get("r", "")[:LONGEST],
-            "value": told[:LONGEST] if isinstance(told, str) else told,
-            "formula": (cell.findtext(MAIN + "f") or "")[:LONGEST],
-            "fill": self.fills[int(style)][:LONGEST] if style is not None and self.fills else "",
+            "at": cell.get("r", "")[:MAX_TEXT_CHARS],
+            "value": content[:MAX_TEXT_CHARS] if isinstance(content, str) else content,
+            "formula": (cell.findtext(MAIN + "f") or "")[:MAX_TEXT_CHARS],
+            "fill": self.fills[int(style)][:MAX_TEXT_CHARS] if style is not None and self.fills else "",
             "error": kind == "e",
         }
 
@@ -117,7 +117,7 @@ def look(path: str) -> dict[str, object]:
     try:
         return {"sheets": OpenedSheet(path).sheets(), "tools": {"Python": platform.python_version()}}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
-        return {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}
+        return {"unreadable": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
 
 if __name__ == "__main__":

@@ -22,30 +22,30 @@ LARGEST_AREA = 2_000_000
 """Cells of the largest area that is read at once."""
 ERRORS = 4
 """What LibreOffice calls cells whose formulas give errors."""
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 
 
 def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, bytes]]]:
     """Tell everything of a workbook."""
-    told = xlsx_raw.tell(request["path"])
-    told["sums"] = [xlsx_sources.total(each["path"], each["column"]) for each in request["sources"]]
-    told["like"] = compared(request["like"]) if request["like"] else None
+    report = xlsx_raw.tell(request["path"])
+    report["sums"] = [xlsx_sources.total(each["path"], each["column"]) for each in request["sources"]]
+    report["like"] = compared(request["like"]) if request["like"] else None
     with tempfile.TemporaryDirectory() as folder:
         pages = str(Path(folder, "pages.pdf"))
-        open_up(request, told, pages)
-        return told, office.draw(pages, most=2 * MOST_PRINTED)
+        open_up(request, report, pages)
+        return report, office.draw(pages, most=2 * MOST_PRINTED)
 
 
-def open_up(request: dict[str, Any], told: dict[str, Any], pages: str) -> None:
+def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
     """Tell what an office makes of a workbook, and print it."""
     with office.opened(request["path"], ReadOnly=False) as document:
         document.IsIterationEnabled = False  # so that a circle shows as one
         document.calculateAll()
-        calculate(document, told["sheets"])
+        calculate(document, report["sheets"])
         if request["colours"]:
-            colour(document, told["sheets"])
-        told["mutations"] = [mutate(document, each) for each in request["mutate"]]
-        told["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
+            colour(document, report["sheets"])
+        report["mutations"] = [mutate(document, each) for each in request["mutate"]]
+        report["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
         printed(document, pages)
 
 
@@ -54,7 +54,7 @@ def compared(path: str) -> dict[str, Any]:
     try:
         return dict(xlsx_raw.summary(path))
     except Exception as e:  # noqa: BLE001 - a broken input is no fault of the workbook, and told as what it is
-        return {"why": f"{type(e).__name__}: {e}"[:LONGEST]}
+        return {"why": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
 
 def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
@@ -64,7 +64,7 @@ def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
         if formulas:
             found = document.Sheets.getByName(sheet["name"])
             broken = found.queryFormulaCells(ERRORS)
-            errors = {place(each): each.String[:LONGEST] for each in broken.Cells} if broken.Count else {}
+            errors = {place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
             add(formulas, fresh(found, formulas), errors)
 
 
@@ -78,7 +78,7 @@ def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors
         elif isinstance(value, float):
             cell += ["n", value]
         else:
-            cell += ["t", str(value or "")[:LONGEST]]
+            cell += ["t", str(value or "")[:MAX_TEXT_CHARS]]
 
 
 def fresh(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
@@ -97,26 +97,26 @@ def place(cell: Any) -> tuple[int, int]:
     return cell.CellAddress.Column + 1, cell.CellAddress.Row + 1
 
 
-def mutate(document: Any, wanted: dict[str, Any]) -> dict[str, object]:
+def mutate(document: Any, request: dict[str, Any]) -> dict[str, object]:
     """Set an input, tell outputs before and after, and set it back."""
-    cell = cell_of(document, wanted["set"])
+    cell = cell_of(document, request["set"])
     if cell is None:
         return {"why": "there is no such sheet"}
-    outputs = [cell_of(document, each) for each in wanted["outputs"]]
-    before, formula, held = [read(each) for each in outputs], cell.Formula, cell.Type.value
+    outputs = [cell_of(document, each) for each in request["outputs"]]
+    before, formula, kind = [read(each) for each in outputs], cell.Formula, cell.Type.value
     document.calculateAll()
-    for (sheet, at), output, was in zip(wanted["outputs"], outputs, before, strict=True):
+    for (sheet, at), output, was in zip(request["outputs"], outputs, before, strict=True):
         if read(output) != was:
-            return {"why": f"{sheet}!{at} gives something else each time, whatever is set"[:LONGEST]}
-    if isinstance(wanted["to"], str):
-        cell.setString(wanted["to"])
+            return {"why": f"{sheet}!{at} gives something else each time, whatever is set"[:MAX_TEXT_CHARS]}
+    if isinstance(request["to"], str):
+        cell.setString(request["to"])
     else:
-        cell.setValue(float(wanted["to"]))
+        cell.setValue(float(request["to"]))
     document.calculateAll()
     after = [read(each) for each in outputs]
-    cell.setString(formula) if held == "TEXT" else cell.setFormula(formula)
+    cell.setString(formula) if kind == "TEXT" else cell.setFormula(formula)
     document.calculateAll()
-    return {"before": before, "after": after, "held": held, "was": formula[:LONGEST]}
+    return {"before": before, "after": after, "held": kind, "was": formula[:MAX_TEXT_CHARS]}
 
 
 def cell_of(document: Any, output: tuple[str, str]) -> Any:
@@ -130,9 +130,9 @@ def read(cell: Any) -> object:
     if cell is None:
         return None
     if cell.getError():
-        return str(cell.String)[:LONGEST]
+        return str(cell.String)[:MAX_TEXT_CHARS]
     value = cell.getDataArray()[0][0]
-    return value[:LONGEST] if isinstance(value, str) else value
+    return value[:MAX_TEXT_CHARS] if isinstance(value, str) else value
 
 
 class Colours(html.parser.HTMLParser):
@@ -144,14 +144,14 @@ class Colours(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         """Take one cell."""
-        told = dict(attributes)
+        by_name = dict(attributes)
         if tag == "table":
             self.tables.append([])
         elif tag == "tr" and self.tables:
             self.tables[-1].append([])
         elif tag == "td" and self.tables and self.tables[-1]:
-            colour = (told.get("bgcolor") or "").lstrip("#").upper()
-            self.tables[-1][-1] += [colour] * int(told.get("colspan") or 1)
+            colour = (by_name.get("bgcolor") or "").lstrip("#").upper()
+            self.tables[-1][-1] += [colour] * int(by_name.get("colspan") or 1)
 
 
 def colour(document: Any, sheets: list[dict[str, Any]]) -> None:
@@ -208,7 +208,7 @@ def areas(sheet: Any) -> tuple[Any, ...]:
 def main() -> None:
     """Answer one request."""
     try:
-        told, pages = look(json.load(sys.stdin))
+        report, pages = look(json.load(sys.stdin))
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to parsers and office, it is a broken file
-        told, pages = {"unreadable": f"{type(e).__name__}: {e}"[:LONGEST]}, []
-    office.tell(told, pages)
+        report, pages = {"unreadable": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}, []
+    office.tell(report, pages)

@@ -21,7 +21,7 @@ SERIES = "{http://schemas.openxmlformats.org/drawingml/2006/chart}f"
 MOST_CELLS = 200_000
 MOST_SHEETS = 50
 MOST_NAMES = 1000
-LONGEST = 500
+MAX_TEXT_CHARS = 500
 LONGEST_FORMULA = 8192
 BROKEN = "#REF!"
 PLACE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})", re.ASCII)
@@ -33,7 +33,7 @@ class Raw:
     def __init__(self, path: str) -> None:
         self.book: Any = sheet_look.OpenedSheet(path)
         self.names = set(self.book.file.namelist())
-        self.left = MOST_CELLS
+        self.remaining = MOST_CELLS
         self.root: ElementTree.Element = self.book.part("xl/workbook.xml")
         self.fills = xlsx_colours.fills(self.book) if "xl/styles.xml" in self.names else []
 
@@ -57,9 +57,9 @@ class Raw:
         found, targets = list[dict[str, object]](), self.relations("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             kind, part = targets[sheet.get(sheet_look.RELATION, "")]
-            told = self.sheet(part) if kind == "worksheet" else self.bare(part)
+            content = self.sheet(part) if kind == "worksheet" else self.bare(part)
             hidden = sheet.get("state", "visible") != "visible"
-            found.append({"name": sheet.get("name", "")[:LONGEST], "hidden": hidden, **told})
+            found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "hidden": hidden, **content})
         if len(found) > MOST_SHEETS:
             raise ValueError(f"it has more than {MOST_SHEETS} sheets")
         return found
@@ -73,8 +73,8 @@ class Raw:
         """Tell one sheet of cells."""
         root = self.book.part(part)
         cells = list(self.cells(root))
-        self.left -= len(cells)
-        if self.left < 0:
+        self.remaining -= len(cells)
+        if self.remaining < 0:
             raise ValueError(f"it has more than {MOST_CELLS} cells")
         return {
             "cells": cells,
@@ -114,15 +114,15 @@ class Raw:
         """Give what a cell was saved with."""
         kind, found = cell.get("t", "n"), cell.find(MAIN + "v")
         if kind == "inlineStr":
-            return "t", sheet_look.inline(cell)[:LONGEST]
+            return "t", sheet_look.inline(cell)[:MAX_TEXT_CHARS]
         text = (found.text or "") if found is not None else ""
         if found is None or (not text and kind != "str"):
             return "", None
         if kind == "s":
-            return "t", self.book.shared[int(text)][:LONGEST]
+            return "t", self.book.shared[int(text)][:MAX_TEXT_CHARS]
         if kind in ("n", "b"):
             return kind, float(text)
-        return ("e" if kind == "e" else "t"), text[:LONGEST]
+        return ("e" if kind == "e" else "t"), text[:MAX_TEXT_CHARS]
 
     def fill(self, cell: ElementTree.Element) -> str:
         """Give the colour a cell is filled with by its own style."""
@@ -132,7 +132,7 @@ class Raw:
     def defined(self) -> list[list[str]]:
         """Give the names the workbook defines, and what each stands for."""
         found = [
-            [each.get("name", "")[:LONGEST], (each.text or "")[:LONGEST]]
+            [each.get("name", "")[:MAX_TEXT_CHARS], (each.text or "")[:MAX_TEXT_CHARS]]
             for each in self.root.iter(MAIN + "definedName")
         ]
         return found[:MOST_NAMES]
@@ -145,13 +145,13 @@ class Raw:
             for each in self.related(part, "table"):
                 table = self.book.part(each)
                 name = table.get("displayName", "")
-                found.append([text[:LONGEST] for text in (name, sheet.get("name", ""), table.get("ref", ""))])
+                found.append([text[:MAX_TEXT_CHARS] for text in (name, sheet.get("name", ""), table.get("ref", ""))])
         return found[:MOST_NAMES]
 
     def broken(self) -> list[str]:
         """Name the charts whose series point at cells that are gone."""
         charts = sorted(name for name in self.names if re.fullmatch(r"xl/charts/chart[^/]*\.xml", name))
-        return [name[:LONGEST] for name in charts[:MOST_NAMES] if self.is_broken(name)]
+        return [name[:MAX_TEXT_CHARS] for name in charts[:MOST_NAMES] if self.is_broken(name)]
 
     def is_broken(self, name: str) -> bool:
         """Say whether a chart's series points at nothing."""
@@ -221,10 +221,10 @@ def tell(path: str) -> dict[str, Any]:
 
 def summary(path: str) -> dict[str, Any]:
     """Tell what another workbook has that this one must not have lost."""
-    told = tell(path)
-    for sheet in told["sheets"]:
+    report = tell(path)
+    for sheet in report["sheets"]:
         sheet["formulas"] = sum(1 for cell in sheet.pop("cells") if cell[4])
-    return {"sheets": told["sheets"], "names": [name for name, _ in told["names"]]}
+    return {"sheets": report["sheets"], "names": [name for name, _ in report["names"]]}
 
 
 def is_chart(element: ElementTree.Element) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import xlsx_raw  # type: ignore[import-not-found]
 
-LARGEST = 64 << 20
+MAX_FILE_BYTES = 64 << 20
 
 
 def total(path: str, column: str) -> dict[str, object]:
@@ -26,14 +26,14 @@ def total(path: str, column: str) -> dict[str, object]:
 
 def values(path: str, column: str) -> list[object]:
     """Give what stands in a column."""
-    if Path(path).stat().st_size > LARGEST:
+    if Path(path).stat().st_size > MAX_FILE_BYTES:
         raise ValueError("it is too large")
     match Path(path).suffix.lower():
         case ".csv":
             return of_csv(path, column)
         case ".json":
-            told = json.loads(Path(path).read_bytes())
-            return [each[column] for each in (told.values() if isinstance(told, dict) else told)]
+            data = json.loads(Path(path).read_bytes())
+            return [each[column] for each in (data.values() if isinstance(data, dict) else data)]
         case ".xlsx":
             return of_workbook(path, column)
     raise ValueError("it is no CSV, JSON or xlsx file")

@@ -14,13 +14,13 @@ BUDGET = 1 << 30
 PIECE = 1 << 20
 
 
-def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, left: int) -> bool:
+def is_whole(file: zipfile.ZipFile, info: zipfile.ZipInfo, budget: int) -> bool:
     """Say whether a member unpacks to what it was packed from."""
     try:
         with file.open(info) as source:
             while data := source.read(PIECE):
-                left -= len(data)
-                if left < 0:
+                budget -= len(data)
+                if budget < 0:
                     return False
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError):
         return False
@@ -40,11 +40,11 @@ def look(path: str) -> dict[str, object]:
             infos = [info for info in file.infolist() if not info.filename.endswith("/")]
             if len(infos) > MOST_MEMBERS or sum(info.file_size for info in infos) > BUDGET:
                 raise ValueError("it is too large")
-            told, left = [], BUDGET
+            members, remaining = [], BUDGET
             for info in infos:
-                told.append([info.filename[:1000], info.file_size, is_whole(file, info, left), kind_of(info)])
-                left -= info.file_size
-            return {"members": told}
+                members.append([info.filename[:1000], info.file_size, is_whole(file, info, remaining), kind_of(info)])
+                remaining -= info.file_size
+            return {"members": members}
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parser, it is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
-from hotdesk.checks.evidence import LONGEST, MOST_PAGES, read_json, told_text
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, read_json, read_text
 from hotdesk.strict import ROW, Alias, Length, Otherwise, Range, reader
 
 MOST_LINES = 2000
@@ -16,7 +16,7 @@ MOST_EACH = 500
 """Of anything else there is several of on a page."""
 MOST_OF_ALL = 4000
 """Of anything else there is several of in a file."""
-LONGEST_TEXT = 5000
+MAX_FRAME_TEXT_CHARS = 5000
 """Characters of the longest text of one box."""
 FARTHEST = 1e6
 """Points beyond which nothing can be."""
@@ -30,8 +30,8 @@ def at_most(count: int, name: str) -> Length:
 Point: TypeAlias = Annotated[float, Range(-FARTHEST, FARTHEST), FAR, float]
 Number: TypeAlias = Annotated[float, float]
 Numbers: TypeAlias = Annotated[tuple[Number | None, ...], Length(MOST_OF_ALL)]
-Short: TypeAlias = Annotated[str, told_text]
-Word: TypeAlias = Annotated[str, partial(told_text, longest=80)]
+Short: TypeAlias = Annotated[str, read_text]
+Word: TypeAlias = Annotated[str, partial(read_text, longest=80)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TextLine:
     """Some words that stand in one line without a gap."""
 
     box: Place
-    text: Annotated[str, Length(LONGEST)]
+    text: Annotated[str, Length(MAX_TEXT_CHARS)]
     how: Literal["", "turned", "hidden"] = ""
     """`turned` when askew, `hidden` when not painted."""
 
@@ -196,7 +196,7 @@ class Frame:
     kind: Word
     name: Word
     box: Place
-    text: Annotated[str, Length(LONGEST_TEXT)] = ""
+    text: Annotated[str, Length(MAX_FRAME_TEXT_CHARS)] = ""
     grows: bool = False
     """Whether it follows its text."""
     empty: bool = False
@@ -223,10 +223,10 @@ class DocumentEvidence:
     """Where text may stand on a page, when a document says so."""
 
 
-def read_told(told: bytes, kind: str) -> DocumentEvidence:
+def read_report(report: bytes, kind: str) -> DocumentEvidence:
     """Read what the desk told; `ValueError` for anything it was not asked for."""
-    found = read_json(told)
+    found = read_json(report)
     if isinstance(found, dict) and "unreadable" in found:
-        raise ValueError(f"it cannot be opened as {kind}: {told_text(found['unreadable'])}")
+        raise ValueError(f"it cannot be opened as {kind}: {read_text(found['unreadable'])}")
     evidence: DocumentEvidence = reader(DocumentEvidence, ignore_unknown=True)(found)
     return evidence

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import DrawnPixels, Fault
 from hotdesk.errors import printable
 
@@ -35,7 +35,7 @@ class Layout:
     """The pages of a file, as they were told and as they were drawn."""
 
     want: PageExpectations
-    told: DocumentEvidence
+    document: DocumentEvidence
     pages: Sequence[DrawnPixels]
     blanks: frozenset[int]
     """Pages with nothing on them, from 0."""
@@ -53,7 +53,7 @@ class Layout:
 
     def clipped(self) -> Iterator[Fault]:
         """Find what reaches beyond the edge of a page."""
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             whole = Box(0, 0, leaf.width, leaf.height)
             for line in leaf.lines:
                 if not line.how and (side := beyond(line.box, whole, NEAR)):
@@ -77,35 +77,35 @@ class Layout:
 
     def overlap(self) -> Iterator[Fault]:
         """Find text that lies on other text."""
-        left = MOST_COMPARED
-        for place, leaf in enumerate(self.told.leaves):
+        remaining = MOST_COMPARED
+        for place, leaf in enumerate(self.document.leaves):
             lines = [line for line in leaf.lines if not line.how and len(plain(line.text)) >= SHORTEST]
-            for line, other in islice(meeting(lines), left):
-                left -= 1
+            for line, other in islice(meeting(lines), remaining):
+                remaining -= 1
                 if covers(line, other):
                     found = f"{quoted(other.text)} on top of {quoted(line.text)}"
                     yield Fault("overlap", self.at(place, other.box), "text beside other text", found)
-            if left <= 0:
+            if remaining <= 0:
                 yield Fault("overlap", self.at(place), "text that can be compared", "too many lines in one place")
                 return
 
     def overflow(self) -> Iterator[Fault]:
         """Find what does not fit where it is meant to stand."""
         seeking = Seeking()
-        for frame in self.told.frames:
-            if 0 <= frame.page < len(self.told.leaves):
+        for frame in self.document.frames:
+            if 0 <= frame.page < len(self.document.leaves):
                 yield from self.placed(frame, seeking)
             elif frame.kind in ("table", "picture"):
                 yield from self.too_wide(frame)
             elif frame.text:
                 yield from self.too_high(frame, seeking)
-        if seeking.left <= 0:
+        if seeking.remaining <= 0:
             yield Fault("overflow", "", "shapes whose text can be found", "too many of them")
         yield from self.outside()
 
     def placed(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
         """Compare a shape with its page, and the text that was drawn for it with the shape."""
-        leaf = self.told.leaves[frame.page]
+        leaf = self.document.leaves[frame.page]
         whole = Box(0, 0, leaf.width, leaf.height)
         where = f"{self.at(frame.page, frame.box)}, {frame.kind} {printable(frame.name)!r}"
         side = beyond(frame.box, whole, 2 * NEAR)
@@ -120,7 +120,7 @@ class Layout:
 
     def too_wide(self, frame: Frame) -> Iterator[Fault]:
         """Compare a table or a picture with the room for text."""
-        area = self.told.area
+        area = self.document.area
         if area is not None and frame.box.width > area.width + 2 * FAR:
             found = f"{frame.box.width:.0f} pt"
             where = f"{frame.kind} {printable(frame.name)!r}"
@@ -128,7 +128,7 @@ class Layout:
 
     def too_high(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
         """Compare a box of fixed height with what its text needs when nothing holds it."""
-        needed = [box.height for lines in self.told.loose for box in seeking.find(frame.text, lines)]
+        needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
             found = f"{quoted(frame.text)}, which needs {min(needed):.0f} pt"
             where = f"{frame.kind} {printable(frame.name)!r}"
@@ -136,8 +136,8 @@ class Layout:
 
     def outside(self) -> Iterator[Fault]:
         """Find text beside the column it belongs in."""
-        area = self.told.area
-        for place, leaf in enumerate(self.told.leaves):
+        area = self.document.area
+        for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 if area is not None and not line.how and in_margin(line.box, area, leaf.width):
                     found = f"{quoted(line.text)} in the right margin"
@@ -214,36 +214,36 @@ def covers(line: TextLine, other: TextLine) -> bool:
 class Seeking:
     """Finds where the text of a shape was drawn, for as long as that is worth it."""
 
-    left: int = MOST_SOUGHT
+    remaining: int = MOST_SOUGHT
     """Lines that may still be looked at."""
-    known: dict[int, list[str]] = field(default_factory=dict)
+    plain_lines: dict[int, list[str]] = field(default_factory=dict)
     """The lines of each page as letters and digits alone."""
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
         """Give every place where a text, or the most of it, stands in lines that follow one another."""
         words, sought = self.plain(lines), plain(text)
-        self.left -= len(words)
-        begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.left > 0 else []
+        self.remaining -= len(words)
+        begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
         found = [self.from_line(at, sought, words) for at in begin]
         return [around([lines[at].box for at in each]) for each in found if each]
 
     def plain(self, lines: tuple[TextLine, ...]) -> list[str]:
         """Give lines as letters and digits alone."""
-        if id(lines) not in self.known:
-            self.known[id(lines)] = ["" if line.how else plain(line.text) for line in lines]
-        return self.known[id(lines)]
+        if id(lines) not in self.plain_lines:
+            self.plain_lines[id(lines)] = ["" if line.how else plain(line.text) for line in lines]
+        return self.plain_lines[id(lines)]
 
     def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
         """Give the lines in which a text stands that begins there; signs of a list between them are passed over."""
         done, found = 0, []
         for place in range(at, len(words)):
-            self.left -= 1
+            self.remaining -= 1
             if words[place] and sought.startswith(words[place], done):
                 done += len(words[place])
                 found.append(place)
             elif len(words[place]) > SHORTEST:
                 break
-            if done == len(sought) or self.left <= 0:
+            if done == len(sought) or self.remaining <= 0:
                 break
         return found if done >= MOST_OF_IT * len(sought) else []
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hotdesk.checks.pages.document import Chart, DocumentEvidence, PageContent
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 
 EVERYWHERE = frozenset(
@@ -26,7 +26,7 @@ ALIKE = {
 """Fonts that are as wide as others, letter by letter."""
 SIGNS = frozenset({"symbol", "wingdings", "wingdings 2", "wingdings 3", "webdings", "opensymbol"})
 """Fonts of signs, which an office has its own for."""
-LEAST = 0.01
+MIN_PICTURE_SHARE = 0.01
 """The part of a page that a picture of one colour may cover."""
 CLOSE = 1e-6
 
@@ -36,19 +36,19 @@ class DocumentParts:
     """What a file is made of."""
 
     want: PageExpectations
-    told: DocumentEvidence
+    document: DocumentEvidence
     word: str = "page"
 
     def fonts(self) -> Iterator[Fault]:
         """Find fonts that are not there."""
-        told = set()
-        for place, leaf in enumerate(self.told.leaves):
+        reported = set()
+        for place, leaf in enumerate(self.document.leaves):
             for name, embedded in leaf.fonts:
-                if not embedded and not self.is_known(name) and name not in told:
-                    told.add(name)
+                if not embedded and not self.is_known(name) and name not in reported:
+                    reported.add(name)
                     found = f"{quoted(name)}, which is not"
                     yield Fault("fonts", f"{self.word} {place + 1}", "every font embedded", found)
-        for font in self.told.fonts:
+        for font in self.document.fonts:
             if font.name not in self.want.fonts and not is_alike(font.name, font.drawn):
                 found = f"{quoted(font.name)}, which is drawn as {quoted(font.drawn)}"
                 yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
@@ -59,20 +59,20 @@ class DocumentParts:
 
     def media(self) -> Iterator[Fault]:
         """Find pictures that show nothing, and parts that are missing."""
-        for medium in self.told.media:
+        for medium in self.document.media:
             yield Fault("media", medium.where, f"{quoted(medium.name)} in the file, and whole", medium.problem)
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             for picture in leaf.own_pictures:
                 where = f"{self.word} {place + 1}, at {picture.box}"
                 if picture.problem:
                     yield Fault("media", where, "a picture", picture.problem)
-                elif picture.plain and picture.box.area > LEAST * leaf.width * leaf.height:
+                elif picture.plain and picture.box.area > MIN_PICTURE_SHARE * leaf.width * leaf.height:
                     yield Fault("media", where, "a picture that shows something", "one of a single colour")
-        yield from self.counted("media", "pictures", pictures(self.told.leaves))
+        yield from self.counted("media", "pictures", pictures(self.document.leaves))
 
     def charts(self) -> Iterator[Fault]:
         """Find charts without numbers, and such as show others than their workbook holds."""
-        for chart in self.told.charts:
+        for chart in self.document.charts:
             where = f"{chart.where}, {quoted(chart.name)}"
             if chart.problem:
                 yield Fault("charts", where, "a chart", chart.problem)
@@ -80,13 +80,13 @@ class DocumentParts:
                 yield Fault("charts", where, "a chart with numbers", "none")
             else:
                 yield from differing(chart, where)
-        yield from self.counted("charts", "charts", len(self.told.charts))
+        yield from self.counted("charts", "charts", len(self.document.charts))
 
     def counted(self, rule: str, what: str, found: int) -> Iterator[Fault]:
         """Compare how many there are with how many there shall be."""
-        wanted = self.want.charts if what == "charts" else self.want.pictures
-        if wanted is not None and found not in wanted:
-            yield Fault(rule, "", f"{wanted} {what}", str(found))
+        expected = self.want.charts if what == "charts" else self.want.pictures
+        if expected is not None and found not in expected:
+            yield Fault(rule, "", f"{expected} {what}", str(found))
 
 
 def differing(chart: Chart, where: str) -> Iterator[Fault]:
@@ -96,8 +96,8 @@ def differing(chart: Chart, where: str) -> Iterator[Fault]:
             yield Fault("charts", where, f"numbers in {quoted(series.name)}", "none")
         elif series.book is not None and not same(series.shown, series.book):
             at = next((n for n, pair in enumerate(pairs(series.shown, series.book)) if not alike(*pair)), 0)
-            shown, held = pairs(series.shown, series.book)[at]
-            found = f"{number(shown)} where the workbook has {number(held)}, at point {at + 1}"
+            shown, stored = pairs(series.shown, series.book)[at]
+            found = f"{number(shown)} where the workbook has {number(stored)}, at point {at + 1}"
             yield Fault("charts", where, f"{quoted(series.name)} as in the chart's workbook", found)
 
 
@@ -129,8 +129,8 @@ def number(value: float | None) -> str:
 
 def is_alike(name: str, drawn: str) -> bool:
     """Say whether a font is drawn as itself, or as one that is as wide."""
-    wanted, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
-    return wanted in SIGNS or wanted in found or ALIKE.get(wanted) in found
+    folded, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
+    return folded in SIGNS or folded in found or ALIKE.get(folded) in found
 
 
 def pictures(leaves: tuple[PageContent, ...]) -> int:

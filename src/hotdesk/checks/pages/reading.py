@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, PageLink
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quoted
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable
 
@@ -35,7 +35,7 @@ class DocumentText:
     """The text of a file's pages."""
 
     want: PageExpectations
-    told: DocumentEvidence
+    document: DocumentEvidence
     blanks: frozenset[int]
     """Pages with nothing on them, from 0."""
     word: str = "page"
@@ -48,7 +48,7 @@ class DocumentText:
 
     def text(self) -> Iterator[Fault]:
         """Find pages whose words are only pixels, or that say too little."""
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and is_picture(leaf, count):
                 found = f"{count} letters, and the rest of it drawn"
@@ -65,24 +65,24 @@ class DocumentText:
     def pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
         sought = squeezed(word)
-        return [place + 1 for place, leaf in enumerate(self.told.leaves) if sought in squeezed(leaf.text)]
+        return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in squeezed(leaf.text)]
 
     def leftovers(self) -> Iterator[Fault]:
         """Find what a template left."""
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 found = LEFTOVERS.search(line.text)
                 if found and not any(each.casefold() in line.text.casefold() for each in self.want.allow):
                     where = f"{self.at(place)}, at {line.box}"
                     yield Fault("leftovers", where, "nothing left of a template", quoted(line.text))
-        for frame in self.told.frames:
+        for frame in self.document.frames:
             if frame.empty:
                 where = f"{self.at(frame.page)}, {printable(frame.name)!r}"
                 yield Fault("leftovers", where, "every place of the template filled or removed", "an empty one")
 
     def garbled(self) -> Iterator[Fault]:
         """Find text that lost its letters on the way."""
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 if "\ufffd" in line.text or MOJIBAKE.search(line.text):
                     where = f"{self.at(place)}, at {line.box}"
@@ -93,15 +93,15 @@ class DocumentText:
 
     def title(self) -> Iterator[Fault]:
         """Compare the title in the file's properties."""
-        wanted, found = self.want.title, self.told.title.strip()
-        if isinstance(wanted, str) and found != wanted:
-            yield Fault("title", "properties", f"the title {printable(wanted)!r}", quoted(found) if found else "none")
-        elif wanted is True and found.casefold() in ("", "untitled", "powerpoint presentation", "word document"):
+        expected, found = self.want.title, self.document.title.strip()
+        if isinstance(expected, str) and found != expected:
+            yield Fault("title", "properties", f"the title {printable(expected)!r}", quoted(found) if found else "none")
+        elif expected is True and found.casefold() in ("", "untitled", "powerpoint presentation", "word document"):
             yield Fault("title", "properties", "a title", quoted(found) if found else "none")
 
     def links(self) -> Iterator[Fault]:
         """Find links that lead where nobody else can go, and footers that lead elsewhere than to a source."""
-        for place, leaf in enumerate(self.told.leaves):
+        for place, leaf in enumerate(self.document.leaves):
             for link in leaf.links:
                 if is_local(link.to):
                     where = f"{self.at(place)}, at {link.box}"
@@ -121,7 +121,7 @@ class DocumentText:
 
     def footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
         """Give what leads out of the foot of a page: links, and addresses that are only written."""
-        area = self.told.area
+        area = self.document.area
         top = area.bottom if area is not None else leaf.height * self.foot
         links = [each for each in leaf.links if (each.box.top + each.box.bottom) / 2 >= top]
         yield from (each for each in links if not each.to.casefold().startswith(CONTACTS))
@@ -175,10 +175,10 @@ def is_local(to: str) -> bool:
 
 def leads_to(to: str, source: str) -> bool:
     """Say whether an address is a source, or lies below it."""
-    found, wanted = bare(to), bare(source)
-    if found is None or wanted is None:
+    found, listed = bare(to), bare(source)
+    if found is None or listed is None:
         return False
-    return found == wanted or (found.startswith(wanted) and (wanted[-1] in "/?#&=" or found[len(wanted)] in "/?#&"))
+    return found == listed or (found.startswith(listed) and (listed[-1] in "/?#&=" or found[len(listed)] in "/?#&"))
 
 
 def bare(address: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.cover import Cover
-from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.faults import fault, format_value
 from hotdesk.checks.xlsx.formula import parse
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Workbook
@@ -48,14 +48,14 @@ def families(book: Workbook) -> Iterator[Fault]:
         for slip in slips(sheet):
             own, other = sheet.formulas.get(slip.at), sheet.formulas[slip.neighbour]
             elsewhere = own is not None and own.bare == other.bare
-            yield told("wrong-sheet" if elsewhere else "families", sheet, slip)
+            yield slip_fault("wrong-sheet" if elsewhere else "families", sheet, slip)
 
 
-def told(rule: str, sheet: Sheet, slip: Slip) -> Fault:
+def slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
     """Say what is unlike what."""
     near = sheet.where(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
-    found = sheet.text_of(slip.at) if cell.formula else f"{said(cell.shown)}, typed in"
+    found = sheet.text_of(slip.at) if cell.formula else f"{format_value(cell.shown)}, typed in"
     return fault(rule, sheet.where(slip.at), f"a formula like that of {near}, {sheet.text_of(slip.neighbour)}", found)
 
 
@@ -159,7 +159,7 @@ def unused(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
         for at, cell in inputs(sheet, named):
             if not cover.has(at):
                 yield fault(
-                    "unused", sheet.where(at), "an input that some formula reads", f"{said(cell.shown)}, unread"
+                    "unused", sheet.where(at), "an input that some formula reads", f"{format_value(cell.shown)}, unread"
                 )
 
 
@@ -176,8 +176,8 @@ def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
 def is_labelled(sheet: Sheet, at: At) -> bool:
     """Say whether a text stands at the left of a number, or of the numbers before it."""
     row, column = at
-    left = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
-    return next((cell.kind == "t" for cell in left if cell.kind != "n"), False)
+    previous = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
+    return next((cell.kind == "t" for cell in previous if cell.kind != "n"), False)
 
 
 def is_year(sheet: Sheet, at: At) -> bool:
@@ -224,7 +224,8 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
         for at, cell in texts.items():
             among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
             if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
-                yield fault("text-numbers", sheet.where(at), f"the number {cell.value}", f"the text {said(cell.value)}")
+                found = f"the text {format_value(cell.value)}"
+                yield fault("text-numbers", sheet.where(at), f"the number {cell.value}", found)
 
 
 def is_numeric_text(cell: Cell) -> bool:

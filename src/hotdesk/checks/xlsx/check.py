@@ -13,13 +13,13 @@ from hotdesk.checks.evidence import MOST_FAULTS, look, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx import audit, sources, values
 from hotdesk.checks.xlsx.expect import Expected, read_expected
-from hotdesk.checks.xlsx.faults import fault, said, short
+from hotdesk.checks.xlsx.faults import fault, format_value, short
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.workbook import Shown, Workbook, read_book
 from hotdesk.desk.seam import Desk
 
-SECONDS = 120.0
+LOOK_TIMEOUT_S = 120.0
 NEEDS = ("active_look", *active.NEEDS, *active.OFFICE_NEEDS)
 ALWAYS = ("opens", "errors", "calculated", "fresh", "circular", "families", "wrong-sheet", "unused", "text-numbers")
 NOT_CHECKED = (
@@ -68,7 +68,7 @@ class XlsxCheck:
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's office open the file, calculate it, change it and print it."""
         request = self.request(path)
-        return await look(desk, "xlsx_look", request, seconds=SECONDS, needs=NEEDS, stays=active.STAYS)
+        return await look(desk, "xlsx_look", request, seconds=LOOK_TIMEOUT_S, needs=NEEDS, stays=active.STAYS)
 
     def request(self, path: str) -> Mapping[str, object]:
         """Say what to look at."""
@@ -86,21 +86,21 @@ class XlsxCheck:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
-        looked_for = (*ALWAYS, *self.asked())
+        looked_for = (*ALWAYS, *self.requested_rules())
         try:
-            book = read_book(evidence.told)
+            book = read_book(evidence.report)
             faults = tuple(islice(self.faults(book), MOST_FAULTS))
         except (ValueError, RecursionError) as e:
             return unreadable(looked_for, "a workbook", e)
         if audit.is_far(book):
             looked_for = tuple(rule for rule in looked_for if rule != "unused")
-        held = self.held(book) if not faults else ()
-        return Verdict(looked_for, faults, held, self.values(book), book.tools, evidence.pages)
+        facts = self.facts(book) if not faults else ()
+        return Verdict(looked_for, faults, facts, self.values(book), book.tools, evidence.pages)
 
-    def asked(self) -> Iterator[str]:
+    def requested_rules(self) -> Iterator[str]:
         """Name the rules that only a brief asks for."""
         want = self.want
-        asked = {
+        rules = {
             "sheets": want.sheets or want.sheet,
             "columns": want.columns,
             "shown": want.of_a_table,
@@ -112,7 +112,7 @@ class XlsxCheck:
             "mutation": want.mutate,
             "kept": want.like,
         }
-        return (rule for rule, wanted in asked.items() if wanted)
+        return (rule for rule, expectation in rules.items() if expectation)
 
     def faults(self, book: Workbook) -> Iterator[Fault]:
         """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
@@ -132,7 +132,7 @@ class XlsxCheck:
             table.sums(),
             sources.reconciled(self.want, book),
             sources.mutated(self.want, book),
-            sources.kept(self.want, book),
+            sources.preserved(self.want, book),
             values.errors(book),
             values.calculated(book),
             values.circular(book),
@@ -142,24 +142,24 @@ class XlsxCheck:
             audit.text_numbers(book),
         )
 
-    def held(self, book: Workbook) -> tuple[str, ...]:
+    def facts(self, book: Workbook) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
         formulas = sum(1 for _ in values.formulas(book))
-        told = [f"{many(formulas, 'formula')}, calculated again, and no error"]
+        facts = [f"{many(formulas, 'formula')}, calculated again, and no error"]
         if self.want.columns:
-            told.append(f"{len(self.want.columns)} columns")
+            facts.append(f"{len(self.want.columns)} columns")
         if self.want.rows:
-            told.append(f"{self.want.rows} rows")
+            facts.append(f"{self.want.rows} rows")
         if self.want.red_where:
-            told.append(f"red where {self.want.red_where} is not 0, and only there")
-        told += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
-        told += [f"{each.cell} set to {each.to} moves what it should" for each in self.want.mutate]
-        return tuple(map(short, told))
+            facts.append(f"red where {self.want.red_where} is not 0, and only there")
+        facts += [f"{each.cell} agrees with {each.other or each.source}" for each in self.want.reconcile]
+        facts += [f"{each.cell} set to {each.to} moves what it should" for each in self.want.mutate]
+        return tuple(map(short, facts))
 
     def values(self, book: Workbook) -> Mapping[str, Value]:
         """Give what was seen, for a certificate."""
         formulas = [cell for _, _, cell in values.formulas(book)]
-        seen: dict[str, Value] = {
+        found: dict[str, Value] = {
             "sheets": len(book.sheets),
             "hidden sheets": ", ".join(short(each.name) for each in book.sheets if each.hidden),
             "hidden rows": sum(each.hidden_rows for each in book.sheets),
@@ -171,7 +171,7 @@ class XlsxCheck:
             **{kind: sum(each.counts[kind] for each in book.sheets) for kind in book.sheets[0].counts},
             "names": len(book.names),
         }
-        return seen | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
+        return found | dict(islice(chain(self.sums(book), self.moves(book)), MOST_VALUES))
 
     def sums(self, book: Workbook) -> Iterator[tuple[str, Value]]:
         """Give what was reconciled."""
@@ -190,7 +190,7 @@ def moved_by(before: Shown, after: Shown) -> Value:
     """Say by how much something moved."""
     if isinstance(before, float) and isinstance(after, float):
         return after - before
-    return short(f"{said(before)} → {said(after)}")
+    return short(f"{format_value(before)} → {format_value(after)}")
 
 
 def split(cell: Area) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from hotdesk.checks.xlsx.place import Area, area
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, Otherwise, StrictError, read, reader
 
-MOST = 100
+MAX_ITEMS = 100
 """Entries of the longest list."""
 MOST_OUTPUTS = 500
 """Cells one mutation looks at."""
@@ -33,7 +33,7 @@ EXAMPLES = {
     "assumptions": '["Assumptions!B2:B9"]',
     "like": '"model.xlsx"',
 }
-SOME = Length(MOST, 1, "it is no list, or too long a one")
+SOME = Length(MAX_ITEMS, 1, "it is no list, or too long a one")
 Name: TypeAlias = Annotated[str, Length(500, 1), Otherwise("it is no text")]
 Names: TypeAlias = Annotated[tuple[Name, ...], SOME]
 text: Callable[[object], str] = reader(Name)
@@ -124,8 +124,8 @@ class Expected:
 def read_expected(expect: Mapping[str, object]) -> Expected:
     """Read what a brief expects; `BriefError` for what cannot be."""
     if unknown := sorted(set(expect) - set(EXAMPLES)):
-        known = ", ".join(EXAMPLES)
-        raise BriefError(f"xlsx cannot expect {printable(unknown[0][:80])!r}; it can expect {known}")
+        names = ", ".join(EXAMPLES)
+        raise BriefError(f"xlsx cannot expect {printable(unknown[0][:80])!r}; it can expect {names}")
     try:
         expected = read(Expected, dict(expect))
     except StrictError as e:
@@ -168,40 +168,40 @@ def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, ob
 
 def read_coloured(value: object) -> Coloured:
     """Read which rows have a colour."""
-    told = table(value, {"colour"}, {"rows", "column", "is"})
-    colour = text(told["colour"])
+    fields = table(value, {"colour"}, {"rows", "column", "is"})
+    colour = text(fields["colour"])
     if colour not in COLOURS and not re.fullmatch(r"[0-9A-Fa-f]{6}", colour, re.ASCII):
         raise ValueError(f"there is no such colour; there are {', '.join(COLOURS)}, and RRGGBB")
-    if set(told) == {"colour", "rows"}:
-        numbers = told["rows"]
+    if set(fields) == {"colour", "rows"}:
+        numbers = fields["rows"]
         if not isinstance(numbers, list) or not all(type(each) is int and each > 1 for each in numbers):
             raise ValueError("rows are numbers from 2")
         return Coloured(colour, frozenset(numbers))
-    if set(told) == {"colour", "column", "is"} and isinstance(told["is"], list):
-        return Coloured(colour, frozenset(), text(told["column"]), frozenset(map(text, told["is"])))
+    if set(fields) == {"colour", "column", "is"} and isinstance(fields["is"], list):
+        return Coloured(colour, frozenset(), text(fields["column"]), frozenset(map(text, fields["is"])))
     raise ValueError("it says no rows")
 
 
 def read_reconcile(value: object) -> Reconcile:
     """Read what a number must be equal to."""
-    told = table(value, {"cell"}, {"with", "source", "column", "within"})
-    within = told.get("within", CENT)
+    fields = table(value, {"cell"}, {"with", "source", "column", "within"})
+    within = fields.get("within", CENT)
     if isinstance(within, bool) or not isinstance(within, int | float) or not 0 <= within < math.inf:
         raise ValueError("within is no number")
-    if "with" in told and not {"source", "column"} & set(told):
-        return Reconcile(cell(told["cell"]), cell(told["with"]), within=float(within))
-    if {"source", "column"} <= set(told) and "with" not in told:
-        return Reconcile(cell(told["cell"]), None, text(told["source"]), text(told["column"]), float(within))
+    if "with" in fields and not {"source", "column"} & set(fields):
+        return Reconcile(cell(fields["cell"]), cell(fields["with"]), within=float(within))
+    if {"source", "column"} <= set(fields) and "with" not in fields:
+        return Reconcile(cell(fields["cell"]), None, text(fields["source"]), text(fields["column"]), float(within))
     raise ValueError("it names neither another cell nor a source and its column")
 
 
 def read_mutate(value: object) -> Mutate:
     """Read a mutation."""
-    told = table(value, {"set", "to"}, {"moves", "stays"})
-    to = told["to"]
+    fields = table(value, {"set", "to"}, {"moves", "stays"})
+    to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
         raise ValueError("to is no number or text")
-    moves, stays = (reader(Areas)(told[key]) if key in told else () for key in ("moves", "stays"))
+    moves, stays = (reader(Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("nothing shall move or stay, or too much")
-    return Mutate(cell(told["set"]), to if isinstance(to, str) else float(to), moves, stays)
+    return Mutate(cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

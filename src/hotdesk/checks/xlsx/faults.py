@@ -6,7 +6,7 @@ from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.workbook import Cell, Shown
 from hotdesk.errors import printable
 
-LONGEST = 160
+MAX_QUOTE_CHARS = 160
 """Characters of the longest quotation."""
 
 
@@ -17,10 +17,10 @@ def fault(rule: str, where: str, expected: str, found: str) -> Fault:
 
 def short(text: str) -> str:
     """Cut a text, and escape what steers."""
-    return printable(text if len(text) <= LONGEST else text[: LONGEST - 1] + "…")
+    return printable(text if len(text) <= MAX_QUOTE_CHARS else text[: MAX_QUOTE_CHARS - 1] + "…")
 
 
-def said(value: Shown) -> str:
+def format_value(value: Shown) -> str:
     """Say a value."""
     if value is None:
         return "nothing"
@@ -29,4 +29,4 @@ def said(value: Shown) -> str:
 
 def saved(cell: Cell) -> str:
     """Say what a cell was saved with."""
-    return str(cell.value) if cell.kind == "e" else said(cell.value)
+    return str(cell.value) if cell.kind == "e" else format_value(cell.value)

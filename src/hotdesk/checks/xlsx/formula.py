@@ -66,15 +66,15 @@ def parse(text: str, column: int, row: int) -> Formula:
     for token in TOKEN.finditer(text):
         between = text[done : token.start()].replace(" ", "")
         done = token.end()
-        sheet, said = "", token.group() if token["text"] else token.group().upper().replace(" ", "")
+        sheet, canonical = "", token.group() if token["text"] else token.group().upper().replace(" ", "")
         if token["cell"]:
             found = reading(token["sheet"] or "", token["cell"], column, row)
             reads.append(found)
-            sheet, said = f"{found.sheet}!", f"[{found.left}{found.top}{found.right}{found.bottom}]"
+            sheet, canonical = f"{found.sheet}!", f"[{found.left}{found.top}{found.right}{found.bottom}]"
         elif token["word"]:
             (calls if token["call"] else words).add(token["word"].upper().removeprefix("_XLFN."))
-        shape += (between, sheet, said)
-        bare += (between, said)
+        shape += (between, sheet, canonical)
+        bare += (between, canonical)
     rest = text[done:].replace(" ", "")
     return Formula("".join(shape) + rest, "".join(bare) + rest, tuple(reads), frozenset(words), frozenset(calls))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.expect import Expected, Mutate, Reconcile
-from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.faults import fault, format_value
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.values import same
@@ -41,7 +41,7 @@ def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
             where = Area(each.sheet, column, row, column, row)
             cell = book.cell(where)
             if cell is None or not cell.formula:
-                yield fault("formulas", str(where), "a formula", said(cell.shown) if cell else "nothing")
+                yield fault("formulas", str(where), "a formula", format_value(cell.shown) if cell else "nothing")
 
 
 def reconciled(want: Expected, book: Workbook) -> Iterator[Fault]:
@@ -51,10 +51,10 @@ def reconciled(want: Expected, book: Workbook) -> Iterator[Fault]:
         cell = book.cell(each.cell)
         value = cell.number if cell else None
         source = next(sources, Sum(why="it was not read")) if each.source else None
-        told, expected = stated(each, book, source)
+        statement, expected = stated(each, book, source)
         if expected is None or value is None or abs(value - expected) > each.within:
-            found = said(cell.shown) if cell else "nothing"
-            yield fault("reconcile", str(each.cell), told, found)
+            found = format_value(cell.shown) if cell else "nothing"
+            yield fault("reconcile", str(each.cell), statement, found)
 
 
 def stated(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
@@ -62,7 +62,7 @@ def stated(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, fl
     if source is None:
         other = book.cell(each.other) if each.other else None
         value = other.number if other else None
-        return f"{said(value)}, as in {each.other}", value
+        return f"{format_value(value)}, as in {each.other}", value
     name = f"{each.column} of {each.source}"
     if source.why:
         return f"the sum of {name}, which cannot be read: {source.why}", None
@@ -82,16 +82,16 @@ def moved(each: Mutate, done: Mutation) -> Iterator[Fault]:
     if done.why or len(done.before) != len(each.outputs):
         yield fault("mutation", str(each.cell), "an input that can be set", done.why or "something else")
         return
-    if done.held not in ("VALUE", "TEXT"):
-        found = f"a formula, {done.was}" if done.held == "FORMULA" else "nothing"
+    if done.input_kind not in ("VALUE", "TEXT"):
+        found = f"a formula, {done.was}" if done.input_kind == "FORMULA" else "nothing"
         yield fault("mutation", str(each.cell), "an input", found)
     for number, (output, before, after) in enumerate(zip(each.outputs, done.before, done.after, strict=True)):
         shall = number < each.moving
         if is_error(after) or before is None or (shall and after == ""):
-            yield fault("mutation", str(output), f"a value {change}", said(after))
+            yield fault("mutation", str(output), f"a value {change}", format_value(after))
         elif shall == same(before, after):
-            wanted = "something else" if shall else f"{said(before)} still"
-            yield fault("mutation", str(output), f"{wanted} {change}", said(after))
+            expected = "something else" if shall else f"{format_value(before)} still"
+            yield fault("mutation", str(output), f"{expected} {change}", format_value(after))
 
 
 def is_error(shown: Shown) -> bool:
@@ -99,7 +99,7 @@ def is_error(shown: Shown) -> bool:
     return isinstance(shown, str) and shown.startswith(("#", "Err:"))
 
 
-def kept(want: Expected, book: Workbook) -> Iterator[Fault]:
+def preserved(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find what the input workbook has and this one has lost."""
     if not want.like:
         return

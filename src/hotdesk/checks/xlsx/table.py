@@ -10,7 +10,7 @@ from functools import cached_property
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.colour import is_colour
 from hotdesk.checks.xlsx.expect import CENT, Coloured, Expected
-from hotdesk.checks.xlsx.faults import fault, said
+from hotdesk.checks.xlsx.faults import fault, format_value
 from hotdesk.checks.xlsx.place import letters
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 
@@ -51,8 +51,8 @@ class Table:
         """Compare the heads."""
         heads = [str(cell.shown) for (row, _), cell in self.sheet.cells.items() if row == 1]
         if self.want.columns and heads != list(self.want.columns):
-            wanted = ", ".join(self.want.columns)
-            yield fault("columns", f"{self.sheet.name}!1:1", f"the columns {wanted}", ", ".join(heads) or "none")
+            expected = ", ".join(self.want.columns)
+            yield fault("columns", f"{self.sheet.name}!1:1", f"the columns {expected}", ", ".join(heads) or "none")
 
     def shown(self) -> Iterator[Fault]:
         """Find what is looked at here and hidden from whoever opens it."""
@@ -84,10 +84,10 @@ class Table:
             yield self.lacks("colours", self.want.red_where)
             return
         for row, cells in self.rows.items():
-            held = self.sheet.cells.get((row, column))
-            value = held.number if held else None
+            cell = self.sheet.cells.get((row, column))
+            value = cell.number if cell else None
             if value is None:
-                found = said(held.shown) if held else "nothing"
+                found = format_value(cell.shown) if cell else "nothing"
                 yield fault("colours", self.sheet.where((row, column)), f"a number in {self.want.red_where}", found)
             else:
                 yield from self.hue(row, cells, "red", abs(value) > CENT, f"{self.want.red_where} is {value:.12g}")
@@ -100,16 +100,16 @@ class Table:
         if want.column and want.column not in self.heads:
             yield self.lacks("colours", want.column)
             return
-        wanted = self.wanted(want)
+        expected = self.expected_rows(want)
         for row in sorted(want.rows - set(self.rows)):
             yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a row that is {want.colour}", "no such row")
-        missing = want.values - {str(self.key(row, want.column)) for row in wanted}
+        missing = want.values - {str(self.key(row, want.column)) for row in expected}
         for value in sorted(missing):
             yield fault("colours", self.sheet.name, f"a row whose {want.column} is {value}", "none")
         for row, cells in self.rows.items():
-            yield from self.hue(row, cells, want.colour, row in wanted, "the brief says so")
+            yield from self.hue(row, cells, want.colour, row in expected, "the brief says so")
 
-    def wanted(self, want: Coloured) -> set[int]:
+    def expected_rows(self, want: Coloured) -> set[int]:
         """Give the rows that shall have a colour."""
         if not want.column:
             return set(want.rows)
@@ -121,13 +121,13 @@ class Table:
         shown = cell.shown if cell else None
         return f"{shown:g}" if isinstance(shown, float) else str(shown or "")
 
-    def hue(self, row: int, cells: list[Cell], colour: str, wanted: bool, why: str) -> Iterator[Fault]:
+    def hue(self, row: int, cells: list[Cell], colour: str, expected: bool, why: str) -> Iterator[Fault]:
         """Compare one row's colour: all of it, or none."""
         has = [is_colour(cell.fill, colour) for cell in cells]
         where = f"{self.sheet.name}!{row}:{row}"
-        if wanted and not (has and all(has)):
+        if expected and not (has and all(has)):
             yield fault("colours", where, f"a row that is {colour}, since {why}", f"{sum(has)} of {len(has)} cells are")
-        elif not wanted and any(has):
+        elif not expected and any(has):
             yield fault("colours", where, f"a row that is not {colour}: {why}", f"{sum(has)} of {len(has)} cells are")
 
     def sums(self) -> Iterator[Fault]:
@@ -142,17 +142,17 @@ class Table:
         value = self.column_sum(column)
         if not self.reads_all(at) or not self.shows(at, value):
             cell = self.sheet.cells.get(at)
-            found = (
-                f"{said(cell.shown)}, {self.sheet.text_of(at) if cell.formula else 'no formula'}" if cell else "nothing"
-            )
+            found = "nothing"
+            if cell:
+                found = f"{format_value(cell.shown)}, {self.sheet.text_of(at) if cell.formula else 'no formula'}"
             yield fault(
                 "total", self.sheet.where(at), f"the sum of {self.want.total}, {value:.12g}, by a formula", found
             )
 
     def column_sum(self, column: int) -> float:
         """Add up a column's rows."""
-        held = (self.sheet.cells.get((row, column)) for row in self.rows)
-        return total(cell.number for cell in held if cell and cell.number is not None)
+        cells = (self.sheet.cells.get((row, column)) for row in self.rows)
+        return total(cell.number for cell in cells if cell and cell.number is not None)
 
     def reads_all(self, at: tuple[int, int]) -> bool:
         """Say whether a formula reads every row above it, and no more."""
@@ -185,7 +185,7 @@ class Table:
             at = (row, self.heads[head])
             cell = self.sheet.cells.get(at)
             if cell is None or not cell.formula:
-                found = said(cell.shown) if cell else "nothing"
+                found = format_value(cell.shown) if cell else "nothing"
                 yield fault("formulas", self.sheet.where(at), f"a formula, as in all of {head}", found)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.xlsx.faults import fault, said, saved
+from hotdesk.checks.xlsx.faults import fault, format_value, saved
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
@@ -24,8 +24,8 @@ def errors(book: Workbook) -> Iterator[Fault]:
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh_kind == "e" and cell.fresh not in CIRCLES:
-                told = f"{cell.fresh}, from {sheet.text_of(at)}"
-                yield fault("errors", sheet.where(at), "a value", told if cell.kind == "e" else told + ", recalculated")
+                text = f"{cell.fresh}, from {sheet.text_of(at)}"
+                yield fault("errors", sheet.where(at), "a value", text if cell.kind == "e" else text + ", recalculated")
             elif cell.kind == "e" and not cell.fresh_kind:
                 yield fault("errors", sheet.where(at), "a value", str(cell.value))
     for name, stands in book.names.items():
@@ -42,7 +42,7 @@ def calculated(book: Workbook) -> Iterator[Fault]:
             yield fault(
                 "calculated",
                 sheet.where(at),
-                f"{said(cell.fresh)} saved with {sheet.text_of(at)}",
+                f"{format_value(cell.fresh)} saved with {sheet.text_of(at)}",
                 "no value: it was never calculated",
             )
 
@@ -54,7 +54,7 @@ def fresh(book: Workbook) -> Iterator[Fault]:
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
         if not same(cell.value, cell.fresh):
-            expected = f"{said(cell.fresh)}, which is what {sheet.text_of(at)} gives"
+            expected = f"{format_value(cell.fresh)}, which is what {sheet.text_of(at)} gives"
             yield fault("fresh", sheet.where(at), expected, f"{saved(cell)} saved")
 
 
@@ -85,8 +85,8 @@ def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
     """Give the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
     new = found = {(name, at) for name, at, form in every if form.calls & UNSTEADY}
-    left = MOST_STEPS
-    while new and (left := left - len(every) * (1 + len(new) // 8)) > 0:
+    remaining = MOST_STEPS
+    while new and (remaining := remaining - len(every) * (1 + len(new) // 8)) > 0:
         rest = [(name, at, form) for name, at, form in every if (name, at) not in found]
         new = {(name, at) for name, at, form in rest if any(meets(a, new) for a in form.areas(name, at[1], at[0]))}
         found = found | new

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from hotdesk.checks.evidence import LONGEST, read_json, told_number
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, read_json, read_number
 from hotdesk.checks.xlsx.formula import Formula, parse
 from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, area, letters
 
@@ -111,7 +111,7 @@ class Mutation:
 
     before: Sequence[Shown] = ()
     after: Sequence[Shown] = ()
-    held: str = ""
+    input_kind: str = ""
     """What kind the input was: `VALUE`, `TEXT`, `FORMULA` or `EMPTY`."""
     was: str = ""
     why: str = ""
@@ -162,7 +162,7 @@ def read_book(data: bytes) -> Workbook:
     """Read evidence; `ValueError` for anything that was not asked for."""
     match read_json(data):
         case {"unreadable": str(why)}:
-            raise ValueError(f"it cannot be opened as a workbook: {why[:LONGEST]}")
+            raise ValueError(f"it cannot be opened as a workbook: {why[:MAX_TEXT_CHARS]}")
         case {
             "sheets": list(sheets),
             "names": list(names),
@@ -186,12 +186,12 @@ def read_book(data: bytes) -> Workbook:
     raise ValueError("it has no sheet, too many, or what was told of it is not what was asked for")
 
 
-def read_sheets(told: list[object]) -> list[Sheet]:
+def read_sheets(records: list[object]) -> list[Sheet]:
     """Read sheets; no two have one name, and together they have a bounded number of cells."""
-    sheets, left = list[Sheet](), MOST_CELLS
-    for each in told:
-        sheet = read_sheet(each, left)
-        left -= len(sheet.cells)
+    sheets, remaining = list[Sheet](), MOST_CELLS
+    for each in records:
+        sheet = read_sheet(each, remaining)
+        remaining -= len(sheet.cells)
         sheets.append(sheet)
     if len({sheet.name.casefold() for sheet in sheets}) != len(sheets):
         raise ValueError("two sheets have one name")
@@ -202,9 +202,9 @@ def read_sheets(told: list[object]) -> list[Sheet]:
     return sheets
 
 
-def read_sheet(told: object, most: int) -> Sheet:
+def read_sheet(record: object, most: int) -> Sheet:
     """Read one sheet."""
-    match told:
+    match record:
         case {"name": str(name), "hidden": bool(hidden), "cells": list(cells), "hidden_rows": rows, **more} if (
             len(cells) <= most
         ):
@@ -212,13 +212,13 @@ def read_sheet(told: object, most: int) -> Sheet:
             if len(found) != len(cells):
                 raise ValueError("two cells are in one place")
             columns = count(more.get("hidden_columns", 0))
-            return Sheet(text(name), hidden, dict(sorted(found.items())), count(rows), counts(told), columns)
+            return Sheet(text(name), hidden, dict(sorted(found.items())), count(rows), counts(record), columns)
     raise ValueError("a sheet is not what a sheet is, or too large")
 
 
-def read_cell(told: object) -> Cell:
+def read_cell(record: object) -> Cell:
     """Read one cell."""
-    match told:
+    match record:
         case [int(column), int(row), str(kind), value, str(formula), str(fill), *fresh] if (
             0 < column <= LAST_COLUMN and 0 < row <= LAST_ROW and len(formula) <= LONGEST_FORMULA
         ):
@@ -241,44 +241,44 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
         case "", None:
             return "", None
         case "n" | "b", _:
-            return "n" if kind == "n" else "b", told_number(value)
+            return "n" if kind == "n" else "b", read_number(value)
         case "t" | "e", str():
             return "t" if kind == "t" else "e", text(value)
     raise ValueError("a cell holds what no cell can")
 
 
-def read_sum(told: object) -> Sum:
+def read_sum(record: object) -> Sum:
     """Read the sum of a source."""
-    match told:
+    match record:
         case {"why": str(why)}:
             return Sum(why=text(why))
         case {"sum": value, "count": number}:
-            return Sum(told_number(value), count(number))
+            return Sum(read_number(value), count(number))
     raise ValueError("a sum is none")
 
 
-def read_mutation(told: object) -> Mutation:
+def read_mutation(record: object) -> Mutation:
     """Read what a change did."""
-    match told:
+    match record:
         case {"why": str(why)}:
             return Mutation(why=text(why))
-        case {"before": list(before), "after": list(after), "held": str(held), "was": str(was)} if (
+        case {"before": list(before), "after": list(after), "held": str(kind), "was": str(was)} if (
             len(before) == len(after) <= MOST_OUTPUTS
         ):
-            return Mutation([output(each) for each in before], [output(each) for each in after], text(held), text(was))
+            return Mutation([output(each) for each in before], [output(each) for each in after], text(kind), text(was))
     raise ValueError("a mutation is none")
 
 
-def output(told: object) -> Shown:
+def output(value: object) -> Shown:
     """Read what an output showed."""
-    if told is None or isinstance(told, str):
-        return None if told is None else text(told)
-    return told_number(told)
+    if value is None or isinstance(value, str):
+        return None if value is None else text(value)
+    return read_number(value)
 
 
-def read_like(told: Mapping[object, object]) -> Like:
+def read_like(record: Mapping[object, object]) -> Like:
     """Read what another workbook has."""
-    match told:
+    match record:
         case {"why": str(why)}:
             return Like(why=text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= MOST_NAMED:
@@ -286,31 +286,31 @@ def read_like(told: Mapping[object, object]) -> Like:
     raise ValueError("what was told of the input workbook is not what was asked for")
 
 
-def read_counts(told: object) -> tuple[str, Mapping[str, int]]:
+def read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     """Read how much of what another workbook's sheet has."""
-    match told:
+    match record:
         case {"name": str(name), "formulas": formulas}:
-            return text(name), {**counts(told), "formulas": count(formulas)}
+            return text(name), {**counts(record), "formulas": count(formulas)}
     raise ValueError("a sheet of the input workbook is none")
 
 
-def counts(told: object) -> dict[str, int]:
+def counts(record: object) -> dict[str, int]:
     """Read how much of what a sheet has."""
-    return {name: count(told.get(name) if isinstance(told, dict) else None) for name in COUNTS}
+    return {name: count(record.get(name) if isinstance(record, dict) else None) for name in COUNTS}
 
 
-def read_table(told: object) -> tuple[str, Area]:
+def read_table(record: object) -> tuple[str, Area]:
     """Read where a table is."""
-    match told:
+    match record:
         case [str(name), str(sheet), str(where)]:
             found = area(where)
             return text(name).upper(), Area(text(sheet), found.left, found.top, found.right, found.bottom)
     raise ValueError("a table is none")
 
 
-def pair(told: object) -> tuple[str, str]:
+def pair(record: object) -> tuple[str, str]:
     """Read a name and what it stands for."""
-    match told:
+    match record:
         case [str(name), str(stands)]:
             return text(name), text(stands)
     raise ValueError("a name is none")
@@ -318,7 +318,7 @@ def pair(told: object) -> tuple[str, str]:
 
 def text(value: object) -> str:
     """Read a text, as it is; it is escaped where it is shown."""
-    if not isinstance(value, str) or len(value) > LONGEST:
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
         raise ValueError("what should be a short text is none")
     return value
 

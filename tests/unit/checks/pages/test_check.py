@@ -14,10 +14,10 @@ from tests.unit.checks.pages.made import HEIGHT, SOURCE, WIDTH, drawn, judged, l
 
 from hotdesk.checks import find
 from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, TextLine
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import MOST_COMPARED, Layout
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import leads_to
-from hotdesk.checks.pages.wanted import PageExpectations
 from hotdesk.checks.seam import DrawnPixels, Evidence
 from hotdesk.errors import BriefError
 

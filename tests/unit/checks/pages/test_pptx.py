@@ -9,8 +9,8 @@ from tests.unit.checks.pages.made import chart, frame, judged, line, only, told
 
 from hotdesk.checks import find
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
+from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import MOST_SOUGHT, Layout, Seeking
-from hotdesk.checks.pages.wanted import PageExpectations
 
 TEXT = "Growth in every region of the world"
 LINES = [line("Growth in every", 70, 300), line("region of the world", 70, 315)]
@@ -70,12 +70,12 @@ def test_numbers_and_bullets_between_the_lines_are_passed_over() -> None:
 def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
     lines = tuple(TextLine(Box(0, at, 1, at + 1), "a") for at in range(2000))
     seeking = Seeking(20_000)
-    while seeking.left > 0:
-        before = seeking.left
+    while seeking.remaining > 0:
+        before = seeking.remaining
         seeking.find("a" * 5000, lines)
-        assert seeking.left < before
+        assert seeking.remaining < before
     assert seeking.find("a", lines) == []
-    assert Seeking().left == MOST_SOUGHT
+    assert Seeking().remaining == MOST_SOUGHT
 
 
 def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:

@@ -12,7 +12,7 @@ from hotdesk.checks.count_range import Span, read_span
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, Otherwise, Range, StrictError, read
 
-MOST = 100_000
+MAX_COUNT = 100_000
 SOME = Span(1)
 EXAMPLES = {
     "pages": "pages = 20, or pages = {min = 5, max = 20}",
@@ -43,7 +43,9 @@ def require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
 Words: TypeAlias = Annotated[tuple[Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
-Numbers: TypeAlias = Annotated[frozenset[Annotated[int, Range(1, MOST)]], Otherwise("a list of page numbers, from 1")]
+Numbers: TypeAlias = Annotated[
+    frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("a list of page numbers, from 1")
+]
 Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
 
@@ -56,7 +58,7 @@ class PageExpectations:
     blank: Numbers = frozenset()
     """Pages that may be blank."""
     words: Words = ()
-    characters: Annotated[int, Range(0, MOST), Otherwise(f"a whole number, at most {MOST}")] = 0
+    characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"a whole number, at most {MAX_COUNT}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
     text: Switch = True
     """Whether what can be read on a page must be text."""
@@ -83,16 +85,16 @@ class PageExpectations:
     def expecting(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
         """Read what a brief expects of a kind of file."""
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
-            known = ", ".join(sorted(EXAMPLES))
-            raise BriefError(f"{kind} cannot expect {printable(unknown[0][:80])!r}; it can expect {known}")
+            names = ", ".join(sorted(EXAMPLES))
+            raise BriefError(f"{kind} cannot expect {printable(unknown[0][:80])!r}; it can expect {names}")
         try:
-            wanted = read(cls, dict(expect))
+            expectations = read(cls, dict(expect))
         except StrictError as e:
             name = str(e.path[0])
             raise BriefError(f"{kind} expects {name}: {e.why}; write {EXAMPLES[name]}") from None
-        if wanted.footer and not wanted.sources:
+        if expectations.footer and not expectations.sources:
             raise BriefError(f"{kind} expects a footer, and no sources it may lead to; write {EXAMPLES['sources']}")
-        return wanted
+        return expectations
 
     def may_be_scanned(self, page: int) -> bool:
         """Say whether a page may be a picture of text."""
