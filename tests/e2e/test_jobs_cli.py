@@ -22,7 +22,7 @@ from hotdesk.event import JobBegun, JobEnded, JobPaused, Pending, Planned
 from hotdesk.host import Host
 from hotdesk.job.people.wait import Card, new_pending, waiting_in
 from hotdesk.job.record import papers
-from hotdesk.job.record.lock import held
+from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import from_json, to_json
 from tests.e2e.conftest import environment
@@ -157,7 +157,7 @@ async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place)
 async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name
-    with held(kept.folder):
+    with hold_lock(kept.folder):
         assert "somebody works at" in place.call("forget", job, "--yes").stderr
     place.host.note(JobEnded(job, "done"))
     assert place.call("forget", job[:8], "--yes").stdout == f"forgotten: {job}\n"

@@ -29,7 +29,7 @@ from hotdesk.host import Host
 from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
 from hotdesk.job.report.collect import gather
-from hotdesk.job.report.markup import block, said, tag, unstacked
+from hotdesk.job.report.markup import block, isolate, tag, unstacked
 from hotdesk.job.report.page import CSS, page
 from hotdesk.job.report.pictures import screen_of
 from hotdesk.job.results import Out
@@ -296,7 +296,7 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
-    made = tag("div", word, said(word, 10_000), block(word, 10_000), alt=word, class_=word)
+    made = tag("div", word, isolate(word, 10_000), block(word, 10_000), alt=word, class_=word)
     assert read_strictly(made.html).count(unstacked(printable(word.strip("\n").split("\n")[0]))) >= 1
     assert unescape(made.html.split('alt="')[1].split('"')[0]) == unstacked(printable(word))
 

@@ -54,7 +54,7 @@ from hotdesk.job.event_text import target
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.people.card_text import card_text
 from hotdesk.job.people.cards import amendment_card, plan_card, question_card, step_card
-from hotdesk.job.people.wait import WORDS, OpenQuestions
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, OpenQuestions
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import forget
 from hotdesk.keys.process import HEARD
@@ -492,7 +492,8 @@ def test_words_of_earlier_steps_and_attempts_are_quoted_line_by_line() -> None:
 
 
 @falls_without(
-    "a worker's words are few", Removal("people/cards.py", "printable(amendment.reason)[:WORDS]", "amendment.reason")
+    "a worker's words are few",
+    Removal("people/cards.py", "printable(amendment.reason)[:MAX_QUOTE_CHARS]", "amendment.reason"),
 )
 def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
     words = f"{STEERING}\nhost: bank.test\ndigest: {'0' * 64}\nAPPROVED\n" + "x" * 10_000
@@ -505,7 +506,7 @@ def test_a_card_shows_facts_first_and_escapes_a_workers_words() -> None:
         "question": question_card(PLAN.steps[0], words),
     }
     for kind, card in cards.items():
-        assert len(card.words) <= WORDS
+        assert len(card.words) <= MAX_QUOTE_CHARS
         shown = card_text(replace(ASKED, kind=kind, digest=card.digest, until=LATER), card, 0)  # type: ignore[arg-type]
         assert not steers(shown)
         lines = shown.splitlines()

@@ -24,12 +24,12 @@ from hotdesk.cli.board.cells import TerminalTraits, cells, cut, wrap
 from hotdesk.event import Pending
 from hotdesk.job.event_text import WAITING
 from hotdesk.job.format import clock
-from hotdesk.job.people.wait import WORDS, Card
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 TERMINAL = "/dev/tty"
 SETTLE = 0.4
 """Seconds between the card and the question: what is typed meanwhile was not meant for it."""
-LONGEST = 500
+MAX_FACT_CHARS = 500
 """Characters of one fact."""
 LINE = 4096
 """Bytes of an answer."""
@@ -212,15 +212,15 @@ def body(card: Card) -> Iterator[str]:
         yield f"  {shortened(line)}"
     yield f"  {'digest':{widest}}  {card.digest[:16]}"
     if card.words:
-        words = card.words[:WORDS].replace('"', "'")
+        words = card.words[:MAX_QUOTE_CHARS].replace('"', "'")
         yield ""
         yield f'the worker says (unchecked): "{words}"'
 
 
 def shortened(text: str) -> str:
     """Give as much of a fact as is shown; what is left out is said."""
-    rest = len(text) - LONGEST
-    return text[:LONGEST] + (f" … and {rest:,} characters more: hotdesk approve --json" if rest > 0 else "")
+    rest = len(text) - MAX_FACT_CHARS
+    return text[:MAX_FACT_CHARS] + (f" … and {rest:,} characters more: hotdesk approve --json" if rest > 0 else "")
 
 
 @contextmanager

@@ -25,9 +25,9 @@ from hotdesk.linux import private_files
 
 KEY = "checkpoint-key"
 FOLDER = "checkpoints"
-PIECE = 1 << 20
-LARGEST = 16 * GIB
-SECONDS = 600.0
+PIECE_BYTES = 1 << 20
+MAX_BYTES = 16 * GIB
+TAR_TIMEOUT_S = 600.0
 TAR = "/usr/bin/tar"
 LEFT_OUT = (".config/browser", ".cache")
 """What is no work: the browser's profile, and what can be made anew."""
@@ -44,7 +44,7 @@ class Saved:
 class Checkpoints:
     """The checkpoints of one job."""
 
-    def __init__(self, folder: Path, largest: int = LARGEST) -> None:
+    def __init__(self, folder: Path, largest: int = MAX_BYTES) -> None:
         self.folder = folder / FOLDER
         self.largest = largest
         private_files.make_folder(self.folder)
@@ -74,7 +74,7 @@ class Checkpoints:
 
     async def restore(self, desk: Desk, sha256: str) -> None:
         """Have a desk's home folder as it was kept."""
-        process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=SECONDS)
+        process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=TAR_TIMEOUT_S)
         done = None
         try:
             with private_files.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
@@ -118,9 +118,9 @@ class Checkpoints:
         yield prefix
         async for piece in pieces:
             buffer += piece
-            while len(buffer) > PIECE:
-                yield self.piece(prefix, number, buffer[:PIECE], last=False)
-                buffer, number = buffer[PIECE:], number + 1
+            while len(buffer) > PIECE_BYTES:
+                yield self.piece(prefix, number, buffer[:PIECE_BYTES], last=False)
+                buffer, number = buffer[PIECE_BYTES:], number + 1
         yield self.piece(prefix, number, buffer, last=True)
 
     def piece(self, prefix: bytes, number: int, data: bytes, *, last: bool) -> bytes:
@@ -156,7 +156,7 @@ def nonce(prefix: bytes, number: int, last: bool) -> bytes:
 async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
     """Give a desk's home folder as its own tar writes it: bytes nobody here looks into."""
     left_out = [f"--exclude=./{path}" for path in LEFT_OUT]
-    process = await desk.start([TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=SECONDS)
+    process = await desk.start([TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=TAR_TIMEOUT_S)
     size = 0
     async for stream, data in process.output():
         if stream == "stdout":

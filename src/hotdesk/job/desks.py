@@ -26,7 +26,7 @@ GRACE = 60.0
 """Seconds a desk may outlive the job's own time, so that the job ends first and says why."""
 DRIVING = 3600.0
 """Seconds more for people who drive it: that is not the job's time. A desk's own deadline holds all the same."""
-MOST = 10_000
+MAX_FILES = 10_000
 """Files that are carried from one desk to another."""
 DEPTH = 16
 BESIDE = "beside"
@@ -177,7 +177,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
     if top.kind == "file":
         await copy_file(source, target, name, top)
         return
-    entries = await source.list(name, depth=DEPTH, limit=MOST) if top.kind == "directory" else []
+    entries = await source.list(name, depth=DEPTH, limit=MAX_FILES) if top.kind == "directory" else []
     for entry in entries:
         inside = below(name, source, entry)
         if inside is None:

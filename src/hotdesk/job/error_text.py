@@ -6,18 +6,18 @@ from hotdesk.brain.seam import BudgetSpentError, Halted
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.job.plans import JobStopped
 
-LONGEST = 500
+MAX_NOTE_CHARS = 500
 """Characters of a note."""
 
 
 def brief_words(text: str) -> str:
     """Give somebody's words as one line of an event."""
-    return printable(text[:LONGEST])
+    return printable(text[:MAX_NOTE_CHARS])
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):
         return "it was broken off"
     expected = isinstance(error, JobStopped | Halted | BudgetSpentError | HotdeskError)
-    return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:LONGEST]
+    return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:MAX_NOTE_CHARS]

@@ -24,14 +24,14 @@ from hotdesk.errors import BriefError, HotdeskError, printable
 from hotdesk.plan import Plan
 from hotdesk.tool import Tool
 
-SECONDS = 10.0
+PREFLIGHT_TIMEOUT_S = 10.0
 """That all of it may take."""
 AT_ONCE = 8
 """Names that are looked up at once."""
-MOST_NAMES = 64
-MOST_FILES = 10_000
+MAX_NAMES = 64
+MAX_FILES = 10_000
 """Files of one input that are opened."""
-LONGEST = 300
+MAX_LINE_CHARS = 300
 Try: TypeAlias = Callable[[Scope], Awaitable[Sequence[str]]]
 """Says of each grant of a scope why it cannot be had; empty: it can."""
 LookUp: TypeAlias = Callable[[str], object]
@@ -47,7 +47,7 @@ class Findings:
 
     def tell(self, what: str, why: str = "") -> None:
         """Take one result down; `why` is empty when it held."""
-        (self.failed if why else self.held).append(printable(f"{what}: {why}" if why else what)[:LONGEST])
+        (self.failed if why else self.held).append(printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
 
 
 def look_up(name: str) -> object:
@@ -64,7 +64,7 @@ async def preflight(
     *,
     drive: Path | None = None,
     find: LookUp = look_up,
-    seconds: float = SECONDS,
+    seconds: float = PREFLIGHT_TIMEOUT_S,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Try what a plan needs; give what held and what failed. No value of a secret and no content is in either.
 
@@ -103,7 +103,7 @@ async def try_names(
 ) -> None:
     """Look names up, several at once; what is not known in time has failed."""
     limit = anyio.CapacityLimiter(AT_ONCE)
-    unresolved = dict.fromkeys(hosts[:MOST_NAMES])
+    unresolved = dict.fromkeys(hosts[:MAX_NAMES])
 
     async def look(host: str) -> None:
         why = await anyio.to_thread.run_sync(looked_up, find, host, limiter=limit, abandon_on_cancel=True)
@@ -120,8 +120,8 @@ async def try_names(
                     tasks.start_soon(look, host)
     for host in unresolved:
         found.tell(f"host {host}", f"no answer within {seconds:g} s")
-    if len(hosts) > MOST_NAMES:
-        found.tell(f"{len(hosts) - MOST_NAMES} more hosts", "not tried")
+    if len(hosts) > MAX_NAMES:
+        found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not tried")
 
 
 def looked_up(find: LookUp, host: str) -> str:
@@ -185,7 +185,7 @@ def opened(path: Path) -> tuple[int, int]:
             os.close(fd)
         if stat.S_ISREG(status.st_mode):
             files, size = files + 1, size + status.st_size
-        if files >= MOST_FILES:
+        if files >= MAX_FILES:
             break
     return files, size
 

@@ -53,12 +53,12 @@ class Out:
         self.made: list[tuple[int, str]] = []
         self.spares: dict[str, PendingFile] = {}
         try:
-            with told(folder):
+            with explain_errors(folder):
                 base = self.keep_open(os.open("/" if folder.is_absolute() else ".", FOLDER))
                 base = self.enter(base, folder.parts[1:] if folder.is_absolute() else folder.parts)
             for name in names:
                 *parts, last = check_name(name).split("/")
-                with told(folder / name):
+                with explain_errors(folder / name):
                     self.spares[name] = self.spare(self.enter(base, parts), last)
         except BaseException:
             self.close()
@@ -76,9 +76,9 @@ class Out:
         os.ftruncate(spare.fd, os.lseek(spare.fd, 0, os.SEEK_SET))
         for piece in pieces:  # what is wrong with them is raised here, before the file has a name
             digest.update(piece)
-            with told(path, KEPT):
+            with explain_errors(path, KEPT):
                 write_all(spare.fd, piece)
-        with told(path, KEPT):
+        with explain_errors(path, KEPT):
             os.fsync(spare.fd)
             there = digest_at(spare.place, spare.name)
             if there is None:
@@ -220,7 +220,7 @@ def acting_as_owner(place: int) -> Iterator[None]:
 
 
 @contextmanager
-def told(path: Path, more: str = "") -> Iterator[None]:
+def explain_errors(path: Path, more: str = "") -> Iterator[None]:
     """Say what could not be written, and why."""
     try:
         yield

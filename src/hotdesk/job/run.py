@@ -17,7 +17,7 @@ from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBa
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
-from hotdesk.job.error_text import brief_words, said
+from hotdesk.job.error_text import brief_words, describe_error
 from hotdesk.job.plans import JobStopped, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
@@ -25,7 +25,7 @@ from hotdesk.job.steps import Steps
 from hotdesk.job.verify import Candidate, DeliverableVerifier
 from hotdesk.plan import Step
 
-LARGEST = 64 << 20
+MAX_DELIVERABLE_BYTES = 64 << 20
 """Bytes of the largest deliverable."""
 ROUNDS = 2
 """How often what fails its checks goes back to the worker."""
@@ -55,14 +55,14 @@ class JobRun:
             yield
             ended = JobEnded(self.id, "done", "")
         except (JobStopped, DeskError) as e:  # a desk that breaks was broken by what is in it
-            ended = JobEnded(self.id, "failed", said(e))
+            ended = JobEnded(self.id, "failed", describe_error(e))
         except (Halted, BudgetSpentError, ModelError) as e:
-            ended = JobPaused(self.id, said(e))
+            ended = JobPaused(self.id, describe_error(e))
         except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
-            ended = JobPaused(self.id, said(e))
+            ended = JobPaused(self.id, describe_error(e))
             raise
         except Exception as e:
-            ended = JobEnded(self.id, "broken", said(e))
+            ended = JobEnded(self.id, "broken", describe_error(e))
             raise
         finally:
             self.log.note(ended)
@@ -118,7 +118,7 @@ class JobRun:
         """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
-            return Candidate(item, await self.desks.main.read(item.path, limit=LARGEST))
+            return Candidate(item, await self.desks.main.read(item.path, limit=MAX_DELIVERABLE_BYTES))
         except FileError as e:
             return Candidate(item, lacks=printable(e.reason))
 
@@ -188,6 +188,6 @@ class JobRun:
         try:
             yield
         except BaseException as e:
-            self.log.note(StepEnded(self.id, name, "failed", said(e)))
+            self.log.note(StepEnded(self.id, name, "failed", describe_error(e)))
             raise
         self.log.note(StepEnded(self.id, name, "done"))

@@ -10,7 +10,7 @@ from hotdesk.errors import printable
 
 SHOWN = 5
 """Names of a folder that are told."""
-LONGEST = 80
+MAX_NAME_CHARS = 80
 
 
 def shown_inputs(job: Brief) -> tuple[str, ...]:
@@ -30,4 +30,4 @@ def shown(path: Path, name: str) -> str:
 def plain(name: str) -> str:
     """Give a name as one short line in which nothing hides, and no sentence fits."""
     safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
-    return safe[:LONGEST]
+    return safe[:MAX_NAME_CHARS]

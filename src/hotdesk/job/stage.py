@@ -14,7 +14,7 @@ from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong
 
 CHECK_SECONDS = 300.0
-WORDS = 500
+MAX_OUTPUT_CHARS = 500
 """Characters of a failed check's own words."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
@@ -117,7 +117,7 @@ class StepStage:
         done = await self.desk.run(["bash", "-c", self.step.check], timeout=CHECK_SECONDS)
         if done.ok:
             return ""
-        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-WORDS:])
+        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-MAX_OUTPUT_CHARS:])
         return f"the plan's check `{self.step.check}` ended with {done.exit_code}: {words}"
 
     async def has(self, path: str) -> bool:
@@ -134,7 +134,7 @@ def doubted(arguments: object) -> str:
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
-    return printable("; ".join(texts))[:WORDS]
+    return printable("; ".join(texts))[:MAX_OUTPUT_CHARS]
 
 
 def translated(arguments: object) -> list[computer.ScreenAction]:

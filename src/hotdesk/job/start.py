@@ -27,7 +27,7 @@ from hotdesk.job.people.people import People, Prompt, nobody
 from hotdesk.job.plans import Plans
 from hotdesk.job.record import papers
 from hotdesk.job.record.job_notes import notes_of
-from hotdesk.job.record.lock import held
+from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.resume_state import ResumeState, read_past
@@ -69,7 +69,7 @@ class JobContext:
 def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
     folder = papers_of(order)
-    with held(folder.folder):
+    with hold_lock(folder.folder):
         line = line_of(order, brain, folder)
         refuse_ended(line)
         if order.goes_on and order.anew:

@@ -22,7 +22,7 @@ from hotdesk.errors import BriefError, FileError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
-from hotdesk.job.error_text import LONGEST, brief_words, said
+from hotdesk.job.error_text import MAX_NOTE_CHARS, brief_words, describe_error
 from hotdesk.job.extra_rules import allowed
 from hotdesk.job.machine import Machine
 from hotdesk.job.people.cards import question_card, repeat_card
@@ -116,7 +116,7 @@ class Steps:
                 await self.finish(self.step(step.name), ended)
                 return
             failed.append((number, ended.why))
-            before, history = self.told(step, f"Attempt {number} failed: {ended.summary[:LONGEST]}"), ()
+            before, history = self.told(step, f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}"), ()
         raise JobStopped(f"step {step.name} failed: {failed[-1][1]}")
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
@@ -152,7 +152,7 @@ class Steps:
             await self.checkpoint(step)
             raise
         except BaseException as e:
-            self.log.note(StepEnded(self.log.job, step.name, "failed", said(e), stage.desk.id))
+            self.log.note(StepEnded(self.log.job, step.name, "failed", describe_error(e), stage.desk.id))
             raise
         if not ended.done:
             paper = self.log.papers.write(ended.summary)
@@ -394,9 +394,11 @@ class Steps:
             card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
-            back = OurMessage("\n".join(filter(None, (GIVEN_BACK, told_lost(past)))))
+            back = OurMessage("\n".join(filter(None, (GIVEN_BACK, describe_lost(past)))))
             return (*self.conversation(), back), self.told(step)
-        return (), self.told(step, f"An attempt was broken off; the workspace is as before the step. {told_lost(past)}")
+        return (), self.told(
+            step, f"An attempt was broken off; the workspace is as before the step. {describe_lost(past)}"
+        )
 
     def told(self, step: Step, *more: str) -> str:
         """Say what happened to earlier attempts: why results were sent back, the latest first; then what else is known.
@@ -420,7 +422,7 @@ class Steps:
             yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
-def told_lost(past: ResumeState) -> str:
+def describe_lost(past: ResumeState) -> str:
     """Say what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)

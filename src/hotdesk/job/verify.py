@@ -26,14 +26,14 @@ from hotdesk.drive.certificate import beside_digest
 from hotdesk.errors import ImageError, alone
 from hotdesk.event import StepBegun, StepEnded, Verified
 from hotdesk.job.desks import Desks
-from hotdesk.job.error_text import said
+from hotdesk.job.error_text import describe_error
 from hotdesk.job.record.log import JobLog
 
 UNDISTURBED = "undisturbed"
 """The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
 OUTGOING = "outgoing"
 """The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
-SETTLING = 10.0
+SETTLE_TIMEOUT_S = 10.0
 """Seconds in which what is ending ends, on a busy machine, too."""
 BASE, OFFICE = "base", "office"
 """The smallest image, and one with an office that stands on it: what is looked at in the one can be in the other."""
@@ -106,7 +106,7 @@ class CleanDesk:
     async def left_behind(self) -> str:
         """Say whether more runs here than should, by the kernel's count; what is ending is given a moment."""
         most = self.processes + STAYS.get(self.image, 0)
-        with anyio.move_on_after(SETTLING):
+        with anyio.move_on_after(SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
                 await anyio.sleep(0.02)
             return ""
@@ -193,7 +193,7 @@ class DeliverableVerifier:
             try:
                 evidence, beside = await self.gathered(check, at, place, candidate)
             except BaseException as e:
-                self.log.note(StepEnded(self.log.job, "verify", "failed", said(e), at.desk.id))
+                self.log.note(StepEnded(self.log.job, "verify", "failed", describe_error(e), at.desk.id))
                 raise
         verdict, stored = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
         stored = replace(stored, beside=beside)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.job.record.decisions import JOBS
-from hotdesk.job.record.lock import held
+from hotdesk.job.record.lock import hold_lock
 from tests.e2e.server.chromium import Seen, opened
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, job_when, waits
@@ -99,7 +99,7 @@ def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
 def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Served, paused: Page) -> None:
     job = paused.url.rpartition("/")[2]
     banner = paused.get_by_role("region", name="Paused")
-    with held(server.settings.lib / JOBS / job):  # as its process does for a moment after it has paused
+    with hold_lock(server.settings.lib / JOBS / job):  # as its process does for a moment after it has paused
         paused.reload()
         expect(paused.get_by_text("running", exact=True)).to_be_visible()
         expect(banner).not_to_be_visible()

@@ -11,7 +11,7 @@ import pytest
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import LocalRuntime, local_runtime
 from hotdesk.errors import HostError
-from hotdesk.job.checkpoint import KEY, PIECE, Checkpoints
+from hotdesk.job.checkpoint import KEY, PIECE_BYTES, Checkpoints
 from hotdesk.job.record import papers
 
 SECRET = b"nobody shall read this on disk"
@@ -36,13 +36,13 @@ async def test_a_workspace_comes_back_at_another_desk_with_names_modes_and_links
     first, second = await runtime.open(Spec()), await runtime.open(Spec())
     await first.write("deep/er/a b\nc.txt", SECRET, mode=0o750)
     await first.run(["ln", "-s", "deep", "link"])
-    await first.write("large", bytes(3 * PIECE + 17))
+    await first.write("large", bytes(3 * PIECE_BYTES + 17))
     saved = await checkpoints.save(first)
     await checkpoints.restore(second, saved.sha256)
     assert await second.read("deep/er/a b\nc.txt") == SECRET
     assert (await second.stat("deep/er/a b\nc.txt")).mode == 0o750
     assert (await second.stat("link")).target == "deep"
-    assert len(await second.read("large")) == 3 * PIECE + 17
+    assert len(await second.read("large")) == 3 * PIECE_BYTES + 17
 
 
 async def test_nothing_of_a_workspace_can_be_read_on_disk(runtime: LocalRuntime, checkpoints: Checkpoints) -> None:
@@ -65,11 +65,11 @@ async def test_a_workspace_that_was_touched_never_comes_back_whole(
     runtime: LocalRuntime, checkpoints: Checkpoints, damage: str
 ) -> None:
     desk = await runtime.open(Spec())
-    await desk.write("a", bytes(2 * PIECE))
+    await desk.write("a", bytes(2 * PIECE_BYTES))
     saved = await checkpoints.save(desk)
     path = checkpoints.folder / saved.sha256
     data = bytearray(path.read_bytes())
-    piece = 5 + PIECE + 16
+    piece = 5 + PIECE_BYTES + 16
     match damage:
         case "cut":
             data = data[: 7 + piece]

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.desk.seam import Desk, Entry, Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import DeskError, FileError
-from hotdesk.job.desks import MOST, below, carry
+from hotdesk.job.desks import MAX_FILES, below, carry
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ class Hostile:
 
     async def list(self, path: str, *, depth: int, limit: int) -> list[Entry]:
         """List a folder, if not more than may be asked for."""
-        assert limit == MOST
+        assert limit == MAX_FILES
         if len(self.entries) > limit:
             raise FileError(f"{path} has more than {limit} entries", "other")
         return self.entries
@@ -125,7 +125,7 @@ async def test_what_is_no_file_and_no_folder_does_not_come(kind: str) -> None:
 
 
 async def test_a_listing_without_end_is_refused_and_nothing_comes() -> None:
-    source = Hostile(FOLDER, [entry(f"/home/user/docs/{number}") for number in range(MOST + 1)])
+    source = Hostile(FOLDER, [entry(f"/home/user/docs/{number}") for number in range(MAX_FILES + 1)])
     with pytest.raises(DeskError):
         await carried(source)
     assert source.read == []

@@ -8,7 +8,7 @@ import pytest
 
 from hotdesk.event import Acted, Observed, StepBegun, Thought
 from hotdesk.job.record.resume_state import ResumeState
-from hotdesk.job.steps import Steps, told_lost
+from hotdesk.job.steps import Steps, describe_lost
 from hotdesk.plan import Plan, Step
 
 JOB = "i" + "a1b2" * 5
@@ -91,8 +91,8 @@ def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
         Acted(JOB, "a", 2, "browser_click", "p"),
     ):
         past.take(event, 1)
-    assert told_lost(past) == (
+    assert describe_lost(past) == (
         "These acts were made, and what they did to files is gone: 1 shell, 2 browser_click. "
         "Nobody knows what came of 2 browser_click: find out before you do it again."
     )
-    assert told_lost(ResumeState(JOB)) == ""
+    assert describe_lost(ResumeState(JOB)) == ""

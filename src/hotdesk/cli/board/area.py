@@ -11,7 +11,7 @@ from hotdesk.job.event_text import WAITING, answer_commands, target
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
 from hotdesk.job.record.progress import Stand, StepProgress
 
-WIDEST = 120
+MAX_COLUMNS = 120
 """Columns: what is far apart is not read together."""
 NAMES = 24
 """Columns of the longest step's name."""
@@ -24,7 +24,7 @@ MARKS: dict[Stand, Span] = {
 }
 FEWEST = 5
 """Rows the plan has before other rows have theirs."""
-WAITS = 4
+MAX_WAITING_ROWS = 4
 """Rows of what waits for a person: a desk may ask often, and must not hide the rest."""
 ALWAYS = 0
 Row: TypeAlias = tuple[int, Line]
@@ -33,7 +33,7 @@ Row: TypeAlias = tuple[int, Line]
 
 def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
     """Lay the area out, no row wider than `width`, no more than `height` of them."""
-    width, height = max(min(width, WIDEST), 1), max(height, 1)
+    width, height = max(min(width, MAX_COLUMNS), 1), max(height, 1)
     rest = [row for row in facts(state, now) if row[1]]
     rest = fewest(rest, height - 2 - min(len(state.course.steps), FEWEST))
     plan = checklist(state, width, height - 2 - len(rest), now, look)
@@ -124,7 +124,7 @@ def facts(state: State, now: float) -> list[Row]:
         (2, tool(state, now)),
         (5, brain(state)),
         (1, spend(state)),
-        (6, told(state)),
+        (6, show_model_traffic(state)),
         (4, door(state)),
         *((ALWAYS, line) for line in waits(state, now)),
     ]
@@ -174,7 +174,7 @@ def spend(state: State) -> Line:
     return entry("spend", ("", f"{', '.join(parts)}{limit}")) if parts else []
 
 
-def told(state: State) -> Line:
+def show_model_traffic(state: State) -> Line:
     """Show how much models were told, and said."""
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {tokens(most)}" if most is not None else ""
@@ -206,9 +206,12 @@ def waits(state: State, now: float) -> list[Line]:
         )
     for question in state.asked.values():
         rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", target(question))))
-    if len(rows) <= WAITS:
+    if len(rows) <= MAX_WAITING_ROWS:
         return rows
-    return [*rows[: WAITS - 1], entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - WAITS + 1} more"))]
+    return [
+        *rows[: MAX_WAITING_ROWS - 1],
+        entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - MAX_WAITING_ROWS + 1} more")),
+    ]
 
 
 def shortest(commands: str) -> str:

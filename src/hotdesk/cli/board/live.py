@@ -18,7 +18,7 @@ from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS
 
-OFTEN = 0.1
+DRAW_INTERVAL_S = 0.1
 """Seconds between two drawings, where no line has to be said."""
 REFUSED_SHOWN = 20
 """Refused targets a line is said for; a desk may try any number, and the receipt counts them."""
@@ -63,7 +63,7 @@ class Board:
         self.state.take(event, self.clock())
         if not self.hidden(event):
             self.lines += [[(style, text)] for style, text in lines.say(event, self.state)]
-        if self.lines or self.clock() - self.drawn >= OFTEN:
+        if self.lines or self.clock() - self.drawn >= DRAW_INTERVAL_S:
             self.draw()
 
     def say(self, *lines: str) -> None:

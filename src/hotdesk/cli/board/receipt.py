@@ -11,7 +11,7 @@ from hotdesk.job.format import lasting, money, plural, size
 from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.receipt import Receipt, Requests
 
-MOST = 20
+MAX_LINES = 20
 """Lines of one kind of request: a desk may try any number of hosts."""
 
 
@@ -19,11 +19,13 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     """Write a receipt, a line a fact, with nothing in it that could steer a terminal."""
     why = f", {receipt.why}" if receipt.why else ""
     lines = [f"receipt of job {receipt.job}: {receipt.outcome}{why}"]
-    lines += (f"  {word:8} {text}" for word, text in (*made(receipt), *went(receipt), *took(receipt), *burnt(receipt)))
+    lines += (
+        f"  {word:8} {text}" for word, text in (*list_results(receipt), *went(receipt), *took(receipt), *burnt(receipt))
+    )
     return [printable(line) for line in lines]
 
 
-def made(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what was made."""
     for item in receipt.kept:
         yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
@@ -45,13 +47,13 @@ def went(receipt: Receipt) -> Iterator[tuple[str, str]]:
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
     yield from listed("door", [each for each in receipt.requests if each not in refused], receipt.job)
     yield from listed("refused", refused, receipt.job)
-    for alarm in receipt.alarms[:MOST]:
+    for alarm in receipt.alarms[:MAX_LINES]:
         yield "ALARM", f"{alarm.what} of {alarm.secret} at {alarm.host} {alarm.note}".rstrip()
 
 
 def listed(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
     """List requests, the most frequent ones where there are many."""
-    shown = requests if len(requests) <= MOST else sorted(requests, key=lambda each: -each.count)[:MOST]
+    shown = requests if len(requests) <= MAX_LINES else sorted(requests, key=lambda each: -each.count)[:MAX_LINES]
     for each in shown:
         grants = f" with {', '.join(each.grants)}" if each.grants else ""
         yield word, f"{each.count} x {each.verdict} {each.method[:40]} {each.host[:253]}{grants}"

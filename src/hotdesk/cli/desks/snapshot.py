@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk snapshot --list $ID
     """
     if arguments.list:
-        show(known(arguments.desk), arguments.json)
+        show(list_snapshots(arguments.desk), arguments.json)
         return 0
 
     async def act(desk: Handle) -> None:
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     return each([arguments.desk], act)
 
 
-def known(desk: str) -> list[str]:
+def list_snapshots(desk: str) -> list[str]:
     """List the snapshots a desk's keeper wrote down."""
     settings = config.load()
     facts = state.facts(settings.run / "desks" / find_desk(settings, desk))

@@ -20,7 +20,7 @@ from hotdesk.linux.landlock import confine
 
 INTERMIXED = True
 """Options may stand anywhere among NAME=VALUE."""
-LONGEST = 700.0
+TIMEOUT_S = 700.0
 """Seconds one use may take."""
 FAILED = 1
 """Exit code of a tool that could not do what was asked."""
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
             if arguments.tool is None:
                 return show_tools(by_name, arguments.json)
             fields = values(arguments.given, by_name.get(arguments.tool, {}))
-            observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, LONGEST)
+            observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, TIMEOUT_S)
         return show(observation, out, arguments.json)
 
     return run_interruptible(work)

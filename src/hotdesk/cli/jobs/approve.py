@@ -21,7 +21,7 @@ from hotdesk.event import Asked
 from hotdesk.job.people import questions
 from hotdesk.job.people.card_text import shown
 from hotdesk.job.people.questions import PendingQuestion, chosen, everything
-from hotdesk.job.people.wait import WORDS
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.linux.landlock import confine
 
 NOTHING = "nothing waits for an answer"
@@ -146,5 +146,5 @@ def card(question: Asked) -> str:
         "left": f"{question.seconds:.0f} s",
     }
     lines = [f"  {name:8}{shown(value)}" for name, value in facts.items()]
-    words = printable(question.reason[:WORDS]).replace('"', "'")
+    words = printable(question.reason[:MAX_QUOTE_CHARS]).replace('"', "'")
     return "\n".join([question.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])

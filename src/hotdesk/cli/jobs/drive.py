@@ -29,7 +29,7 @@ from hotdesk.event import DriveChanged
 from hotdesk.host import Host
 from hotdesk.job.results import Out
 
-EVERY = 0.2
+PROGRESS_INTERVAL_S = 0.2
 """Seconds between two words on how far it is."""
 SYSTEM = Path("/var/lib/hotdesk/drive")
 
@@ -275,7 +275,7 @@ class Meter:
 
     def __init__(self, size: int = 0) -> None:
         self.of = f" of {size / 1e6:.0f}" if size else ""
-        self.done, self.next = 0, time.monotonic() + EVERY
+        self.done, self.next = 0, time.monotonic() + PROGRESS_INTERVAL_S
         self.shown = False
 
     def tell(self, count: int, *, over: bool = False) -> None:
@@ -285,7 +285,7 @@ class Meter:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         elif not over and time.monotonic() > self.next and sys.stderr.isatty():
             print(f"\r{self.done / 1e6:.0f}{self.of} MB", end="", file=sys.stderr, flush=True)
-            self.shown, self.next = True, time.monotonic() + EVERY
+            self.shown, self.next = True, time.monotonic() + PROGRESS_INTERVAL_S
 
 
 def metered(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:

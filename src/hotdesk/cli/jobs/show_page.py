@@ -10,13 +10,13 @@ from hotdesk.cli.jobs.jobs import cut
 from hotdesk.cli.machine.journal import moment
 from hotdesk.errors import printable
 from hotdesk.event import Exchange, Kept
-from hotdesk.job.people.card_text import KINDS, left
+from hotdesk.job.people.card_text import KINDS, describe_deadline
 from hotdesk.job.record.door_activity import DoorActivity, count_requests
 from hotdesk.job.record.progress import StepProgress, step_dict
 from hotdesk.job.record.summary import JobSummary
 
 MARKS = {"": " ", "begun": ">", "done": "x", "failed": "!"}
-LONGEST = 200
+MAX_CHARS = 200
 REFUSED = 20
 """Refusals that are listed one by one."""
 
@@ -35,7 +35,7 @@ def page(
         [*decisions(tale, now), *at_the_door(door)],
         passed(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
-        [line for each in tale.kept for line in told_kept(each, tale)],
+        [line for each in tale.kept for line in describe_stored(each, tale)],
         receipt(tale),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
@@ -45,7 +45,7 @@ def page(
     return [printable(line) for line in lines]
 
 
-def told_kept(stored: Kept, tale: JobSummary) -> list[str]:
+def describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
     """Say what was kept, and whether it has a certificate."""
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
     return [line, f"    {certificate_of(stored, tale.certified)}"]
@@ -54,10 +54,10 @@ def told_kept(stored: Kept, tale: JobSummary) -> list[str]:
 def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
     """Say what job it is and how it stands."""
     how, why = state
-    status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, LONGEST)}" if why else how
+    status = f"waiting for {why}" if how == "waiting" else f"{how}: {cut(why, MAX_CHARS)}" if why else how
     took, acts, cost = (tale.over or tale.last) - tale.begun, tale.course.acts, tale.cost
     facts = {
-        "goal": cut(tale.goal, LONGEST),
+        "goal": cut(tale.goal, MAX_CHARS),
         "begun": f"{moment(tale.begun)}{f' by {tale.by}' if tale.by else ''}",
         "brain": tale.brain,
         "took": f"{span(took / 1000)}, {acts} acts, {cost.replies} replies of models",
@@ -88,12 +88,12 @@ def checklist(tale: JobSummary, intents: Mapping[str, str]) -> list[str]:
     """Give the plan's steps, each with what became of it."""
     lines = [f"  digest {tale.plan[:16]}"] if tale.plan else []
     for number, step in enumerate(tale.checklist(), 1):
-        intent = cut(step.what or intents.get(step.name, ""), LONGEST)
+        intent = cut(step.what or intents.get(step.name, ""), MAX_CHARS)
         lines.append(f"  [{MARKS[step.outcome]}] {number} {step.name}: {intent}".rstrip(": "))
         if step.tries:
             lines.append(f"        {effort(step)}")
         lines += [
-            f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, LONGEST)}"
+            f"        attempt {place} failed{', rolled back' if each.rolled_back else ''}: {cut(each.note, MAX_CHARS)}"
             for place, each in enumerate(step.tries, 1)
             if each.outcome == "failed"
         ]
@@ -127,7 +127,7 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
             by, at = decided.by or "nobody: its time was up", moment(tale.waiting.decided_at[number])
             lines.append(f"  {number}  {of}: {decided.answer} by {by} at {at}, digest {decided.digest[:16]}")
         elif number in tale.waiting.pending:
-            lines.append(f"  {number}  {of}: WAITS, {left(tale.waiting.pending[number], now)}")
+            lines.append(f"  {number}  {of}: WAITS, {describe_deadline(tale.waiting.pending[number], now)}")
         else:
             lines.append(f"  {number}  {of}: nobody decided")
     return lines
@@ -139,7 +139,7 @@ def at_the_door(door: DoorActivity) -> list[str]:
     for _, each, answer in door.questions:
         outcome = "nobody decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
         lines.append(
-            f"  {each.id}  {each.method} {each.host}{cut(each.path, LONGEST)}: {outcome}, digest {each.digest[:16]}"
+            f"  {each.id}  {each.method} {each.host}{cut(each.path, MAX_CHARS)}: {outcome}, digest {each.digest[:16]}"
         )
     return lines
 
@@ -151,7 +151,7 @@ def passed(exchanges: Sequence[Exchange]) -> list[str]:
         lines.append(f"  {count} x {verdict} {method} {host}{' with ' * bool(grants)}{', '.join(grants)}")
     refused = [each for each in exchanges if each.verdict in ("deny", "broken")]
     for each in refused[:REFUSED]:
-        lines.append(f"  refused {each.method} {each.host}{cut(each.path, LONGEST)}: {each.rule}")
+        lines.append(f"  refused {each.method} {each.host}{cut(each.path, MAX_CHARS)}: {each.rule}")
     rest = len(refused) - REFUSED
     return [*lines, f"  … and {rest} refusals more: see --door"] if rest > 0 else lines
 

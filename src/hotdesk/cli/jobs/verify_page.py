@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from hotdesk.drive.certificate import Fields
 
-MOST = 40
+MAX_LINES = 40
 """Lines of one kind for one check."""
 WIDE = 100
 """Characters of a line of what a check found, in short."""
@@ -119,10 +119,10 @@ def place(record: Fields) -> str:
 
 def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """List texts, the first ones where there are many."""
-    for each in texts[:MOST]:
+    for each in texts[:MAX_LINES]:
         yield word, each
-    if len(texts) > MOST:
-        yield word, f"and {len(texts) - MOST} more: see --json"
+    if len(texts) > MAX_LINES:
+        yield word, f"and {len(texts) - MAX_LINES} more: see --json"
 
 
 def moment(at: int) -> str:

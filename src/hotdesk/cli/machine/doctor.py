@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
     found = look_at_machine(settings)
 
     async def work() -> int:
-        with said("opening desks to try the wall …"):
+        with show_progress("opening desks to try the wall …"):
             await examine(settings, found)
         return 0
 
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def said(text: str) -> Iterator[None]:
+def show_progress(text: str) -> Iterator[None]:
     """Say on a terminal what goes on, for as long as it does."""
     if not sys.stderr.isatty():
         yield

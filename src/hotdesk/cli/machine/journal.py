@@ -124,7 +124,7 @@ def verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
     else:
-        print("\n".join(map(printable, told(report, fingerprint(key), saved_heads))))
+        print("\n".join(map(printable, describe_report(report, fingerprint(key), saved_heads))))
     return FAULTY if report.faults else 0
 
 
@@ -298,7 +298,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def told(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
+def describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"

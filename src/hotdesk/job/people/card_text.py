@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from hotdesk.brief.names import registrable
 from hotdesk.errors import printable
 from hotdesk.event import Pending
-from hotdesk.job.people.wait import WORDS, Card
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
-LONGEST = 500
+MAX_FACT_CHARS = 500
 """Characters shown of a fact or a line."""
-MOST = 200
+MAX_LINES = 200
 """Lines shown of what is decided."""
 KINDS = {
     "plan": "a plan",
@@ -30,7 +30,7 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
         **({} if card is None else named_hosts(card.facts)),
         "digest": pending.digest[:16],
         "job": pending.job,
-        "left": left(pending, now),
+        "left": describe_deadline(pending, now),
     }
     title = "its card is gone: it can only be refused" if card is None else card.title
     lines = [f"{pending.id}  {shown(title)}", *(f"  {shown(name):9} {shown(value)}" for name, value in facts.items())]
@@ -53,24 +53,24 @@ def punycode(host: str) -> str:
 
 def listed(card: Card) -> list[str]:
     """Give the card's lines, each marked so that none passes for a fact; what is left out is said."""
-    lines = [f"  | {shown(line)}" for line in card.lines[:MOST]]
-    rest = len(card.lines) - MOST
+    lines = [f"  | {shown(line)}" for line in card.lines[:MAX_LINES]]
+    rest = len(card.lines) - MAX_LINES
     return [*lines, f"  | … and {rest} lines more: see --json"] if rest > 0 else lines
 
 
 def quoted(words: str) -> list[str]:
     """Quote what the worker says; it cannot close its own quotation."""
-    text = printable(words[:WORDS]).replace('"', "'")[:WORDS]
+    text = printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
     return [f'  the worker says: "{text}"'] if text else []
 
 
 def shown(value: str) -> str:
     """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
-    rest = len(value) - LONGEST
-    return printable(value[:LONGEST]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")
+    rest = len(value) - MAX_FACT_CHARS
+    return printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")
 
 
-def left(pending: Pending, now: int) -> str:
+def describe_deadline(pending: Pending, now: int) -> str:
     """Say how long an answer is waited for, and what holds then."""
     seconds = (pending.until - now) / 1000
     if seconds <= 0:

@@ -11,10 +11,10 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import domain_first, registrable
 from hotdesk.errors import BriefError, printable
-from hotdesk.job.people.wait import WORDS, Card
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 from hotdesk.plan import Plan, Step, to_json
 
-LONGEST = 300
+MAX_CHARS = 300
 """Characters of a line."""
 ALL = "all the brief has for it"
 FOREIGN = "at stake: whoever asks for the secret may have read foreign content in this step"
@@ -34,7 +34,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
-    return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:WORDS], to_json(plan))
+    return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:MAX_QUOTE_CHARS], to_json(plan))
 
 
 def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
@@ -57,7 +57,7 @@ def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Ca
     before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
     lines += [FOREIGN] if amendment.grants else []
-    return Card("Change the plan?", facts, shown(lines), printable(amendment.reason)[:WORDS], to_json(new))
+    return Card("Change the plan?", facts, shown(lines), printable(amendment.reason)[:MAX_QUOTE_CHARS], to_json(new))
 
 
 def step_card(plan: Plan, index: int, job: Brief) -> Card:
@@ -68,13 +68,19 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
              "digest of the plan": plan.digest}  # fmt: skip
     subject = f"{plan.digest} {step.name}"
     return Card(
-        "Take this step?", facts, shown(list(step_lines(plan, index, job))), printable(step.intent)[:WORDS], subject
+        "Take this step?",
+        facts,
+        shown(list(step_lines(plan, index, job))),
+        printable(step.intent)[:MAX_QUOTE_CHARS],
+        subject,
     )
 
 
 def question_card(step: Step, question: str) -> Card:
     """Make the card of a question; all of it is the worker's words."""
-    return Card("The worker asks", {"step": step.name}, (), printable(question)[:WORDS], f"{step.name}: {question}")
+    return Card(
+        "The worker asks", {"step": step.name}, (), printable(question)[:MAX_QUOTE_CHARS], f"{step.name}: {question}"
+    )
 
 
 def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence[str], sent: Sequence[str]) -> Card:
@@ -97,7 +103,7 @@ def shown(lines: Sequence[str]) -> tuple[str, ...]:
 
 def cut(text: str) -> str:
     """Cut a line, and say so."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [and {len(text) - LONGEST} characters more]"
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} characters more]"
 
 
 def step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:

@@ -16,7 +16,7 @@ from hotdesk.event import Decided, Pending
 from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
 from hotdesk.job.record.log import ASKED, JobLog
 
-EVERY = 0.2
+POLL_INTERVAL_S = 0.2
 """Seconds between two looks into the journal."""
 
 
@@ -106,4 +106,4 @@ class People:
                 raise Halted(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:
                 given_back = await self.give_back()
-            await anyio.sleep(EVERY)
+            await anyio.sleep(POLL_INTERVAL_S)

@@ -16,7 +16,7 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked
 from hotdesk.host import server
 
-SECONDS = 5.0
+OWNER_TIMEOUT_S = 5.0
 """How long one owner may take to say what waits: others have questions, too."""
 Complain = Callable[[Path, str], None]
 
@@ -52,7 +52,7 @@ def owners(settings: Config) -> list[Path]:
 async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
     """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
     try:
-        with anyio.fail_after(SECONDS):
+        with anyio.fail_after(OWNER_TIMEOUT_S):
             async with remote_runtime(path) as owner:
                 return await owner.questions()
     except NoOwnerError:

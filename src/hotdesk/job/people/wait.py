@@ -22,7 +22,7 @@ KINDS = tuple(kind.__name__ for kind in (Pending, Decided, JobEnded, Forgotten))
 """What waiting is made of."""
 EDITED = ("plan", "amendment")
 """Kinds whose subject is a plan, which a person may edit."""
-WORDS = 300
+MAX_QUOTE_CHARS = 300
 """Characters of a worker's words that a card shows."""
 
 
@@ -52,7 +52,7 @@ class Card:
     def as_json(self) -> str:
         """Write it for a paper."""
         fields = {name: getattr(self, name) for name in self.__slots__}
-        return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:WORDS]})
+        return json.dumps({**fields, "facts": dict(self.facts), "words": self.words[:MAX_QUOTE_CHARS]})
 
 
 def read_card(text: str) -> Card:

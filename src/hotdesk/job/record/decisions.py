@@ -20,7 +20,7 @@ from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers
 
 JOBS = "jobs"
-LEAST = 4
+MIN_ID_CHARS = 4
 """Characters of an id that is not written whole."""
 PLANS = ("plan", "amendment")
 """Kinds whose subject is a plan."""
@@ -72,7 +72,7 @@ def find_case(settings: Config, text: str) -> OpenDecision | None:
     """Give what waits, or waited, under an id or the beginning of one; None when no job has it."""
     pairs = [(one, each) for each in everywhere(settings).values() for one in each.pending.values()]
     exact = [pair for pair in pairs if pair[0].id == text]
-    begun = [pair for pair in pairs if len(text) >= LEAST and pair[0].id.startswith(text)]
+    begun = [pair for pair in pairs if len(text) >= MIN_ID_CHARS and pair[0].id.startswith(text)]
     chosen = exact or begun
     if len(chosen) > 1:
         raise BriefError(f"{len(chosen)} things wait under ids that begin with {text!r}; write more of it")

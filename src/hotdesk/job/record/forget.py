@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hotdesk.errors import HostError
 from hotdesk.event import Event, Forgotten
-from hotdesk.job.record.lock import held, is_held
+from hotdesk.job.record.lock import hold_lock, is_held
 from hotdesk.job.record.papers import KEY
 from hotdesk.job.record.summary import JobSummary
 
@@ -26,7 +26,7 @@ def forget(jobs: Path, job: str, note: Callable[[Event], None], by: str, why: st
 
     `noted`: it was written down before, and something kept it from being carried out.
     """
-    with held(jobs / job):
+    with hold_lock(jobs / job):
         if not noted:
             note(Forgotten(job, by, why))
         destroy(jobs / job)

@@ -12,20 +12,20 @@ from pathlib import Path
 from hotdesk.errors import BriefError
 
 LOCK = "lock"
-PATIENCE = 0.5
+LOCK_TIMEOUT_S = 0.5
 """Seconds to try: somebody who only looks holds it for a moment."""
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold_lock(folder: Path) -> Iterator[None]:
     """Hold a job's lock; `BriefError` when somebody works at it, or nothing is kept of it."""
     try:
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as e:
         raise BriefError(f"nothing is kept of job {folder.name}: {e.strerror}") from e
     try:
-        end = time.monotonic() + PATIENCE
-        while not taken(fd):
+        end = time.monotonic() + LOCK_TIMEOUT_S
+        while not try_lock(fd):
             if time.monotonic() > end:
                 raise BriefError(f"somebody works at job {folder.name}; wait for it, or stop it with Ctrl-C there")
             time.sleep(0.01)
@@ -41,12 +41,12 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not taken(fd, fcntl.LOCK_SH)
+        return not try_lock(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
 
 
-def taken(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Take a lock, unless somebody has it."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)

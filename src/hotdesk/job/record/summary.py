@@ -45,7 +45,7 @@ LINE = (
 """All a line about a job is made of: few among its events."""
 CHECKING = "clean, for the deliverable alone"
 """What a desk is opened for in which results are checked."""
-LEAST = 4
+MIN_ID_CHARS = 4
 """Characters of an id that is not written whole."""
 
 
@@ -225,7 +225,7 @@ def find_job(journal: Path, text: str) -> str:
     jobs = list(dict.fromkeys(row.chain for row in begun(journal)))
     if text in jobs:
         return text
-    found = [job for job in jobs if len(text) >= LEAST and job.startswith(text)]
+    found = [job for job in jobs if len(text) >= MIN_ID_CHARS and job.startswith(text)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -16,7 +16,7 @@ IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
 """What is so long and has no other characters is a picture, not words."""
 UNTOLD = ("native",)
 """What says the same again in a provider's own words."""
-LONGEST = 4000
+MAX_TEXT_CHARS = 4000
 """Characters shown of one text."""
 
 
@@ -98,7 +98,7 @@ def lines_of(text: str) -> Iterator[str]:
     if IMAGE.fullmatch(text.strip()):
         yield f"(an image or other data, {len(text) * 3 // 4} bytes)"
         return
-    for line in text[:LONGEST].split("\n"):
+    for line in text[:MAX_TEXT_CHARS].split("\n"):
         yield printable(line)
-    if len(text) > LONGEST:
-        yield f"… and {len(text) - LONGEST} characters more"
+    if len(text) > MAX_TEXT_CHARS:
+        yield f"… and {len(text) - MAX_TEXT_CHARS} characters more"

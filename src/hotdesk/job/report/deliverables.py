@@ -11,11 +11,11 @@ from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.job.format import size
 from hotdesk.job.report.facts import Delivered, JobReport, Looked
-from hotdesk.job.report.markup import Child, Markup, is_near, joined, said, tag
+from hotdesk.job.report.markup import Child, Markup, is_near, isolate, joined, tag
 from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
 from hotdesk.job.report.summary import anchor
 
-MOST = 40
+MAX_ITEMS = 40
 """Items of a list that a file or a check may fill."""
 
 
@@ -53,7 +53,7 @@ def card(report: JobReport, item: Delivered) -> Markup:
 def named(report: JobReport, item: Delivered) -> Markup:
     """Name a deliverable; where the report lies beside it, by a link to it."""
     link = f"./{quote(item.path)}"
-    shown = said(item.path)
+    shown = isolate(item.path)
     return tag("a", shown, href=link) if report.beside and item.kept is not None and is_near(link) else shown
 
 
@@ -70,13 +70,13 @@ def checked(look: Looked) -> Markup:
     good = event.outcome == "passed"
     head = tag(
         "div",
-        tag("h4", "Check: ", said(event.check, 80)),
+        tag("h4", "Check: ", isolate(event.check, 80)),
         pill(event.outcome, "good" if good else "bad"),
         class_="title",
     )
     if verdict is None:
         gone = note("wait", "The whole verdict is gone with the job's papers; this is what the journal has of it.")
-        return tag("div", head, bullets(map(said, event.findings[:MOST])), gone, class_="check")
+        return tag("div", head, bullets(map(isolate, event.findings[:MAX_ITEMS])), gone, class_="check")
     return tag(
         "div",
         head,
@@ -93,28 +93,30 @@ def titled(title: str, lines: Iterable[str]) -> Markup | None:
     items = list(lines)
     if not items:
         return None
-    rest = f"… and {len(items) - MOST} more" if len(items) > MOST else None
-    children: list[Child] = [said(each) for each in items[:MOST]]
+    rest = f"… and {len(items) - MAX_ITEMS} more" if len(items) > MAX_ITEMS else None
+    children: list[Child] = [isolate(each) for each in items[:MAX_ITEMS]]
     return joined(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
 
 
 def faults(found: tuple[Fault, ...]) -> Markup:
     """List what is wrong, so that it can be mended."""
-    rows = [(said(each.where or "the file"), said(each.expected), said(each.found)) for each in found[:MOST]]
-    rest = len(found) - MOST
-    caption = "What is wrong" + (f" (the first {MOST} of {len(found)})" if rest > 0 else "")
+    rows = [
+        (isolate(each.where or "the file"), isolate(each.expected), isolate(each.found)) for each in found[:MAX_ITEMS]
+    ]
+    rest = len(found) - MAX_ITEMS
+    caption = "What is wrong" + (f" (the first {MAX_ITEMS} of {len(found)})" if rest > 0 else "")
     return table(caption, ("Where", "Expected", "Found"), rows)
 
 
 def details(verdict: StoredVerdict) -> Markup:
     """Give what was seen, and by what."""
-    values = [(said(name, 80), said(str(value))) for name, value in list(verdict.values.items())[:MOST]]
-    tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MOST])
+    values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
+    tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
     return joined(
         facts(
-            ("Looked for", said(", ".join(verdict.looked_for[: 2 * MOST]) or "nothing", 2000)),
-            ("Seen with", said(tools or "nothing was named", 600)),
-            ("In a desk of image", said(verdict.image, 80)),
+            ("Looked for", isolate(", ".join(verdict.looked_for[: 2 * MAX_ITEMS]) or "nothing", 2000)),
+            ("Seen with", isolate(tools or "nothing was named", 600)),
+            ("In a desk of image", isolate(verdict.image, 80)),
         ),
         table("Values seen", ("Value", "Is"), values) if values else None,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Child, Markup, joined, said, tag
+from hotdesk.job.report.markup import Child, Markup, isolate, joined, tag
 from hotdesk.job.report.parts import section, table
 from hotdesk.job.report.summary import price, seconds
 
@@ -37,7 +37,7 @@ def effort(report: JobReport) -> Markup:
         acts = f"{each.acts}{f', {each.failed} failed' if each.failed else ''}" if each.attempts else ""
         time = measure(lasting(each.seconds), each.seconds / longest)
         paid = measure(price(each.cost), each.cost.dollars / dearest) if dearest else price(each.cost)
-        lines.append([said(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
+        lines.append([isolate(each.name, 80), time, paid, acts, f"{each.attempts}" if each.attempts else ""])
     head = ("Step", "Time", "Cost", "Acts", "Attempts")
     cost = report.tale.cost
     total = f"In all {lasting(seconds(report))}. " + spent(cost)

@@ -95,7 +95,7 @@ def joined(*parts: Markup | None) -> Markup:
     return Markup("".join(part.html for part in parts if part is not None))
 
 
-def said(text: str, longest: int = 300) -> Markup:
+def isolate(text: str, longest: int = 300) -> Markup:
     """Write somebody's words: a desk's, a worker's. They cannot reorder what stands beside them."""
     return tag("bdi", cut(text, longest))
 

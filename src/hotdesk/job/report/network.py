@@ -9,11 +9,11 @@ from hotdesk.event import Alarm, Exchange
 from hotdesk.job.format import size
 from hotdesk.job.people.card_text import punycode
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Markup, said, tag
+from hotdesk.job.report.markup import Markup, isolate, tag
 from hotdesk.job.report.parts import note, section, table
 from hotdesk.job.report.summary import REFUSED
 
-MOST = 60
+MAX_ROWS = 60
 """Rows of a table: a desk may try any number of hosts."""
 
 
@@ -56,14 +56,14 @@ def passed(exchanges: list[Exchange]) -> Markup:
         return tag("p", "Nothing was admitted: no byte left the desks.")
     rows = [
         (
-            tag("code", said(punycode(name[:253]))),
+            tag("code", isolate(punycode(name[:253]))),
             f"{host.requests:,}",
-            said(", ".join(f"{count} {method[:20]}" for method, count in host.methods.most_common(6))),
+            isolate(", ".join(f"{count} {method[:20]}" for method, count in host.methods.most_common(6))),
             size(host.up),
             size(host.down),
-            said(", ".join(host.secrets) or "none"),
+            isolate(", ".join(host.secrets) or "none"),
         )
-        for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:MOST]
+        for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:MAX_ROWS]
     ]
     caption = "What was admitted. Secrets are named, never shown: desks hold placeholders only"
     return table(
@@ -77,20 +77,22 @@ def stopped(refused: list[Exchange]) -> Markup:
         return note("good", "Nothing was refused: no desk asked for more than it was given.")
     counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
     rows = [
-        (tag("code", said(punycode(host[:253]))), f"{count:,}", said(f"{method[:20]} {path}", 120), said(rule))
-        for (method, host, path, rule), count in counted.most_common(MOST)
+        (tag("code", isolate(punycode(host[:253]))), f"{count:,}", isolate(f"{method[:20]} {path}", 120), isolate(rule))
+        for (method, host, path, rule), count in counted.most_common(MAX_ROWS)
     ]
     return table("What was refused" + beyond(len(counted)), ("Host", "Times", "Request", "Why"), rows)
 
 
 def beyond(count: int) -> str:
     """Say that there is more than is shown."""
-    return f" (the {MOST} most frequent of {count:,})" if count > MOST else ""
+    return f" (the {MAX_ROWS} most frequent of {count:,})" if count > MAX_ROWS else ""
 
 
 def alarms(found: list[Alarm]) -> Markup | None:
     """List what no honest desk does."""
     if not found:
         return None
-    rows = [(each.what, said(each.secret), said(each.host[:253]), said(each.note)) for each in found[:MOST]]
+    rows = [
+        (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:MAX_ROWS]
+    ]
     return table("Alarms: what no honest desk does" + beyond(len(found)), ("What", "Secret", "Host", "Note"), rows)

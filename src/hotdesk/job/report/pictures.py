@@ -15,9 +15,9 @@ from hotdesk.job.report.markup import PICTURE
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 RGB = (8, 2, 0, 0, 0)
 """Eight bits, three colours, nothing interlaced: how `hands.reader.pixels` writes a screen."""
-LARGEST = 8192
+MAX_SIDE_PIXELS = 8192
 """Pixels of a side."""
-MOST_PIXELS = 16 << 20
+MAX_PIXELS = 16 << 20
 OURS = ("screen_", "computer")
 """Tools whose pictures are drawn from pixels outside the desk. A browser's own are files of the desk's making."""
 
@@ -100,7 +100,7 @@ def pieces(png: bytes) -> tuple[int, int, bytes] | None:
         return None
     width, height, *kind = struct.unpack(">IIBBBBB", png[16:29])
     length = int.from_bytes(png[33:37], "big")
-    sized = 0 < width <= LARGEST and 0 < height <= LARGEST and width * height <= MOST_PIXELS
+    sized = 0 < width <= MAX_SIDE_PIXELS and 0 < height <= MAX_SIDE_PIXELS and width * height <= MAX_PIXELS
     if tuple(kind) != RGB or not sized or png[41 + length + 4 :][4:8] != b"IEND":
         return None
     return width, height, png[41 : 41 + length]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotdesk.job.event_text import ANSWERS, Tone
 from hotdesk.job.people.wait import clock
 from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision
-from hotdesk.job.report.markup import Markup, joined, said, tag
+from hotdesk.job.report.markup import Markup, isolate, joined, tag
 from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
 
 STANDS: dict[str, tuple[str, Tone]] = {
@@ -25,8 +25,8 @@ def steps(report: JobReport) -> Markup:
     for step in report.tale.checklist():
         planned = intents.get(step.name) or PlannedStep(step.name, step.what)
         word, tone = STANDS[step.outcome]
-        head = tag("div", tag("h3", said(step.name, 80)), pill(word, tone), class_="title")
-        items.append(tag("li", head, tag("p", said(planned.intent or step.what, 600)), means(planned)))
+        head = tag("div", tag("h3", isolate(step.name, 80)), pill(word, tone), class_="title")
+        items.append(tag("li", head, tag("p", isolate(planned.intent or step.what, 600)), means(planned)))
     return tag("ol", *items, class_="steps") if items else note("wait", "There was no plan.")
 
 
@@ -34,7 +34,7 @@ def means(step: PlannedStep) -> Markup | None:
     """Say what a step makes and uses."""
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
-    parts = [tag("span", f"{name} ", said(value)) for name, value in rows if value]
+    parts = [tag("span", f"{name} ", isolate(value)) for name, value in rows if value]
     return tag("p", joined(*parts), class_="means") if parts else None
 
 
@@ -53,9 +53,9 @@ def approvals(decisions: list[ReportedDecision]) -> Markup:
         return note("wait", "Nobody was asked for anything.")
     rows = [
         (
-            said(each.what),
+            isolate(each.what),
             pill(each.answer, ANSWERS.get(each.answer, "wait")),
-            said(each.by),
+            isolate(each.by),
             clock(each.at) if each.at else "",
             tag("code", each.digest[:16]),
         )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hotdesk.job.format import plural
 from hotdesk.job.people.wait import clock
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Markup, said, tag
+from hotdesk.job.report.markup import Markup, isolate, tag
 from hotdesk.job.report.parts import bullets, fingerprint, note, section
 
-MOST = 60
+MAX_ITEMS = 60
 SOURCE = (
     "Made from the job's journal and its sealed papers. It is a view of them and proves nothing by itself: a "
     "certificate proves a file, and "
@@ -33,9 +33,9 @@ def receipt(report: JobReport) -> Markup:
 
 def column(title: str, lines: Sequence[str], none: str) -> Markup:
     """List one kind of what became of things."""
-    rest = len(lines) - MOST
+    rest = len(lines) - MAX_ITEMS
     more = [f"… and {rest:,} more"] if rest > 0 else []
-    content = bullets([*map(said, lines[:MOST]), *more]) if lines else tag("p", none, class_="quiet")
+    content = bullets([*map(isolate, lines[:MAX_ITEMS]), *more]) if lines else tag("p", none, class_="quiet")
     return tag("div", tag("h3", title), content)
 
 
@@ -50,7 +50,8 @@ def unknowns(report: JobReport) -> list[str]:
         sentences.append(f"{plural(report.missing, 'paper')} could not be read: what they said is missing here.")
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
-        sentences.append(f"Acts that were begun, and nobody wrote down what came of them: {', '.join(acts[:MOST])}.")
+        listed = ", ".join(acts[:MAX_ITEMS])
+        sentences.append(f"Acts that were begun, and nobody wrote down what came of them: {listed}.")
     if tale.strange:
         sentences.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
     if report.left_out:
@@ -71,7 +72,7 @@ def about(report: JobReport) -> Markup:
         "About this report",
         tag("p", SOURCE, tag("code", "hotdesk journal verify"), " proves the journal."),
         tag("p", "What desks and models said is quoted as text. What cannot be seen in it is written as an escape."),
-        bullets(map(said, found), "unknown") if found else tag("p", "Nothing is missing from it."),
+        bullets(map(isolate, found), "unknown") if found else tag("p", "Nothing is missing from it."),
         tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
         tag("p", f"Made {clock(report.made)}. All times are UTC.", class_="quiet"),
     )

@@ -8,7 +8,7 @@ from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, money, plural
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Markup, joined, said, tag
+from hotdesk.job.report.markup import Markup, isolate, joined, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
 
@@ -23,7 +23,7 @@ FEW = 3
 """Files that are named in a sentence; and words that a finding has at least, to say something."""
 FINDING = 200
 """Characters of a finding that is a headline."""
-LONG = 120
+MAX_HEADLINE_CHARS = 120
 """Characters of a goal that is no headline any more."""
 
 
@@ -31,12 +31,14 @@ def header(report: JobReport) -> Markup:
     """Say what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
     goal, found = tale.goal or "The goal is not known", finding(report)
-    small = "long" if len(found or goal) > LONG else None
+    small = "long" if len(found or goal) > MAX_HEADLINE_CHARS else None
     return tag(
         "header",
         tag("p", "hotdesk · job report", class_="brand"),
-        tag("h1", said(found or goal, 2000), class_=small),
-        tag("p", "This is how the worker sums it up. The task: ", said(goal, 2000), class_="task") if found else None,
+        tag("h1", isolate(found or goal, 2000), class_=small),
+        tag("p", "This is how the worker sums it up. The task: ", isolate(goal, 2000), class_="task")
+        if found
+        else None,
         tag(
             "p", pill(WORDS.get(how, how), TONES.get(how, "plain")), " ", tag("span", outcome(report)), class_="outcome"
         ),
@@ -63,7 +65,7 @@ def finding(report: JobReport) -> str:
 def outcome(report: JobReport) -> Markup:
     """Say in one sentence what came of it."""
     how, why = report.state
-    took, because = lasting(seconds(report)), said(why.rstrip("."), 600) if why else None
+    took, because = lasting(seconds(report)), isolate(why.rstrip("."), 600) if why else None
     match how:
         case "done":
             parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", results(report))
@@ -100,7 +102,7 @@ def results(report: JobReport) -> Markup:
     stored = list(dict.fromkeys(each.path for each in report.tale.kept))
     if not stored:
         return tag("span", "Nothing was kept.")
-    links = [part for path in stored for part in (", ", tag("a", said(path), href=f"#{anchor(report, path)}"))]
+    links = [part for path in stored for part in (", ", tag("a", isolate(path), href=f"#{anchor(report, path)}"))]
     names = tag("span", *links[1:]) if len(stored) <= FEW else tag("span", plural(len(stored), "deliverable"))
     return tag("span", names, f" passed every check in a clean desk and {'is' if len(stored) == 1 else 'are'} kept.")
 
@@ -145,7 +147,7 @@ def price(cost: Cost) -> str:
 
 def brain(name: str) -> Markup:
     """Say who decided, plainly."""
-    who = said(name or "nobody wrote down who", 200)
+    who = isolate(name or "nobody wrote down who", 200)
     if name.startswith(("written script", "recorded script")):
         sentence = joined(
             tag("strong", "The decisions came from a written script, not from a model."),

@@ -6,7 +6,7 @@ from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.report.deliverables import faults
 from hotdesk.job.report.facts import Attempted, JobReport, Moment, ToolUse
-from hotdesk.job.report.markup import Markup, block, joined, said, tag
+from hotdesk.job.report.markup import Markup, block, isolate, joined, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
 from hotdesk.job.report.plan import STANDS
 
@@ -33,7 +33,7 @@ def happened(each: Moment) -> Markup:
         ),
         tag(
             "div",
-            tag("p", tag("strong", said(each.title)), " ", tag("span", said(each.text, 600), class_="quiet")),
+            tag("p", tag("strong", isolate(each.title)), " ", tag("span", isolate(each.text, 600), class_="quiet")),
             faults(each.faults) if each.faults else None,
         ),
     )
@@ -46,7 +46,7 @@ def attempted(each: Attempted) -> Markup:
     took = f"{lasting((each.ended - each.at) / 1000)}, " if each.ended else ""
     head = tag(
         "div",
-        tag("h3", "Step ", said(each.step, 80), again),
+        tag("h3", "Step ", isolate(each.step, 80), again),
         pill(f"{word}, rolled back" if each.rolled_back else word, tone),
         tag("span", f"{took}{plural(len(each.acts), 'act')}", class_="quiet"),
         class_="title",
@@ -59,7 +59,7 @@ def attempted(each: Attempted) -> Markup:
         tag(
             "div",
             head,
-            tag("p", said(each.what, 600)),
+            tag("p", isolate(each.what, 600)),
             *(failure(each, place, act) for place, act in failed[:MOST_FAILED]),
             note("wait", f"{rest} more acts failed; they are in the list.") if rest > 0 else None,
             tag("div", tag("strong", "Why it failed"), block(each.note), class_="failure")
@@ -84,7 +84,7 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
             "span", f"It went on with act {after.number}: ", named(after), f" ({after.outcome or 'outcome unknown'})."
         )
     why = (
-        tag("p", tag("span", "The worker then said: "), said(after.why), class_="quiet")
+        tag("p", tag("span", "The worker then said: "), isolate(after.why), class_="quiet")
         if after and after.why
         else None
     )
@@ -94,7 +94,7 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
 
 def named(act: ToolUse) -> Markup:
     """Name an act: its tool, and what it was used for."""
-    return joined(tag("code", act.tool), tag("span", " ", said(act.call)))
+    return joined(tag("code", act.tool), tag("span", " ", isolate(act.call)))
 
 
 def screens(attempt: Attempted) -> Markup | None:
@@ -113,7 +113,7 @@ def acts(attempt: Attempted) -> Markup:
         (
             f"{act.number}",
             tag("code", act.tool),
-            said(act.call),
+            isolate(act.call),
             pill(act.outcome or "unknown", OUTCOMES[act.outcome]),
             lasting(act.ms / 1000) if act.outcome else "",
         )

@@ -13,7 +13,7 @@ from hotdesk.job.report.page import page
 from hotdesk.job.results import Out
 
 NAME, OTHERWISE = "report.html", "job-report.html"
-LARGEST = 32 << 20
+MAX_REPORT_BYTES = 32 << 20
 """Bytes of a file that may be an earlier report."""
 MARK = re.compile(rb"(.*)<!-- hotdesk report ([0-9a-f]{64}) -->\n", re.DOTALL)
 
@@ -43,7 +43,7 @@ def name_beside(results: Collection[str]) -> str:
 
 def write(out: Out, name: str, data: bytes) -> Path:
     """Write a report among results; `BriefError` where something else has its name."""
-    there = out.there(name, LARGEST)
+    there = out.there(name, MAX_REPORT_BYTES)
     if there is not None and not is_ours(there):
         raise BriefError(
             f"{printable(str(out.folder / name))} is there, and is no report as it was written; move it away"

@@ -16,7 +16,7 @@ from hotdesk.cli.jobs.show_page import page
 from hotdesk.errors import BriefError
 from hotdesk.event import Answered, Asked, Exchange, Forgotten, JobBegun, JobPaused, Planned, StepBegun, StepEnded
 from hotdesk.job.record.door_activity import DoorActivity
-from hotdesk.job.record.lock import held
+from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.summary import JobSummary, tell
 
 WAITS, PAUSED, KILLED = ("i" + letter * 20 for letter in "wpk")
@@ -36,7 +36,7 @@ def test_every_state_has_its_word(ledger: Ledger, capsys: pytest.CaptureFixture[
     pending = ledger.ask(ledger.begin(WAITS), job=WAITS)
     paused_job(ledger, PAUSED, "stopped \x1b[2J by hand")
     ledger.begin(KILLED, "a goal\nof \u202e" + "x" * 99)
-    with held(ledger.jobs / KILLED):
+    with hold_lock(ledger.jobs / KILLED):
         jobs.main(Namespace(json=False))
     running = capsys.readouterr().out.splitlines()
     jobs.main(Namespace(json=False))
@@ -187,7 +187,7 @@ def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: L
     whole_job(ledger)
     tale = tell(ledger.path, JOB)
     rows = show.rows_of(ledger.settings, tale, True)
-    with held(ledger.jobs / JOB):
+    with hold_lock(ledger.jobs / JOB):
         past = list(iter(lambda: next(rows), None))
         assert past[-1] is not None
         assert past[-1].name == "JobBurnt"

@@ -13,7 +13,7 @@ from hotdesk.errors import BriefError
 from hotdesk.event import Event, Forgotten, JobEnded, JobPaused
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import DAY, destroy, due, forget, overwrite, strays
-from hotdesk.job.record.lock import held
+from hotdesk.job.record.lock import hold_lock
 from hotdesk.job.record.summary import tales, tell
 
 
@@ -39,7 +39,7 @@ def test_a_forgotten_job_leaves_nothing_but_a_whole_journal(ledger: Ledger) -> N
 
 def test_a_job_somebody_works_at_is_not_forgotten(ledger: Ledger) -> None:
     ledger.begin()
-    with held(ledger.jobs / JOB), pytest.raises(BriefError, match="somebody works at"):
+    with hold_lock(ledger.jobs / JOB), pytest.raises(BriefError, match="somebody works at"):
         forget(ledger.jobs, JOB, ledger.note, "me")
     papers.find(ledger.jobs, JOB)
     assert tell(ledger.path, JOB).forgotten is None
@@ -90,7 +90,7 @@ def test_jobs_are_due_when_nothing_was_heard_of_them_for_long(ledger: Ledger) ->
     assert due(known, ledger.jobs, now + 30 * DAY - 60_000) == []
     assert [tale.job for tale in due(known, ledger.jobs, now + 30 * DAY)] == [JOB, paused]
     assert [tale.job for tale in due(known, ledger.jobs, now + 99 * DAY)] == [JOB, paused, waiting, stopped]
-    with held(ledger.jobs / paused):
+    with hold_lock(ledger.jobs / paused):
         assert [tale.job for tale in due(known, ledger.jobs, now + DAY, days=1)] == [JOB]
 
 

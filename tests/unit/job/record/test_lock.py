@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from hotdesk.errors import BriefError
-from hotdesk.job.record.lock import held, is_held
+from hotdesk.job.record.lock import hold_lock, is_held
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hotdesk.job.record.lock import held
-with held(Path(sys.argv[1])):
+from hotdesk.job.record.lock import hold_lock
+with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -29,24 +29,24 @@ def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
     assert holder.stdout is not None
     holder.stdout.readline()
     assert is_held(tmp_path)
-    with pytest.raises(BriefError, match="somebody works at"), held(tmp_path):
+    with pytest.raises(BriefError, match="somebody works at"), hold_lock(tmp_path):
         pass
     holder.kill()
     holder.wait(10)
     holder.stdout.close()
     assert not is_held(tmp_path)
-    with held(tmp_path):
+    with hold_lock(tmp_path):
         assert is_held(tmp_path)
 
 
 def test_nobody_holds_what_is_not_there(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "gone")
-    with pytest.raises(BriefError, match="nothing is kept"), held(tmp_path / "gone"):
+    with pytest.raises(BriefError, match="nothing is kept"), hold_lock(tmp_path / "gone"):
         pass
 
 
 def test_those_who_only_look_keep_nobody_from_working(tmp_path: Path) -> None:
-    with held(tmp_path):
+    with hold_lock(tmp_path):
         pass
     stop, failed = threading.Event(), []
 
@@ -59,7 +59,7 @@ def test_those_who_only_look_keep_nobody_from_working(tmp_path: Path) -> None:
         each.start()
     for _ in range(100):
         try:
-            with held(tmp_path):
+            with hold_lock(tmp_path):
                 pass
         except BriefError as e:
             failed.append(e)

@@ -17,7 +17,7 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked as Question
 from hotdesk.job.people import questions
 from hotdesk.job.people.draft import as_draft, from_draft
-from hotdesk.job.people.wait import WORDS
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, decided, require_first
 from hotdesk.job.record.summary import JobSummary
 
@@ -202,7 +202,7 @@ def of_question(context: RequestContext, question: Question, tale: JobSummary | 
     facts = {**place, "method": question.method, "path": question.path, **size, "adds": question.rule}
     card = CardShown(
         title="Let this out?", facts={name: clean(value) for name, value in facts.items()}, lines=[],
-        words=clean(question.reason[:WORDS]), subject=clean(question.rule),
+        words=clean(question.reason[:MAX_QUOTE_CHARS]), subject=clean(question.rule),
     )  # fmt: skip
     return Approval(
         id=question.id, kind="door", job=tale.job if tale is not None else None,
