@@ -79,7 +79,7 @@ async def verify(verifying: DeliverableVerifier, made: Sequence[Candidate]) -> N
     """Verify workbooks, down to what is written of each."""
     for each in await verifying.verify_all(made):
         if not each.passed:
-            raise RuntimeError(f"a good workbook failed: {each.told}")
+            raise RuntimeError(f"a good workbook failed: {each.objection}")
 
 
 async def one(host: Host, book: Book, number: int, data: bytes) -> None:

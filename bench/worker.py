@@ -170,7 +170,7 @@ class Actor:
 async def carry_out(machine: Machine, actor: Actor, scope: Scope = CLOSED, heard: Note = lambda *_: None) -> str:
     """Carry out a job of one step; give its id."""
     job = Brief("Look around.", (), machine.config.lib, "0" * 64, scope=scope, seconds=3600)
-    order = JobContext(machine, job, heard=heard)
+    order = JobContext(machine, job, listener=heard)
     receipt = await work(order, ModelBrain(job, [actor], [actor]))
     if receipt.outcome != "done":
         raise RuntimeError(f"the job ended as {receipt.outcome}: {receipt.why}")

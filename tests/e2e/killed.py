@@ -119,7 +119,7 @@ async def carry_out(errand: Errand) -> str:
     brain = brain_of(chosen, wanted, settings)
     async with doomed(settings, errand) as machine:
         order = JobContext(
-            machine, wanted, errand.job or new_id(), bool(errand.job), kept=chosen.as_bytes(), exact=True
+            machine, wanted, errand.job or new_id(), bool(errand.job), request=chosen.as_bytes(), exact=True
         )
         receipt = await work(order, brain)
     return f"{receipt.outcome} {machine.written}"

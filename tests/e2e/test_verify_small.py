@@ -77,9 +77,9 @@ async def test_a_good_file_passes_and_a_wrong_one_fails(machine: Verifier, check
     passed = await machine.look(path, good, check, **expect)
     assert passed.faults == []
     assert passed.passed
-    assert UNDISTURBED in passed.seen[-1].looked_for
-    assert passed.seen[0].check == "active-content"
-    assert set(LOOKED_FOR) < set(passed.seen[0].looked_for)
+    assert UNDISTURBED in passed.verdicts[-1].looked_for
+    assert passed.verdicts[0].check == "active-content"
+    assert set(LOOKED_FOR) < set(passed.verdicts[0].looked_for)
     failed = await machine.look(path, wrong, check, **expect)
     assert not failed.passed
     assert failed.faults
@@ -90,7 +90,7 @@ async def test_a_good_file_passes_and_a_wrong_one_fails(machine: Verifier, check
 
 async def test_a_picture_is_drawn_and_kept_as_ours(machine: Verifier) -> None:
     made = await machine.look("a.png", picture("red"), "png")
-    (drawn,) = made.seen[-1].pictures
+    (drawn,) = made.verdicts[-1].pictures
     assert (drawn.width, drawn.height) == (60, 40)
     assert drawn.png.startswith(b"\x89PNG")
 
@@ -100,8 +100,8 @@ async def test_active_content_that_the_brief_names_is_let_be_and_told(machine: V
     assert not (await machine.look("a.csv", data, "csv", formulas=True)).passed
     named = await machine.look("a.csv", data, "csv", "formulas", formulas=True)
     assert named.passed
-    assert named.seen[0].values["found of it"] == "formulas"
-    assert named.seen[0].expect == {"allow": ["formulas"], "code": False}
+    assert named.verdicts[0].values["found of it"] == "formulas"
+    assert named.verdicts[0].expect == {"allow": ["formulas"], "code": False}
 
 
 async def test_files_that_are_only_opened_share_a_desk_and_what_runs_has_its_own(machine: Verifier) -> None:

@@ -142,7 +142,7 @@ def test_the_file_with_its_certificate_is_verified(place: Path, signed: bytes) -
 def test_another_file_is_not_the_certified_one(place: Path, signed: bytes, data: bytes) -> None:
     place.write_bytes(data)
     found = judged(place, signed)
-    assert (found.verdict, found.told) == ("failed", None)
+    assert (found.verdict, found.claim) == ("failed", None)
 
 
 @falls_without(
@@ -159,7 +159,7 @@ def test_no_value_of_a_certificate_can_be_changed(place: Path, signed: bytes) ->
     assert len(places) > 50
     for at in places:
         found = judged(place, canonical(changed(told, at)) + b"\n")
-        assert (found.verdict, found.told) == ("failed", None), at
+        assert (found.verdict, found.claim) == ("failed", None), at
 
 
 @falls_without("the signature of a certificate")
@@ -199,7 +199,7 @@ def test_what_the_same_key_signed_as_something_else_is_no_certificate(
 )
 def test_a_stranger_who_signs_the_same_is_not_believed(place: Path, signed: bytes) -> None:
     found = judged(place, signed_anew(content(signed), STRANGER))
-    assert (found.verdict, found.told) == ("unknown signer", None)
+    assert (found.verdict, found.claim) == ("unknown signer", None)
     assert fingerprint(STRANGER.public) in found.why
     assert "VERIFIED" not in "".join(verify.lines(place, found))
 
@@ -318,7 +318,7 @@ def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     assert judged(place, sealed(body, SIGNER)).verdict == "verified"
     assert STRANGE[strange](body) != body
     found = judged(place, sealed(STRANGE[strange](body), SIGNER))
-    assert (found.verdict, found.told) == ("failed", None)
+    assert (found.verdict, found.claim) == ("failed", None)
 
 
 @falls_without(
@@ -540,7 +540,7 @@ WRONG = {
     "checks before certificates",
     Removal(
         "job/verify.py",
-        "        return not self.lacks and all(each.passed for each in self.seen)\n",
+        "        return not self.lacks and all(each.passed for each in self.verdicts)\n",
         "        return True\n",
     ),
 )

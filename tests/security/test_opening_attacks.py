@@ -256,7 +256,7 @@ ATTEMPTS_UNCOUNTED = Removal(
 async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[REACHES[what]]
     made = await machine.look(name, data, "active-content")
-    assert OUTGOING in {fault.rule for seen in made.seen for fault in seen.faults}
+    assert OUTGOING in {fault.rule for seen in made.verdicts for fault in seen.faults}
     assert machine.shared("office") is None, "an office that was refused once does not ask again"
 
 
@@ -268,7 +268,7 @@ async def test_one_attempt_to_reach_out_while_it_is_open_fails_a_file(machine: V
 async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(machine: Verifier, what: str) -> None:
     _, (name, data) = ACTS[ASKS[what]]
     made = await machine.look(name, data, "active-content")
-    told = [fault for seen in made.seen for fault in seen.faults if fault.where == "when it is opened"]
+    told = [fault for seen in made.verdicts for fault in seen.faults if fault.where == "when it is opened"]
     assert [fault.rule for fault in told] == ["external-links"]
 
 
@@ -276,7 +276,7 @@ async def test_a_link_to_another_file_is_told_by_the_office_that_follows_it(mach
 async def test_an_action_of_the_viewer_is_told_by_the_viewer_that_carries_it_out(machine: Verifier) -> None:
     data = pdf(f"{JUMP} [3 0 R /Fit] /Next << /S /Named /N /Print >> >>")
     made = await machine.look("a.pdf", data, "active-content")
-    assert [fault.found for seen in made.seen for fault in seen.faults if fault.where == "when it is opened"] == [
+    assert [fault.found for seen in made.verdicts for fault in seen.faults if fault.where == "when it is opened"] == [
         "an action of the viewer: Print"
     ]
 
@@ -307,8 +307,8 @@ async def test_a_picture_fetched_by_a_link_to_a_page_gets_no_pass(machine: Verif
 async def test_what_waits_for_a_click_passes(machine: Verifier, what: str) -> None:
     made = await machine.look(*HONEST[what], "active-content")
     assert made.faults == []
-    assert OUTGOING in made.seen[0].looked_for
-    assert made.seen[0].values["opened by"] in ("LibreOffice", "PDFium")
+    assert OUTGOING in made.verdicts[0].looked_for
+    assert made.verdicts[0].values["opened by"] in ("LibreOffice", "PDFium")
 
 
 @falls_without(
@@ -320,7 +320,7 @@ async def test_what_a_brief_allows_is_not_fetched_and_passes(machine: Verifier) 
         "a.ods", ods(calculated("of:=['http://x.test/b.ods'#$S.A1]")), "active-content", "external-links"
     )
     assert made.faults == []
-    assert OUTGOING not in made.seen[0].looked_for
+    assert OUTGOING not in made.verdicts[0].looked_for
     assert await machine.verifying.shared["office"].attempts() == 0
 
 
@@ -367,7 +367,7 @@ async def test_a_file_that_reaches_out_once_it_was_looked_at_fails_in_the_end(ma
     finally:
         verifying.shared = opened
         verifying.late.clear()
-    assert OUTGOING in {fault.rule for seen in first.seen for fault in seen.faults}
+    assert OUTGOING in {fault.rule for seen in first.verdicts for fault in seen.faults}
     assert second.passed
     assert [each.outcome for each in machine.verdicts()[-3:]] == ["passed", "passed", "failed"]
 

@@ -275,8 +275,8 @@ async def test_a_verifying_desk_holds_nothing_of_the_job_and_reaches_nothing(mac
     "the bytes that were taken",
     Removal(
         "job/verify.py",
-        "        return replace(candidate, seen=tuple(verdicts))\n",
-        '        return replace(candidate, data=candidate.data + b" ", seen=tuple(verdicts))\n',
+        "        return replace(candidate, verdicts=tuple(verdicts))\n",
+        '        return replace(candidate, data=candidate.data + b" ", verdicts=tuple(verdicts))\n',
     ),
 )
 async def test_the_bytes_that_are_kept_are_the_bytes_that_were_looked_at(machine: Verifier) -> None:

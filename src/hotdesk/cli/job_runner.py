@@ -57,7 +57,7 @@ class TerminalJob:
     terminal: int | None = None
     report: bytes = b""
     """What became of it, for people, once it is over."""
-    left: str = ""
+    report_path: str = ""
     """Where that was written to."""
 
     def carry_out(self) -> int:
@@ -83,8 +83,10 @@ class TerminalJob:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.ready()
                     brain = brain_of(self.chosen, job, self.settings, self.record, self.key)
-                    self.order = JobContext(machine, job, self.id, self.goes_on, self.heard, self.prompt, exact=exact)
-                    self.order.kept, self.order.by = self.chosen.as_bytes(), described()
+                    self.order = JobContext(
+                        machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact
+                    )
+                    self.order.request, self.order.by = self.chosen.as_bytes(), described()
                     self.order.anew = self.anew
                     try:
                         async with anyio.create_task_group() as tasks:
@@ -98,7 +100,7 @@ class TerminalJob:
                 return self.finish(receipt, out)
             finally:
                 self.leave_report(out, page)
-                say(*([f"report   {self.left}"] if self.left else []))
+                say(*([f"report   {self.report_path}"] if self.report_path else []))
 
     def make_report(self) -> None:
         """Make the job's report, however it ended, while its journal is open; none is no reason to fail the job."""
@@ -114,7 +116,7 @@ class TerminalJob:
         data, self.report = self.report, b""
         try:
             if data:
-                self.left = str(report.write(out, name, data))
+                self.report_path = str(report.write(out, name, data))
         except (HotdeskError, OSError) as e:
             self.no_report(e)
 
@@ -131,7 +133,7 @@ class TerminalJob:
             journal = self.settings.lib / "keys" / JOURNAL
             self.board.recall((row.at / 1000, row.event()) for row in read(journal, self.id))
 
-    def heard(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         """Show an event."""
         assert self.board is not None
         if self.board.state.papers is None:
@@ -184,7 +186,7 @@ class TerminalJob:
         self.board.close()
         say(*receipt_lines(receipt))
         if self.stream is not None:
-            self.stream.finish(receipt, paths, proofs, self.left)
+            self.stream.finish(receipt, paths, proofs, self.report_path)
         else:
             print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
         return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)

@@ -20,7 +20,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
     """Say what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
-        "checks": [check_of(verdict, wall, images) for verdict in candidate.seen],
+        "checks": [check_of(verdict, wall, images) for verdict in candidate.verdicts],
         "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
         "hotdesk": {"architecture": os.uname().machine, "version": import_module("hotdesk").__version__},
         "job": job,

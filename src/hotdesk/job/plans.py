@@ -77,22 +77,22 @@ class Plans:
 
     async def make(self) -> None:
         """Have the brain think before it acts; a plan that was made before is the plan."""
-        if paper := self.known():
+        if paper := self.find_paper():
             self.plan = from_json(self.log.papers.text(paper))
         else:
-            self.plan = await self.made()
+            self.plan = await self.request_plan()
             if findings := audit(self.plan, self.bounded, self.tools):
                 raise JobStopped(f"the plan cannot be carried out: {'; '.join(findings)}")
         self.compile()
 
-    async def made(self) -> Plan:
+    async def request_plan(self) -> Plan:
         """Have the plan made; a worker that can make none has failed."""
         try:
             return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
         except PlanningError as e:
             raise JobStopped(str(e)) from e
 
-    def known(self) -> str:
+    def find_paper(self) -> str:
         """Give the paper of the plan this job had, if it had one."""
         past = self.past
         if past.amended is not None:

@@ -42,12 +42,12 @@ LookUp: TypeAlias = Callable[[str], object]
 class Findings:
     """What held and what did not, a short line each."""
 
-    held: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     def tell(self, what: str, why: str = "") -> None:
         """Take one result down; `why` is empty when it held."""
-        (self.failed if why else self.held).append(printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
+        (self.failed if why else self.passed).append(printable(f"{what}: {why}" if why else what)[:MAX_LINE_CHARS])
 
 
 def look_up(name: str) -> object:
@@ -81,7 +81,7 @@ async def preflight(
                 try_kept(drive, name, found)
             else:
                 tasks.start_soon(try_input, job.folder, name, seconds, found)
-    return tuple(sorted(found.held)), tuple(sorted(found.failed))
+    return tuple(sorted(found.passed)), tuple(sorted(found.failed))
 
 
 def try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:

@@ -50,7 +50,7 @@ class Out:
     def __init__(self, folder: Path, names: Iterable[str]) -> None:
         self.folder = folder
         self.fds: list[int] = []
-        self.made: list[tuple[int, str]] = []
+        self.created: list[tuple[int, str]] = []
         self.spares: dict[str, PendingFile] = {}
         try:
             with explain_errors(folder):
@@ -107,12 +107,12 @@ class Out:
             if spare.half:
                 with suppress(OSError):
                     os.unlink(spare.half, dir_fd=spare.place)
-        for place, part in reversed(self.made):
+        for place, part in reversed(self.created):
             with suppress(OSError):  # there is something in it
                 os.rmdir(part, dir_fd=place)
         for fd in (*self.fds, *(spare.fd for spare in self.spares.values())):
             os.close(fd)
-        self.fds, self.made, self.spares = [], [], {}
+        self.fds, self.created, self.spares = [], [], {}
 
     def enter(self, place: int, parts: Iterable[str]) -> int:
         """Open a folder below another, through no link; what is not there is made."""
@@ -122,7 +122,7 @@ class Out:
             except FileNotFoundError:
                 with acting_as_owner(place), suppress(FileExistsError):
                     os.mkdir(part, dir_fd=place)
-                    self.made.append((place, part))
+                    self.created.append((place, part))
                 inner = os.open(part, FOLDER, dir_fd=place)
             place = self.keep_open(inner)
         return place

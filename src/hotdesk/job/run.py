@@ -79,7 +79,9 @@ class JobRun:
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened, True)}
         leftovers = [desk for desk in desks if self.log.machine.has(desk)]  # type: ignore[arg-type]
         destroyed = [f"desk {desk}" for desk in desks if desk not in leftovers]
-        retained = [f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.kept.values()]
+        retained = [
+            f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.stored.values()
+        ]
         retained.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
             retained.append(f"its workspace, sealed: to be resumed, {self.retention:g} days")
@@ -101,7 +103,7 @@ class JobRun:
 
     def steps_left(self) -> Iterator[Step]:
         """Give the steps that are to be taken."""
-        return self.steps.left()
+        return self.steps.remaining()
 
     async def act(self, step: Step) -> None:
         """Have the brain take one step."""
@@ -112,9 +114,9 @@ class JobRun:
         if self.desks.main is None:
             await self.steps.open()
         async with self.desks.undriven():
-            return [await self.taken(item) for item in self.job.deliverables]
+            return [await self.fetch_one(item) for item in self.job.deliverables]
 
-    async def taken(self, item: Deliverable) -> Candidate:
+    async def fetch_one(self, item: Deliverable) -> Candidate:
         """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
@@ -136,7 +138,7 @@ class JobRun:
 
     def send_back(self, candidate: Candidate) -> None:
         """Have the step that made something taken again; `JobStopped` when that was tried often enough."""
-        objection, before = candidate.told, self.past.refused.get(candidate.item.path, [])
+        objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
             raise JobStopped(brief_words(again + objection))
@@ -157,13 +159,13 @@ class JobRun:
         """
         path, name = candidate.item.path, f"{self.id}/{candidate.item.path}"
         there = any(each.sha256 == candidate.sha256 for each in self.drive.ls(name, who=OPERATOR) if each.name == name)
-        if there and path in self.past.kept:
+        if there and path in self.past.stored:
             return
 
         def intent(version: Version) -> None:
             event = Kept(self.id, path, version.sha256, version.size, version.number)
             self.log.note(event)
-            self.past.kept[path] = event
+            self.past.stored[path] = event
 
         with self.part("keep", path):
             proof, brief = self.certified(candidate), self.job.digest
@@ -178,7 +180,7 @@ class JobRun:
         config = self.log.machine.config
         claim = claim_of(candidate, self.id, self.job.wall, config.images, recorded=self.steps.exact)
         proof = self.log.machine.certify(claim)
-        self.log.heard(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
+        self.log.listener(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
         return proof
 
     @contextmanager

@@ -44,16 +44,16 @@ class JobContext:
     id: str = field(default_factory=new_id)
     goes_on: bool = False
     """Whether it was begun before."""
-    heard: Note = ignore
+    listener: Note = ignore
     """Told every event once it is on disk."""
     prompt: Prompt = nobody
     """Asks a person here; else answers come from another process."""
-    kept: bytes = b""
+    request: bytes = b""
     """What is kept for whoever goes on with it: the brief as it was read, who thinks."""
     by: str = field(default_factory=lambda: f"uid {os.getuid()} pid {os.getpid()}")
     """Who asked for it."""
     anew: bool = False
-    """Whether a job that goes on is kept as `kept` says from now on."""
+    """Whether a job that goes on is stored as `request` says from now on."""
     exact: bool = False
     """Whether a script acts."""
     log: JobLog | None = None
@@ -73,7 +73,7 @@ def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
         line = line_of(order, brain, folder)
         refuse_ended(line)
         if order.goes_on and order.anew:
-            folder.keep_order(order.kept)
+            folder.keep_order(order.request)
         line.log.note(first_event(order, brain, line.past))
         with line.journaled():
             yield line
@@ -91,7 +91,7 @@ def papers_of(order: JobContext) -> Papers:
     if order.goes_on:
         return papers.find(jobs, order.id)
     folder = papers.create(jobs, order.id)
-    folder.keep_order(order.kept)
+    folder.keep_order(order.request)
     return folder
 
 
@@ -100,7 +100,7 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     job, machine, settings = order.job, order.machine, order.machine.config
     past = read_past(order.journal, order.id) if order.goes_on else ResumeState(order.id)
     brain.recall(notes_of(order.journal, order.id, folder))
-    log = order.log = JobLog(order.id, machine, folder, order.heard, job.budget, job.seconds, past.spent)
+    log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = vision(job.look) if job.look else None
     plans = Plans(machine, job, brain, log, people, past, machine.tools(job.image, eyes, exact=order.exact))

@@ -65,7 +65,7 @@ class Steps:
 
     # -- which --------------------------------------------------------------------------------------------------
 
-    def left(self) -> Iterator[Step]:
+    def remaining(self) -> Iterator[Step]:
         """Give the steps that are to be taken, as the plan has them at that moment."""
         for name, paper in self.past.finished.items():
             self.summaries.setdefault(name, self.log.papers.text(paper))
@@ -116,7 +116,10 @@ class Steps:
                 await self.finish(self.step(step.name), ended)
                 return
             failed.append((number, ended.why))
-            before, history = self.told(step, f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}"), ()
+            before, history = (
+                self.describe_history(step, f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}"),
+                (),
+            )
         raise JobStopped(f"step {step.name} failed: {failed[-1][1]}")
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
@@ -387,7 +390,9 @@ class Steps:
         """
         past = self.past
         if past.current != step.name:
-            return (), self.told(step, *(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:]))
+            return (), self.describe_history(
+                step, *(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
+            )
         writes, doubtful = written(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
@@ -395,12 +400,12 @@ class Steps:
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
             back = OurMessage("\n".join(filter(None, (GIVEN_BACK, describe_lost(past)))))
-            return (*self.conversation(), back), self.told(step)
-        return (), self.told(
+            return (*self.conversation(), back), self.describe_history(step)
+        return (), self.describe_history(
             step, f"An attempt was broken off; the workspace is as before the step. {describe_lost(past)}"
         )
 
-    def told(self, step: Step, *more: str) -> str:
+    def describe_history(self, step: Step, *more: str) -> str:
         """Say what happened to earlier attempts: why results were sent back, the latest first; then what else is known.
 
         A step that goes on amid its conversation is told the same again, so that a script decides the same.

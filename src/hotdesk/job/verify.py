@@ -51,7 +51,7 @@ class Candidate:
     data: bytes = b""
     lacks: str = ""
     """Why there is none."""
-    seen: tuple[StoredVerdict, ...] = ()
+    verdicts: tuple[StoredVerdict, ...] = ()
     """What its checks found, once they have."""
 
     @property
@@ -62,10 +62,10 @@ class Candidate:
     @property
     def passed(self) -> bool:
         """Say whether it is what was asked for."""
-        return not self.lacks and all(each.passed for each in self.seen)
+        return not self.lacks and all(each.passed for each in self.verdicts)
 
     @property
-    def told(self) -> str:
+    def objection(self) -> str:
         """Say what is wrong with it, so that it can be mended."""
         if self.lacks:
             return f"there is no {self.item.path} to take: {self.lacks}"
@@ -74,7 +74,7 @@ class Candidate:
     @property
     def faults(self) -> list[str]:
         """Say what its checks found wrong."""
-        return [str(fault) for each in self.seen for fault in each.faults]
+        return [str(fault) for each in self.verdicts for fault in each.faults]
 
 
 def most_at_once(items: Sequence[Deliverable]) -> int:
@@ -158,7 +158,7 @@ class DeliverableVerifier:
         verdict = Verdict((OUTGOING,), (sent(attempts),))
         stored = seen_of(verdict, ACTIVE, OFFICE, {}, ())
         self.write_down(candidate, verdict, stored, desk)
-        return replace(candidate, seen=(*candidate.seen, stored))
+        return replace(candidate, verdicts=(*candidate.verdicts, stored))
 
     async def has_office(self) -> bool:
         """Say whether documents can be opened: not without walls, nor where no image with an office was built."""
@@ -179,7 +179,7 @@ class DeliverableVerifier:
         checks = [(name, expect, find(name, expect)) for name, expect in checks_of(candidate.item, office=opens)]
         office = any(check.image == OFFICE and not check.alone for _, _, check in checks)
         verdicts = [await self.look(place, candidate, *each, office=office) for each in checks]
-        return replace(candidate, seen=tuple(verdicts))
+        return replace(candidate, verdicts=tuple(verdicts))
 
     async def look(
         self, place: int, candidate: Candidate, name: str, expect: Mapping[str, object], check: Check, *, office: bool

@@ -42,14 +42,16 @@ def looked_at(**more: Any) -> Candidate:
     """Give a deliverable that was looked at."""
     verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (DrawnPixels(2, 1, b"\0" * 6),))
     seen = seen_of(verdict, "sheet", "base", EXPECT, ("the rest",))
-    return Candidate(Deliverable(NAME, "xlsx", (RequiredCheck("sheet", EXPECT),)), FILE, seen=(replace(seen, **more),))
+    return Candidate(
+        Deliverable(NAME, "xlsx", (RequiredCheck("sheet", EXPECT),)), FILE, verdicts=(replace(seen, **more),)
+    )
 
 
 def test_what_a_job_says_has_every_thing_a_check_saw(tmp_path: Path) -> None:
     told: Any = claim_of(looked_at(), JOB, "container", tmp_path, recorded=True)
     assert fits(json.loads(json.dumps(told)), CLAIM)
     (check,) = told["checks"]
-    (shown,) = looked_at().seen[0].pictures
+    (shown,) = looked_at().verdicts[0].pictures
     assert check["pages"] == [{"height": 1, "sha256": shown.sha256, "size": len(shown.png), "width": 2}]
     assert (check["expect"], check["not_checked"], check["tools"]) == (EXPECT, ["the rest"], {"python": "3.13"})
     assert check["desk"] == {"id": "", "network": False, "sterile": True, "wall": "container"}

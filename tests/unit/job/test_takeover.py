@@ -142,7 +142,7 @@ class Trial:
         async with AsyncExitStack() as stack:
             self.tasks = await stack.enter_async_context(background())
             self.machine = await stack.enter_async_context(local_machine(settings, self.wheel_of))
-            order = JobContext(self.machine, job, exact=exact, heard=self.hear)
+            order = JobContext(self.machine, job, exact=exact, listener=self.hear)
             receipt = await work(order, ModelBrain(job, [planner], [worker]))
             assert self.seen.is_set(), "the moment never came"
         return receipt

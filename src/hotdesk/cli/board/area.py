@@ -204,7 +204,7 @@ def waits(state: State, now: float) -> list[Line]:
         rows.append(
             entry("WAITS", ("warn", f"{shortest(answer_commands(each))}  "), ("", f"{WAITING[each.kind]}{remaining}"))
         )
-    for question in state.asked.values():
+    for question in state.questions.values():
         rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", target(question))))
     if len(rows) <= MAX_WAITING_ROWS:
         return rows

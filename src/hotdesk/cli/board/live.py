@@ -50,7 +50,7 @@ class Board:
         """What the area shows, plain: how many rows it takes depends on the width."""
         self.refused: set[tuple[str, str]] = set()
         self.drawn = 0.0
-        self.held = False
+        self.suspended = False
         self.deaf = False
 
     def recall(self, events: Iterable[tuple[float, Event]]) -> None:
@@ -77,7 +77,7 @@ class Board:
 
     def close(self) -> None:
         """Say what is still to be said, and take the area away."""
-        self.held = False
+        self.suspended = False
         self.draw(last=True)
         self.live = False
 
@@ -92,11 +92,11 @@ class Board:
     def aside(self) -> Iterator[None]:
         """Leave the terminal to somebody else for a while; what is to be said waits."""
         self.draw(last=True)
-        self.held = True
+        self.suspended = True
         try:
             yield
         finally:
-            self.held = False
+            self.suspended = False
             self.draw()
 
     def hidden(self, event: Event) -> bool:
@@ -114,7 +114,7 @@ class Board:
 
     def draw(self, last: bool = False) -> None:
         """Write what is to be said and the area as it is now, in one piece."""
-        if self.held:
+        if self.suspended:
             return
         if not self.live:
             self.write("".join(f"{self.look.paint(line)}\n" for line in self.lines))

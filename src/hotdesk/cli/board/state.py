@@ -49,7 +49,7 @@ class State:
     limits: ShownLimits = ShownLimits()
     course: Progress = field(default_factory=Progress)
     waiting: OpenQuestions = field(default_factory=OpenQuestions)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    questions: dict[str, Asked] = field(default_factory=dict)
     """What its desks ask, and nobody answered."""
     job: str = ""
     goal: str = ""
@@ -99,7 +99,7 @@ class State:
             case Checkpointed():
                 self.checkpoints, self.checkpoint = self.checkpoints + 1, event.size
             case JobEnded():
-                self.asked.clear()
+                self.questions.clear()
             case _:
                 self.take_desk(event)
 
@@ -117,11 +117,11 @@ class State:
             case Alarm():
                 self.alarms += 1
             case Asked():
-                self.asked[event.id] = event
+                self.questions[event.id] = event
             case Answered():
-                self.asked.pop(event.id, None)
+                self.questions.pop(event.id, None)
             case Burnt():
-                self.asked = {name: each for name, each in self.asked.items() if each.desk != event.desk}
+                self.questions = {name: each for name, each in self.questions.items() if each.desk != event.desk}
 
     def paper(self, name: str) -> str:
         """Give what a paper says; nothing where it cannot be had: a board shows, it does not judge."""

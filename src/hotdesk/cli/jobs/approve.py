@@ -68,7 +68,7 @@ def list_all(settings: Config, as_data: bool) -> int:
 
     async def work() -> int:
         confine([])
-        found = [(each.asked.seconds, each) for each in await everything(settings, complain)]
+        found = [(each.question.seconds, each) for each in await everything(settings, complain)]
         mixed: list[tuple[float, PendingQuestion | OpenDecision]] = [
             *found,
             *(((c.pending.until - now) / 1000, c) for c in cases),
@@ -85,12 +85,12 @@ def list_all(settings: Config, as_data: bool) -> int:
 
 def as_dict(each: PendingQuestion | OpenDecision) -> dict[str, object]:
     """Give what waits as plain data."""
-    return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.asked)}
+    return each.as_dict() if isinstance(each, OpenDecision) else {"kind": "door", **asdict(each.question)}
 
 
 def text_of(each: PendingQuestion | OpenDecision, now: int) -> str:
     """Lay out what waits."""
-    return each.text(now) if isinstance(each, OpenDecision) else card(each.asked)
+    return each.text(now) if isinstance(each, OpenDecision) else card(each.question)
 
 
 def decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
@@ -125,7 +125,7 @@ def complain(owner: Path, why: str) -> None:
 
 def listing(found: list[PendingQuestion]) -> str:
     """Lay out what waits."""
-    return "\n\n".join(card(each.asked) for each in found) or NOTHING
+    return "\n\n".join(card(each.question) for each in found) or NOTHING
 
 
 def card(question: Asked) -> str:

@@ -120,7 +120,7 @@ def effort(step: StepProgress) -> str:
 def decisions(tale: JobSummary, now: int) -> list[str]:
     """Give what was asked of people, what they said, who and when."""
     lines = []
-    for number, (kind, step) in tale.waiting.asked.items():
+    for number, (kind, step) in tale.waiting.history.items():
         decided = tale.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
         if decided is not None:

@@ -40,7 +40,7 @@ class Judged:
     """The fingerprint of the key that signed."""
     trusted: str = ""
     """Who said that this key is to be believed."""
-    told: Fields | None = None
+    claim: Fields | None = None
     """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
 
 
@@ -143,13 +143,13 @@ def hashed(path: Path) -> tuple[int, str]:
 def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:
     """Write it for people, in short or whole."""
     head = f"{file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
-    if judged.told is None:
+    if judged.claim is None:
         return [printable(head)]
-    text = (page if whole else short)(judged.told, file.name, judged.signer, judged.trusted)
+    text = (page if whole else short)(judged.claim, file.name, judged.signer, judged.trusted)
     return [printable(each) for each in (head, *text)]
 
 
 def as_json(judged: Judged) -> dict[str, object]:
     """Give it as JSON has it."""
     fields = {name: getattr(judged, name) for name in ("verdict", "why", "signer", "trusted")}
-    return {**fields, "certificate": judged.told}
+    return {**fields, "certificate": judged.claim}

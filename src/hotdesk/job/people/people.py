@@ -60,7 +60,7 @@ class People:
             with self.log.waiting():
                 decided = await self.wait(pending, card)
             self.waiting.take(decided)
-            self.log.heard(decided)  # whoever wrote it down, here or elsewhere
+            self.log.listener(decided)  # whoever wrote it down, here or elsewhere
         return self.waiting.decided[pending.id]
 
     def was_asked(self, kind: str, card: Card, step: str = "") -> Pending | None:
@@ -73,7 +73,7 @@ class People:
         pending = new_pending(self.log.job, kind, card, self.log.papers, self.seconds, step)
         decided = Decided(self.log.job, pending.id, card.digest, "approved", by)
         self.log.machine.note(pending, decided)
-        self.log.heard(decided)
+        self.log.listener(decided)
 
     async def wait(self, pending: Pending, card: Card) -> Decided:
         """Wait until somebody decides, here or elsewhere, or time is up."""

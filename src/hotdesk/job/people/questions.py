@@ -26,7 +26,7 @@ class PendingQuestion:
     """A question and the owner that holds it."""
 
     owner: Path
-    asked: Asked
+    question: Asked
 
 
 def silent(owner: Path, why: str) -> None:
@@ -39,7 +39,7 @@ async def everything(settings: Config, complain: Complain = silent) -> list[Pend
     for path in owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
             found += [PendingQuestion(path, question) for question in await questions(path, complain)]
-    return sorted(found, key=lambda each: each.asked.seconds)
+    return sorted(found, key=lambda each: each.question.seconds)
 
 
 def owners(settings: Config) -> list[Path]:
@@ -64,7 +64,7 @@ async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
 
 def chosen(found: list[PendingQuestion], number: str, digest: str = "") -> PendingQuestion:
     """Give the one question of that id, about what begins with that digest."""
-    matching = [each for each in found if each.asked.id == number and each.asked.digest.startswith(digest)]
+    matching = [each for each in found if each.question.id == number and each.question.digest.startswith(digest)]
     if not matching:
         raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
     if len(matching) > 1:
@@ -75,4 +75,4 @@ def chosen(found: list[PendingQuestion], number: str, digest: str = "") -> Pendi
 async def answer(waiting: PendingQuestion, approved: bool, behind: str = "") -> Asked:
     """Answer a question at its owner; `behind`: on whose behalf."""
     async with remote_runtime(waiting.owner) as owner:
-        return await owner.answer(waiting.asked, approved, behind)
+        return await owner.answer(waiting.question, approved, behind)

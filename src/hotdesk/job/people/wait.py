@@ -67,7 +67,7 @@ class OpenQuestions:
     pending: dict[str, Pending] = field(default_factory=dict)
     decided: dict[str, Decided] = field(default_factory=dict)
     """The first decision in the chain holds; what comes after it decides nothing."""
-    asked: dict[str, tuple[str, str]] = field(default_factory=dict)
+    history: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Of everything that ever waited: its kind, and in which step."""
     decided_at: dict[str, int] = field(default_factory=dict)
     """Milliseconds since 1970, by the journal."""
@@ -79,7 +79,7 @@ class OpenQuestions:
         match event:
             case Pending():
                 self.pending[event.id] = event
-                self.asked[event.id] = (event.kind, event.step)
+                self.history[event.id] = (event.kind, event.step)
             case Decided() if self.counts(event, at):
                 self.decided.setdefault(event.id, event)
                 self.decided_at.setdefault(event.id, at)

@@ -23,7 +23,7 @@ class DoorActivity:
 
     exchanges: list[Exchange] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
-    asked: dict[str, tuple[int, Asked]] = field(default_factory=dict)
+    questions_by_id: dict[str, tuple[int, Asked]] = field(default_factory=dict)
     """By id, with the time in milliseconds since 1970."""
     answered: dict[str, tuple[int, Answered]] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class DoorActivity:
             case Alarm():
                 self.alarms.append(event)
             case Asked():
-                self.asked[event.id] = (at, event)
+                self.questions_by_id[event.id] = (at, event)
             case Answered():
                 self.answered[event.id] = (at, event)
 
@@ -43,7 +43,7 @@ class DoorActivity:
     def questions(self) -> list[tuple[int, Asked, Answered | None]]:
         """List what people were asked, with the answer and its time; where there is none, the time of the question."""
         found: list[tuple[int, Asked, Answered | None]] = []
-        for at, question in self.asked.values():
+        for at, question in self.questions_by_id.values():
             when, answer = self.answered.get(question.id, (at, None))
             found.append((when, question, answer))
         return found

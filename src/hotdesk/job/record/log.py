@@ -39,7 +39,7 @@ class JobLog:
     job: str
     machine: Machine
     papers: Papers
-    heard: Note
+    listener: Note
     budget: JobBudget
     seconds: float
     spent: Spending = field(default_factory=Spending)
@@ -61,7 +61,7 @@ class JobLog:
         """Write events down in one commit, then tell of them."""
         self.machine.note(*events)
         for event in events:
-            self.heard(event)
+            self.listener(event)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -171,7 +171,7 @@ class JobLog:
         result = Observed(self.job, step, act, "done" if observation.ok else "failed", ms, paper)
         self.machine.note(*uses, result)
         for event in (*uses, result):
-            self.heard(event)
+            self.listener(event)
         return paper
 
     def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:

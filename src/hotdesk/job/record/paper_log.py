@@ -30,7 +30,7 @@ class Pile:
         """The file that is written to."""
         self.places: dict[str, tuple[str, int, int]] = {}
         """Of each paper its file, where it begins, and how long it is."""
-        self.known: dict[str, int] = {}
+        self.offsets: dict[str, int] = {}
         """How far each file was read."""
         self.new = True
 
@@ -42,7 +42,7 @@ class Pile:
 
     def add(self, name: str, data: bytes) -> None:
         """Put a paper on the pile, whole or not at all."""
-        path, begins = self.folder / self.own, self.known.get(self.own, 0)
+        path, begins = self.folder / self.own, self.offsets.get(self.own, 0)
         record = name.encode() + len(data).to_bytes(4, "big") + data
         with private_files.translated(path):
             fd = os.open(path, MAKE, 0o600)
@@ -53,7 +53,7 @@ class Pile:
             finally:
                 os.close(fd)
         self.places[name] = (self.own, begins + HEAD, len(data))
-        self.known[self.own] = begins + len(record)
+        self.offsets[self.own] = begins + len(record)
 
     def get(self, name: str) -> bytes | None:
         """Give a paper; None when it is not here."""
@@ -81,7 +81,7 @@ class Pile:
     def scan(self, file: str) -> None:
         """Read the names in a file, from where it was read to last time."""
         with suppress(OSError), open(os.open(self.folder / file, READ), "rb") as opened:
-            size, begins = os.fstat(opened.fileno()).st_size, self.known.get(file, 0)
+            size, begins = os.fstat(opened.fileno()).st_size, self.offsets.get(file, 0)
             while begins + HEAD <= size:
                 opened.seek(begins)
                 head = opened.read(HEAD)
@@ -90,4 +90,4 @@ class Pile:
                     break
                 self.places.setdefault(head[:NAME].decode("ascii", "replace"), (file, begins + HEAD, length))
                 begins += HEAD + length
-            self.known[file] = begins
+            self.offsets[file] = begins

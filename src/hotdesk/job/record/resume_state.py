@@ -94,7 +94,7 @@ class ResumeState:
     """The workspace as the last finished step left it."""
     kept_at: int = 0
     """When the workspace was kept, in milliseconds since 1970."""
-    kept: dict[str, Kept] = field(default_factory=dict)
+    stored: dict[str, Kept] = field(default_factory=dict)
     worked_ms: int = 0
     """Milliseconds of work, without what was waited for."""
     last: int = 0
@@ -158,7 +158,7 @@ class ResumeState:
             case SentBack():
                 self.take_back(event)
             case Kept():
-                self.kept[event.path] = event
+                self.stored[event.path] = event
 
     def take_turn(self, event: Thought | Acted | Observed) -> None:
         turns = self.turns if event.step == self.current else self.again

@@ -56,7 +56,7 @@ class DeliverableRecord:
     path: str
     checks: list[Verified] = field(default_factory=list)
     """Every verdict, in order."""
-    kept: Kept | None = None
+    stored: Kept | None = None
     certified: Certified | None = None
 
 
@@ -160,7 +160,7 @@ class JobSummary:
         for check in self.checks:
             found.setdefault(check.path, DeliverableRecord(check.path)).checks.append(check)
         for stored in self.kept:
-            found.setdefault(stored.path, DeliverableRecord(stored.path)).kept = stored
+            found.setdefault(stored.path, DeliverableRecord(stored.path)).stored = stored
         for certified in self.certified:
             if certified.path in found:
                 found[certified.path].certified = certified

@@ -71,23 +71,23 @@ def _deliver(record: DeliverableRecord, story: Timeline, album: Album) -> Delive
     """Read the last verdict of each check, and draw its pages."""
     looks = {each.check: Looked(each) for each in record.checks}
     for look in looks.values():
-        look.seen = story.reading.seen(look.event.paper)
-        for picture in (look.seen.pictures if look.seen else ())[:MAX_PAGES]:
+        look.verdict = story.reading.read_verdict(look.event.paper)
+        for picture in (look.verdict.pictures if look.verdict else ())[:MAX_PAGES]:
             if (shown := album.page(picture.png)) is not None:
                 look.pages.append(shown)
-    return Delivered(record.path, looks, record.kept, record.certified)
+    return Delivered(record.path, looks, record.stored, record.certified)
 
 
 def _show_screen(act: ToolUse, story: Timeline, album: Album) -> None:
     with suppress(binascii.Error, ValueError):
-        data = base64.b64decode(str(story.reading.told(act.paper).get("image", "")), validate=True)
+        data = base64.b64decode(str(story.reading.read_json(act.paper).get("image", "")), validate=True)
         act.picture = album.screen(data)
 
 
 def _list_decisions(report: JobReport) -> list[ReportedDecision]:
     """List what people or policies were asked for, in the plan and at the door, and what came of it."""
     waiting, found = report.tale.waiting, []
-    for number, (kind, step) in waiting.asked.items():
+    for number, (kind, step) in waiting.history.items():
         decided, what = waiting.decided.get(number), f"{KINDS[kind]}{f' in step {step}' if step else ''}"
         found.append(_decide(waiting.decided_at.get(number, 0), what, decided, decided.digest if decided else ""))
     for at, question, answer in report.door.questions:

@@ -54,19 +54,19 @@ def named(report: JobReport, item: Delivered) -> Markup:
     """Name a deliverable; where the report lies beside it, by a link to it."""
     link = f"./{quote(item.path)}"
     shown = isolate(item.path)
-    return tag("a", shown, href=link) if report.beside and item.kept is not None and is_near(link) else shown
+    return tag("a", shown, href=link) if report.beside and item.stored is not None and is_near(link) else shown
 
 
 def identity(item: Delivered) -> Markup:
     """Say which bytes it is about."""
     looked = next((each.event.sha256 for each in item.looks.values()), "")
-    stored = f"version {item.kept.version} in the drive, {size(item.kept.size)}" if item.kept else "not kept"
-    return facts(("Kept", stored), ("SHA-256", fingerprint(item.kept.sha256 if item.kept else looked)))
+    stored = f"version {item.stored.version} in the drive, {size(item.stored.size)}" if item.stored else "not kept"
+    return facts(("Kept", stored), ("SHA-256", fingerprint(item.stored.sha256 if item.stored else looked)))
 
 
 def checked(look: Looked) -> Markup:
     """Tell what one check saw."""
-    event, verdict = look.event, look.seen
+    event, verdict = look.event, look.verdict
     good = event.outcome == "passed"
     head = tag(
         "div",
@@ -134,7 +134,7 @@ def certificate(report: JobReport, item: Delivered, passed: bool) -> Markup:
         return tag("div", tag("h4", "Certificate"), rows, class_="check")
     if not passed:
         why = "it did not pass its checks."
-    elif item.kept is None:
+    elif item.stored is None:
         why = "it was not kept."
     else:
         why = "nothing was signed for it in this job."

@@ -95,7 +95,7 @@ class Looked:
     """What one check saw of a deliverable, the last time it looked."""
 
     event: Verified
-    seen: StoredVerdict | None = None
+    verdict: StoredVerdict | None = None
     """None: its paper is gone."""
     pages: list[ReportPicture] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ class Delivered:
     path: str
     looks: dict[str, Looked] = field(default_factory=dict)
     """By the check's name."""
-    kept: Kept | None = None
+    stored: Kept | None = None
     certified: Certified | None = None
 
 
@@ -128,7 +128,7 @@ class JobReport:
 
     tale: JobSummary
     state: tuple[State, str]
-    made: int
+    created: int
     """When the report was made, in milliseconds since 1970."""
     plan: list[PlannedStep] = field(default_factory=list)
     decisions: list[ReportedDecision] = field(default_factory=list)

@@ -57,7 +57,7 @@ class PaperReader:
         """Give a paper's words; none when it is gone."""
         return (self.data(name) or b"").decode("utf-8", "replace")
 
-    def told(self, name: str) -> dict[str, object]:
+    def read_json(self, name: str) -> dict[str, object]:
         """Give a paper that is an object of JSON; an empty one when it is gone or something else."""
         try:
             data = json.loads(self.data(name) or b"{}")
@@ -65,7 +65,7 @@ class PaperReader:
             return {}
         return data if isinstance(data, dict) else {}
 
-    def seen(self, name: str) -> StoredVerdict | None:
+    def read_verdict(self, name: str) -> StoredVerdict | None:
         """Give a verdict; None when it is gone."""
         data = self.data(name)
         try:
@@ -76,7 +76,7 @@ class PaperReader:
 
     def plan(self, name: str) -> list[PlannedStep]:
         """Give the steps of a plan; none when it is gone."""
-        steps = self.told(name).get("steps")
+        steps = self.read_json(name).get("steps")
         return [planned(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
 
 

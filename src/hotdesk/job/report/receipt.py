@@ -74,5 +74,5 @@ def about(report: JobReport) -> Markup:
         tag("p", "What desks and models said is quoted as text. What cannot be seen in it is written as an escape."),
         bullets(map(isolate, found), "unknown") if found else tag("p", "Nothing is missing from it."),
         tag("p", "Job ", tag("code", report.tale.job), ", brief ", brief, class_="quiet"),
-        tag("p", f"Made {clock(report.made)}. All times are UTC.", class_="quiet"),
+        tag("p", f"Made {clock(report.created)}. All times are UTC.", class_="quiet"),
     )

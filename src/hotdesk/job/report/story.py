@@ -85,10 +85,10 @@ class Timeline:
         """Take in what was thought and done."""
         match event:
             case Thought() if event.step:
-                reply = self.reading.told(event.paper)
+                reply = self.reading.read_json(event.paper)
                 self.words = one_line(str(reply.get("text") or reply.get("thought") or ""))
             case Acted():
-                call = use_of(self.reading.told(event.paper))
+                call = use_of(self.reading.read_json(event.paper))
                 act = ToolUse(event.act, event.tool, at, call, self.words, call_paper=event.paper, changed=number)
                 self.acts[event.act], self.words = act, ""
                 for last in self.attempts[-1:]:
@@ -101,7 +101,7 @@ class Timeline:
     def observe(self, act: ToolUse, event: Observed) -> None:
         """Take in what came of an act."""
         act.outcome, act.ms, act.paper = event.outcome, event.ms, event.paper
-        observation = self.reading.told(event.paper)
+        observation = self.reading.read_json(event.paper)
         if event.outcome == "failed":
             act.words = failure_of(observation)
         else:
@@ -114,7 +114,7 @@ class Timeline:
         """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
         for look in self.looks.get(event.path, {}).values():
-            verdict = self.reading.seen(look.paper) if look.outcome == "failed" else None
+            verdict = self.reading.read_verdict(look.paper) if look.outcome == "failed" else None
             faults += verdict.faults if verdict is not None else ()
         words = "" if faults else self.reading.text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"

@@ -129,7 +129,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
     assert past.tries == [("one", 1, "it gave up")]
     assert past.finished == {"two": "s"}
     assert job.course.desks == {"desk-1": True}
-    assert ([each.path for each in job.checks], list(past.kept)) == (["r.txt"], ["r.txt"])
+    assert ([each.path for each in job.checks], list(past.stored)) == (["r.txt"], ["r.txt"])
     assert (job.ended, job.receipt, job.paused) == (EVERY[-3], EVERY[-2], None)
     assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (16, 0.5, 1, 1)
 

@@ -192,7 +192,7 @@ async def at_doors(context: RequestContext) -> list[Approval]:
     tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
     waiting = await questions.everything(context.tenant.settings)
-    return [of_question(context, each.asked, jobs.get(each.asked.desk)) for each in waiting]
+    return [of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
 
 
 def of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
@@ -216,7 +216,7 @@ async def answer_door(context: RequestContext, number: str, decision: Decision) 
     """Answer what a desk asks for, at its owner."""
     if decision.answer not in ("approve", "refuse"):
         raise Problem(400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only")
-    found = [each for each in await questions.everything(context.tenant.settings) if each.asked.id == number]
+    found = [each for each in await questions.everything(context.tenant.settings) if each.question.id == number]
     if not found:
         raise Problem(404, "approval.missing", f"nothing waits under {number}; GET /approvals lists what does")
     try:
@@ -224,7 +224,7 @@ async def answer_door(context: RequestContext, number: str, decision: Decision) 
     except BriefError as e:
         raise Problem(409, "approval.closed", str(e)) from None
     tale = next(
-        (each for each in (await context.ledger.summaries()).values() if waiting.asked.desk in each.desks), None
+        (each for each in (await context.ledger.summaries()).values() if waiting.question.desk in each.desks), None
     )
     if tale is not None:
         require_other(context, tale)

@@ -21,7 +21,7 @@ WIDTH = 1280
 def frame(settings: Config, job: str, act: int) -> bytes:
     """Give the picture of the screen that came of an act, as JPEG."""
     paper = paper_of(settings, job, act)
-    content = PaperReader(settings.lib / JOBS, job).told(paper) if paper else {}
+    content = PaperReader(settings.lib / JOBS, job).read_json(paper) if paper else {}
     try:
         image = screen_of(base64.b64decode(str(content.get("image", "")), validate=True))
     except (binascii.Error, ValueError):

@@ -71,7 +71,7 @@ def drawn(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
             case Verified(sha256=sha256, check=check, paper=paper) if sha256 == version.sha256:
                 last[check] = paper
     reading = PaperReader(settings.lib / JOBS, version.job)
-    verdicts = ((check, reading.seen(paper)) for check, paper in last.items())
+    verdicts = ((check, reading.read_verdict(paper)) for check, paper in last.items())
     return [(check, each) for check, verdict in verdicts if verdict is not None for each in verdict.pictures][
         :MAX_PAGES
     ]

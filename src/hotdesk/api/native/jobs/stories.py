@@ -207,7 +207,7 @@ def line_of(act: ToolUse) -> dict[str, object]:
 
 def whole_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
-    call, output = reading.told(act.call_paper).get("arguments"), output_of(reading.told(act.paper))
+    call, output = reading.read_json(act.call_paper).get("arguments"), output_of(reading.read_json(act.paper))
     arguments = [
         ArgumentShown(name=excerpt(str(name), TITLE), value=excerpt(value_of(str(name), value), ARGUMENT))
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]

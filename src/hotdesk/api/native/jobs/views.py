@@ -207,7 +207,7 @@ def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     for each in tale.deliverables().values():
         last = [check for check in each.checks if check.sha256 == each.checks[-1].sha256]
         verdict = ("passed" if all(check.outcome == "passed" for check in last) else "failed") if last else ""
-        file = each.kept
+        file = each.stored
         found.append(DeliverableShown(
             path=clean(each.path), name=f"{tale.job}/{each.path}" if file is not None else None,
             size=file.size if file is not None else None,
