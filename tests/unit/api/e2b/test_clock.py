@@ -28,7 +28,7 @@ class Tenant:
     """A tenant, and its machine."""
 
     name: str = "default"
-    runtime: object = None
+    own_runtime: object = None
     burnt: list[str] = field(default_factory=list)
 
     @property

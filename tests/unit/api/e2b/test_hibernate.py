@@ -56,7 +56,7 @@ class Noted:
 
 def tenant_in(lib: Path) -> Any:
     """Give a tenant that has only a folder."""
-    return SimpleNamespace(name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(runtime=None))
+    return SimpleNamespace(name="default", settings=SimpleNamespace(lib=lib), host=SimpleNamespace(own_runtime=None))
 
 
 def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:

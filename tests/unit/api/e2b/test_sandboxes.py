@@ -23,7 +23,7 @@ class Stubborn:
 
     error: Exception
     name: str = "default"
-    runtime: object = None
+    own_runtime: object = None
     burnt: list[str] = field(default_factory=list)
 
     @property
