@@ -116,7 +116,7 @@ async def composed(
         tasks.start_soon(local.serve, calls, known)
         sandboxes = Sandboxes(serving, tasks, await in_thread(defaults_of, serving))
         snapshots = TenantSnapshots(starter, sandboxes)
-        sandboxes.left = left_ones = SavedSandboxes(sandboxes, snapshots, known)
+        sandboxes.saved = left_ones = SavedSandboxes(sandboxes, snapshots, known)
         left_ones.find()
         browsers = Browsers(keys)
         shared = Native(

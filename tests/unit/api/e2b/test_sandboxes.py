@@ -57,5 +57,5 @@ async def test_a_sandbox_whose_desk_resists_is_gone_all_the_same_and_its_operato
         sandboxes.add(sandbox)
         await sandboxes.kill(sandbox)
         await sandboxes.kill(sandbox)
-    assert (sandboxes.known, tenant.burnt) == ({}, [desk.id])
+    assert (sandboxes.by_id, tenant.burnt) == ({}, [desk.id])
     assert "hotdesk: " in capsys.readouterr().err
