@@ -93,9 +93,9 @@ def new(arguments: argparse.Namespace) -> None:
     """
     keys = known()
     made = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
-    note(keys.known[made[4:12]], "made")
+    note(keys.by_id[made[4:12]], "made")
     if arguments.json:
-        print(json.dumps({**described(keys.known[made[4:12]]), "key": made}, indent=1))
+        print(json.dumps({**described(keys.by_id[made[4:12]]), "key": made}, indent=1))
     else:
         print(made)
 
