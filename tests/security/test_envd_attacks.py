@@ -73,7 +73,7 @@ def test_an_address_that_expired_opens_nothing() -> None:
 
 @falls_without(
     "names without a colon",
-    Removal("envd/signing.py", '    if ":" in told.username:\n', '    if ":::" in told.username:\n'),
+    Removal("envd/signing.py", '    if ":" in signed.username:\n', '    if ":::" in signed.username:\n'),
 )
 def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
     with pytest.raises(ErrorResponse, match="no colon"):
@@ -82,11 +82,11 @@ def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
 
 @falls_without(
     "wrong signatures are counted",
-    Removal("envd/signing.py", "    if len(recent) >= TRIES:\n", "    if len(recent) > TRIES:\n"),
+    Removal("envd/signing.py", "    if len(recent) >= MAX_FAILURES:\n", "    if len(recent) > MAX_FAILURES:\n"),
 )
 def test_an_address_that_guesses_is_refused() -> None:
     tries = signing.Tries()
-    for _ in range(signing.TRIES):
+    for _ in range(signing.MAX_FAILURES):
         tries.check("127.0.0.1")
         tries.note("127.0.0.1")
     with pytest.raises(ErrorResponse, match="too many"):
@@ -95,7 +95,8 @@ def test_an_address_that_guesses_is_refused() -> None:
 
 
 @falls_without(
-    "the size of a message", Removal("envd/connect.py", "    if size > LONGEST:\n", "    if size > LONGEST << 20:\n")
+    "the size of a message",
+    Removal("envd/connect.py", "    if size > MAX_BYTES:\n", "    if size > MAX_BYTES << 20:\n"),
 )
 def test_a_message_without_end_is_not_held() -> None:
     with pytest.raises(connect.RpcError, match="more than"):

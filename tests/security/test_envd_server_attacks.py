@@ -194,8 +194,8 @@ def test_who_guesses_at_one_sandbox_is_refused_there_and_nowhere_else(town: Stre
     town.theirs.write("/home/user/a", "a")
     town.beside.write("/home/user/a", "a")
     wrong = {"path": "/home/user/a", "signature": "v1_guessed"}
-    said = [town.theirs.call("GET", "/files", params=wrong).status_code for _ in range(signing.TRIES + 3)]
-    assert said == [401] * signing.TRIES + [429] * 3
+    said = [town.theirs.call("GET", "/files", params=wrong).status_code for _ in range(signing.MAX_FAILURES + 3)]
+    assert said == [401] * signing.MAX_FAILURES + [429] * 3
     assert town.beside.call("GET", "/files", params=town.beside.signed("/home/user/a", "read")).text == "a"
     assert town.theirs.read("/home/user/a").text == "a"
 
@@ -248,7 +248,7 @@ def test_what_the_kernel_reads_of_the_host_is_not_written(town: Street) -> None:
 
 @falls_without(
     "the size of what is said of files",
-    Removal("envd/guest_files.py", "            if size > LONGEST or letter", "            if letter"),
+    Removal("envd/guest_files.py", "            if size > MAX_FRAME_BYTES or letter", "            if letter"),
     cases="a frame too large | an answer too large",
 )
 @no_guard("whoever reads a frame refuses one that it does not expect, too", cases="no letter")

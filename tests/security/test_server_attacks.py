@@ -25,9 +25,9 @@ from e2b.sandbox.signature import get_signature
 
 from hotdesk.api.e2b.control import snapshots
 from hotdesk.api.http import body_limits, protocol
-from hotdesk.api.keys import MOST_OF_TENANT, STORED, ApiKeys
+from hotdesk.api.keys import MAX_TENANT_KEYS, STORED, ApiKeys
 from hotdesk.api.launch import job_command
-from hotdesk.api.launch.launcher import MOST_ERRANDS, OF_MODELS, PASSED, Starting, run
+from hotdesk.api.launch.launcher import MAX_ERRANDS, OF_MODELS, PASSED, Starting, run
 from hotdesk.api.launch.launcher_client import spawn, started
 from hotdesk.api.native.access.browsers import MAX_SESSIONS_PER_TENANT as OF_TENANT
 from hotdesk.api.native.access.browsers import Browsers
@@ -154,10 +154,10 @@ def test_an_encoded_slash_or_dot_in_an_id_leads_nowhere_else(server: Served) -> 
 
 @falls_without(
     "headers by number",
-    Removal("http/protocol.py", "        if len(self.headers) >= MOST_HEADERS:\n", "        if False:\n"),
+    Removal("http/protocol.py", "        if len(self.headers) >= MAX_HEADERS:\n", "        if False:\n"),
 )
 def test_a_flood_of_headers_is_refused(server: Served) -> None:
-    flood = "\n".join(f"x-{number}: y" for number in range(protocol.MOST_HEADERS))
+    flood = "\n".join(f"x-{number}: y" for number in range(protocol.MAX_HEADERS))
     assert " 400" in say(server, f"GET /health HTTP/1.1\nHost: 127.0.0.1\n{flood}\nConnection: close")
 
 
@@ -172,7 +172,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
         with suppress(ConnectionError):
             for piece in (begin, *[b"a" * 4096] * 512):
                 line.sendall(piece)
-        end = time.monotonic() + protocol.HEAD_SECONDS / 2
+        end = time.monotonic() + protocol.HEAD_TIMEOUT_S / 2
         while not is_cut(line):
             assert time.monotonic() < end
             time.sleep(0.05)
@@ -191,7 +191,7 @@ def test_a_head_without_an_end_is_cut(server: Served, part: str) -> None:
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/desks", "/mcp", "/web/x"])
 @pytest.mark.parametrize("how", ["told", "chunked"])
 def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) -> None:
-    data = b'{"templateID": "' + b"a" * body_limits.LARGEST + b'"}'
+    data = b'{"templateID": "' + b"a" * body_limits.MAX_BODY_BYTES + b'"}'
     content = data if how == "told" else iter([data])
     headers = {"X-API-Key": server.key, "Authorization": f"Bearer {server.key}"}
     assert httpx.post(f"{server.url}{path}", content=content, headers=headers, timeout=30).status_code == 413
@@ -199,31 +199,36 @@ def test_a_body_that_is_no_file_is_small(server: Served, path: str, how: str) ->
 
 @falls_without(
     "bodies of strangers",
-    Removal("http/dispatch.py", "body_limits.LARGEST if known else body_limits.SMALL", "body_limits.LARGEST"),
+    Removal(
+        "http/dispatch.py",
+        "body_limits.MAX_BODY_BYTES if is_known else body_limits.MAX_ANONYMOUS_BYTES",
+        "body_limits.MAX_BODY_BYTES",
+    ),
 )
 @pytest.mark.parametrize("key", ["", "e2b_" + "0" * 40])
 @pytest.mark.parametrize("path", ["/sandboxes", "/api/v1/session", "/api/v1/desks", "/mcp"])
 def test_whoever_is_not_known_sends_next_to_nothing(server: Served, path: str, key: str) -> None:
     headers = {"X-API-Key": key, "Cookie": "__Host-hotdesk=x"}
-    told = httpx.post(f"{server.url}{path}", content=b" " * (body_limits.SMALL + 1), headers=headers, timeout=30)
+    body = b" " * (body_limits.MAX_ANONYMOUS_BYTES + 1)
+    told = httpx.post(f"{server.url}{path}", content=body, headers=headers, timeout=30)
     assert told.status_code == 413
 
 
 NEVER = {
-    "nothing": ("", protocol.HEAD_SECONDS),
-    "half a head": ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", protocol.HEAD_SECONDS),
-    "only line ends": ("\r\n", protocol.HEAD_SECONDS),
-    "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", body_limits.SECONDS),
+    "nothing": ("", protocol.HEAD_TIMEOUT_S),
+    "half a head": ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n", protocol.HEAD_TIMEOUT_S),
+    "only line ends": ("\r\n", protocol.HEAD_TIMEOUT_S),
+    "no body": ("POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n", body_limits.TIMEOUT_S),
     "half a chunk": (
         "POST /sandboxes HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\na",
-        body_limits.SECONDS,
+        body_limits.TIMEOUT_S,
     ),
     "no file": (
         "PUT /api/v1/drive/x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: {key}\r\nContent-Length: 9\r\n\r\n",
-        protocol.BODY_SECONDS,
+        protocol.BODY_TIMEOUT_S,
     ),
     "a body after its answer": (
-        "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", protocol.HEAD_SECONDS,
+        "POST /x HTTP/1.1\r\nHost: evil.test\r\nContent-Length: 9\r\n\r\n", protocol.HEAD_TIMEOUT_S,
     ),
 }  # fmt: skip
 """What a client may begin and never end, and the seconds after which nobody waits any more."""
@@ -248,11 +253,13 @@ DROPS = {"half a head": b"a", "only line ends": b"\r\n", "half a chunk": b"a"}
 
 @falls_without(
     "patience with a connection",
-    Removal("http/protocol.py", "        self.patience = self.loop.call_later(seconds, self.lose_patience)\n", ""),
+    Removal("http/protocol.py", "        self.wait_timer = self.loop.call_later(seconds, self.time_out)\n", ""),
 )
 @falls_without(
     "patience with a body",
-    Removal("http/body_limits.py", "    with anyio.move_on_after(SECONDS):\n", "    with anyio.move_on_after(None):\n"),
+    Removal(
+        "http/body_limits.py", "    with anyio.move_on_after(TIMEOUT_S):\n", "    with anyio.move_on_after(None):\n"
+    ),
 )
 def test_what_never_comes_or_drop_by_drop_is_not_waited_for(server: Served) -> None:
     lines = {(name, drops): called(server) for name in NEVER for drops in {b"", DROPS.get(name, b"")}}
@@ -382,8 +389,8 @@ def test_no_route_of_e2bs_answers_whoever_has_no_key_for_it(server: Served, show
     "keys read again",
     Removal(
         "api/keys.py",
-        "        self.look()\n        key = self.known.get(text[4:12])\n",
-        "        self.known or self.look()\n        key = self.known.get(text[4:12])\n",
+        "        self.look()\n        key = self.by_id.get(text[4:12])\n",
+        "        self.by_id or self.look()\n        key = self.by_id.get(text[4:12])\n",
     ),
 )
 def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> None:
@@ -402,20 +409,20 @@ def test_a_revoked_key_lets_nobody_in_while_the_server_runs(server: Served) -> N
 def test_a_tenant_that_makes_keys_without_end_leaves_room_for_others(tmp_path: Path) -> None:
     keys = ApiKeys(tmp_path / "serve")
     mine = keys.make("greedy", "greedy")
-    keys.known |= {f"{number:08x}": replace(keys.known[mine[4:12]], id=f"{number:08x}") for number in range(2000)}
+    keys.by_id |= {f"{number:08x}": replace(keys.by_id[mine[4:12]], id=f"{number:08x}") for number in range(2000)}
     keep(keys)
     with pytest.raises(BriefError, match="revoke some"):
         keys.make("more", "greedy")
     assert keys.find(keys.make("other", "other")) is not None
-    keys.known = {number: replace(key, revoked=1.0) for number, key in keys.known.items()}
+    keys.by_id = {number: replace(key, revoked=1.0) for number, key in keys.by_id.items()}
     keep(keys)
     assert keys.find(keys.make("again", "greedy")) is not None
-    assert len(keys.known) <= MOST_OF_TENANT + 2
+    assert len(keys.by_id) <= MAX_TENANT_KEYS + 2
 
 
 def keep(keys: ApiKeys) -> None:
     """Write down the keys that are known."""
-    private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.known.values())))
+    private_files.write(keys.path.parent, keys.path.name, STORED.dump_json(list(keys.by_id.values())))
 
 
 @falls_without(
@@ -639,7 +646,7 @@ def test_a_server_that_is_taken_over_writes_dials_and_signals_nothing_else(tmp_p
 
 @falls_without(
     "words of a starter",
-    Removal("launch/job_command.py", "    if unknown := sorted(set(options) - known):\n", "    if unknown := []:\n"),
+    Removal("launch/job_command.py", "    if unknown := sorted(set(options) - allowed):\n", "    if unknown := []:\n"),
     cases="0 | 10",
 )
 @falls_without(
@@ -714,14 +721,14 @@ def test_a_starter_that_hears_nonsense_ends_as_if_its_server_were_gone(said: byt
 
 @falls_without(
     "errands at once",
-    Removal("launch/launcher.py", "        if len(self.errands) >= MOST_ERRANDS:\n", "        if False:\n"),
+    Removal("launch/launcher.py", "        if len(self.errands) >= MAX_ERRANDS:\n", "        if False:\n"),
 )
 def test_a_starter_runs_a_bounded_number_of_errands(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         starting = Starting(settings, (), theirs)
-        starting.errands = dict.fromkeys(range(MOST_ERRANDS), (0, 0))
+        starting.errands = dict.fromkeys(range(MAX_ERRANDS), (0, 0))
         with pytest.raises(BriefError, match="under way"):
             starting.carry_out({"verb": "unsecret", "tenant": "acme", "name": "x", "n": 1}, [])
 

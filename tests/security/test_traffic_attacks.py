@@ -174,7 +174,7 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
 )
 @falls_without(
     "traffic: only who asks gets another protocol",
-    Removal("ports/proxy.py", "(response.status == 101 and self.asked.accept)", "response.status == 101"),
+    Removal("ports/proxy.py", "(response.status == 101 and self.request.accept)", "response.status == 101"),
     Removal(
         "ports/headers.py", "    if not right:\n        raise Broken(502", "    if False:\n        raise Broken(502"
     ),

@@ -29,9 +29,9 @@ SHAPE = re.compile(r"e2b_[0-9a-f]{8}[0-9a-f]{32}")
 ID_SHAPE = re.compile(r"[0-9a-f]{8}")
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """Whom a key is for: what approvals and jobs carry."""
-MOST, MOST_OF_TENANT = 10_000, 1000
+MAX_KEYS, MAX_TENANT_KEYS = 10_000, 1000
 """Keys that hold, of all and of one tenant; so many that are over are remembered of one, too."""
-LOOK = 1.0
+POLL_INTERVAL_S = 1.0
 """Seconds between two looks whether a key still holds for what goes on."""
 NOBODY = "0" * 64
 """The digest an unknown key is compared with, so that it takes as long as a known one."""
@@ -60,8 +60,8 @@ class ApiKeys:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self.known: dict[str, Key] = {}
-        self.seen = (0, 0, 0)
+        self.by_id: dict[str, Key] = {}
+        self.stamp = (0, 0, 0)
         self.wrong = ""
         """What the operator was told of the file."""
 
@@ -70,20 +70,20 @@ class ApiKeys:
         if not SHAPE.fullmatch(text):
             return None
         self.look()
-        key = self.known.get(text[4:12])
+        key = self.by_id.get(text[4:12])
         same = hmac.compare_digest(digest_of(text), NOBODY if key is None else key.digest)
         return caller_of(key) if same and key is not None and is_valid(key, time.time()) else None
 
     def still(self, number: str) -> Caller | None:
         """Give whom a key is for that was shown before; None once it is revoked or over."""
         self.look()
-        key = self.known.get(number)
+        key = self.by_id.get(number)
         return caller_of(key) if key is not None and is_valid(key, time.time()) else None
 
     async def ended(self, number: str) -> None:
         """Wait until a key is revoked or over."""
         while self.still(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
-            await anyio.sleep(LOOK)
+            await anyio.sleep(POLL_INTERVAL_S)
 
     def make(
         self, name: str, tenant: str = DEFAULT_TENANT, powers: Collection[Power] = POWERS, seconds: float | None = None
@@ -93,38 +93,38 @@ class ApiKeys:
         with self.changing():
             self.require_room(tenant)
             text = f"e2b_{secrets.token_hex(20)}"
-            while text[4:12] in self.known:
+            while text[4:12] in self.by_id:
                 text = f"e2b_{secrets.token_hex(20)}"
             now = time.time()
             until = None if seconds is None else now + seconds
             scope = tuple(sorted(set(powers)))
-            self.known[text[4:12]] = Key(text[4:12], digest_of(text), name, tenant, scope, now, until)
+            self.by_id[text[4:12]] = Key(text[4:12], digest_of(text), name, tenant, scope, now, until)
         return text
 
     def require_room(self, tenant: str) -> None:
         """Refuse one key too many; of those that are over the oldest are forgotten."""
         now = time.time()
-        valid = {key.id: key.tenant for key in self.known.values() if is_valid(key, now)}
-        if len(valid) >= MOST or list(valid.values()).count(tenant) >= MOST_OF_TENANT:
-            raise BriefError(f"there are {MOST_OF_TENANT} keys of {tenant} already, or {MOST} of all; revoke some")
-        over = [key.id for key in self.known.values() if key.tenant == tenant and key.id not in valid]
-        for number in over[:-MOST_OF_TENANT]:
-            del self.known[number]
+        valid = {key.id: key.tenant for key in self.by_id.values() if is_valid(key, now)}
+        if len(valid) >= MAX_KEYS or list(valid.values()).count(tenant) >= MAX_TENANT_KEYS:
+            raise BriefError(f"there are {MAX_TENANT_KEYS} keys of {tenant} already, or {MAX_KEYS} of all; revoke some")
+        over = [key.id for key in self.by_id.values() if key.tenant == tenant and key.id not in valid]
+        for number in over[:-MAX_TENANT_KEYS]:
+            del self.by_id[number]
 
     def ls(self, tenant: str | None = None) -> list[Key]:
         """List keys, the oldest first: all, or a tenant's."""
         self.refresh()
-        found = [key for key in self.known.values() if tenant in (None, key.tenant)]
+        found = [key for key in self.by_id.values() if tenant in (None, key.tenant)]
         return sorted(found, key=lambda key: (key.made, key.id))
 
     def revoke(self, number: str, tenant: str | None = None) -> Key:
         """End a key now; twice is no error. Another tenant's is as unknown as one that never was."""
         with self.changing():
-            key = self.known.get(number)
+            key = self.by_id.get(number)
             if key is None or tenant not in (None, key.tenant):
                 raise BriefError(f"there is no key {printable(number[:40])!r}; `hotdesk key ls` lists them")
             if key.revoked is None:
-                key = self.known[number] = replace(key, revoked=time.time())
+                key = self.by_id[number] = replace(key, revoked=time.time())
         return key
 
     def look(self) -> None:
@@ -139,15 +139,15 @@ class ApiKeys:
     def refresh(self) -> None:
         """Read the file again where it changed."""
         try:
-            told = self.path.stat()
+            info = self.path.stat()
         except FileNotFoundError:
-            self.known, self.seen = {}, (0, 0, 0)
+            self.by_id, self.stamp = {}, (0, 0, 0)
             return
-        seen = (told.st_mtime_ns, told.st_ino, told.st_size)
-        if self.seen != seen:
-            self.known = {}  # until it is read: a damaged file admits nobody
-            self.known = read(self.path)
-            self.seen = seen
+        stamp = (info.st_mtime_ns, info.st_ino, info.st_size)
+        if self.stamp != stamp:
+            self.by_id = {}  # until it is read: a damaged file admits nobody
+            self.by_id = read(self.path)
+            self.stamp = stamp
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -155,14 +155,14 @@ class ApiKeys:
         private_files.make_folder(self.path.parent)
         with private_files.locked(self.path.parent, LOCK):
             self.refresh()
-            before = dict(self.known)
+            before = dict(self.by_id)
             try:
                 yield
-                private_files.write(self.path.parent, FILE, STORED.dump_json(list(self.known.values())))
+                private_files.write(self.path.parent, FILE, STORED.dump_json(list(self.by_id.values())))
             except BaseException:
-                self.known = before
+                self.by_id = before
                 raise
-            self.seen = (0, 0, 0)
+            self.stamp = (0, 0, 0)
 
 
 def read(path: Path) -> dict[str, Key]:

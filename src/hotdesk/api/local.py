@@ -35,12 +35,12 @@ async def listening(settings: Config) -> AsyncIterator[socket.socket]:
     path = settings.run / SOCKET
     with listen(path, 0o660) as listener:
         admit(path)
-        made = file_identity(path)
+        identity = file_identity(path)
         try:
             yield listener
         finally:
             with suppress(OSError):  # a confined server may not; its starter did (`Starting.close`)
-                remove_file(path, made)
+                remove_file(path, identity)
 
 
 def admit(path: Path) -> None:

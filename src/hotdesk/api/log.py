@@ -23,7 +23,7 @@ class ServerLog:
     """Writes lines for an operator."""
 
     as_json: bool = False
-    told: dict[tuple[object, ...], tuple[float, int]] = field(default_factory=dict)
+    last_reports: dict[tuple[object, ...], tuple[float, int]] = field(default_factory=dict)
     """When something that may happen often was last told of, and how many times it happened since."""
 
     def write(self, event: str, message: str = "", **fields: object) -> None:
@@ -54,12 +54,12 @@ class ServerLog:
 
     def seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
         """Write of something at most once in a while, with how often it happened since."""
-        last, count = self.told.get((event, *kind), (-SELDOM_S, 0))
+        last, count = self.last_reports.get((event, *kind), (-SELDOM_S, 0))
         now = time.monotonic()
         if now - last < SELDOM_S:
-            self.told[event, *kind] = (last, count + 1)
+            self.last_reports[event, *kind] = (last, count + 1)
             return
-        self.told[event, *kind] = (now, 0)
+        self.last_reports[event, *kind] = (now, 0)
         self.write(event, message, **fields, unreported=count)
 
 

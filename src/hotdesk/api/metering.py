@@ -31,19 +31,19 @@ class MeteredHost(Host):
         try:
             await super().__aexit__(*failure)
         finally:
-            for taken in self.counted.values():
-                taken.free()
+            for share in self.counted.values():
+                share.free()
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk, if the tenant may have one more of its size."""
-        wanted = spec or Spec()
-        taken = self.take(desks=1, cpus=wanted.cpus, memory=wanted.memory, disk=wanted.disk)
+        spec = spec or Spec()
+        share = self.take(desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
         try:
-            desk = await super().open(wanted, scope)
+            desk = await super().open(spec, scope)
         except BaseException:
-            taken.free()
+            share.free()
             raise
-        self.counted[desk.id] = taken
+        self.counted[desk.id] = share
         return desk
 
     async def fork(self, desk: Desk, count: int, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
@@ -55,18 +55,18 @@ class MeteredHost(Host):
                 each.append(self.take(**one))
             forks = await desk.fork(count, snapshot)
         except BaseException:
-            for taken in each:
-                taken.free()
+            for share in each:
+                share.free()
             raise
         self.counted.update(zip((fork.id for fork in forks), each, strict=True))
         return forks
 
     def size_of(self, desk: DeskId) -> dict[str, float]:
         """Say what one more like a desk takes."""
-        if (known := self.counted.get(desk)) is not None:
-            return known.amounts
-        told = state.facts(self.config.run / "desks" / desk) or {}
-        return {"desks": 1, **{name: float(str(told[name])) for name in ("cpus", "memory") if name in told}}
+        if (share := self.counted.get(desk)) is not None:
+            return share.amounts
+        facts = state.facts(self.config.run / "desks" / desk) or {}
+        return {"desks": 1, **{name: float(str(facts[name])) for name in ("cpus", "memory") if name in facts}}
 
     def take(self, **amounts: float) -> QuotaShare:
         """Count something, those first that are gone."""

@@ -72,17 +72,17 @@ class QuotaLimits:
 class Bucket:
     """Requests a tenant may still send now."""
 
-    left: float
+    tokens: float
     at: float
 
     def draw(self, rate: float, now: float) -> float:
         """Take one; give the seconds until there is one, 0 when there was."""
         most = max(1.0, 2 * rate)
-        self.left = min(most, self.left + (now - self.at) * rate)
+        self.tokens = min(most, self.tokens + (now - self.at) * rate)
         self.at = now
-        if self.left < 1:
-            return (1 - self.left) / rate
-        self.left -= 1
+        if self.tokens < 1:
+            return (1 - self.tokens) / rate
+        self.tokens -= 1
         return 0.0
 
 
@@ -153,13 +153,13 @@ class Quotas:
             raise QuotaError(f"tenant {tenant} {ASKS[kind]} more than {rate:g} times a second; wait {wait:.1f} s", wait)
 
 
-def too_much(tenant: str, kind: str, has: float, wanted: float, most: float) -> str:
+def too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
     """Say what was asked for, what there is, and what helps."""
     what = WORDS[kind]
-    if wanted > most:
-        return f"{wanted:.15g} {what} are more than tenant {tenant} may have at all, {most:.15g}; ask for less"
+    if requested > most:
+        return f"{requested:.15g} {what} are more than tenant {tenant} may have at all, {most:.15g}; ask for less"
     return (
-        f"tenant {tenant} has {has:.15g} of the {most:.15g} {what} it may have, and asks for {wanted:.15g} more; "
+        f"tenant {tenant} has {has:.15g} of the {most:.15g} {what} it may have, and asks for {requested:.15g} more; "
         "end some, or ask the operator for more"
     )
 
@@ -168,8 +168,8 @@ def read(name: str, table: object) -> QuotaLimits:
     """Read `[serve.quota]`: what every tenant may have, and below it tables of tenants that have more or less."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
-    told = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    usual = Quota(**known_settings(name, told, SETTINGS))
+    values = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    usual = Quota(**known_settings(name, values, SETTINGS))
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
     own = {key: known_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
     return QuotaLimits(usual, {key: replace(usual, **value) for key, value in own.items()})

@@ -23,12 +23,12 @@ class Reloading:
     def __init__(self, serving: Serving, read: Callable[[], Serving] | None = None) -> None:
         self.serving = serving
         self.read = read or (lambda: serving)
-        self.asked = anyio.Event()
+        self.requested = anyio.Event()
         self.holders: list[Callable[[Serving], None]] = []
 
     def ask(self) -> None:
         """Have the settings read again."""
-        self.asked.set()
+        self.requested.set()
 
     def add(self, holder: Callable[[Serving], None]) -> None:
         """Tell somebody of new settings; `holder` may refuse them by raising."""
@@ -37,23 +37,23 @@ class Reloading:
     async def run(self) -> None:
         """Reload whenever asked."""
         while True:
-            await self.asked.wait()
-            self.asked = anyio.Event()
+            await self.requested.wait()
+            self.requested = anyio.Event()
             await self.reload()
 
     async def reload(self) -> None:
         """Read the settings; ones that are wrong change nothing, and the log says why."""
         try:
-            wanted = await anyio.to_thread.run_sync(self.read)
-            found = replace(self.serving, **{name: getattr(wanted, name) for name in LIVE})
+            loaded = await anyio.to_thread.run_sync(self.read)
+            found = replace(self.serving, **{name: getattr(loaded, name) for name in LIVE})
             for holder in self.holders:
                 holder(found)
         except (HotdeskError, OSError, ssl.SSLError) as e:
             LOG.write("reload", f"nothing was reloaded: {e}")
             return
         self.serving = found
-        others = (each.name for each in fields(wanted) if each.name not in (*LIVE, "port"))
-        later = ",".join(name for name in others if getattr(wanted, name) != getattr(found, name))
+        others = (each.name for each in fields(loaded) if each.name not in (*LIVE, "port"))
+        later = ",".join(name for name in others if getattr(loaded, name) != getattr(found, name))
         LOG.write("reload", "reloaded certificate and settings", needs_restart=later or "nothing")
 
 

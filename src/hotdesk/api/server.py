@@ -29,7 +29,7 @@ from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.http import stalls
-from hotdesk.api.http.body_limits import LARGEST
+from hotdesk.api.http.body_limits import MAX_BODY_BYTES
 from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.http.hsts import Strict
 from hotdesk.api.http.metrics_middleware import Measured
@@ -106,35 +106,35 @@ async def composed(
     templates = places(settings, serving.templates)
     quotas = Quotas(serving.quota)
     async with (
-        telemetry.started() as told,
+        telemetry.started() as exporter,
         local.listening(settings) as calls,
         started(settings, templates, serving.models) as starter,
-        tenants.opened(settings, starter, quotas) as known,
+        tenants.opened(settings, starter, quotas) as registry,
         anyio.create_task_group() as tasks,
     ):
         privileges.give_up(settings)
-        tasks.start_soon(local.serve, calls, known)
+        tasks.start_soon(local.serve, calls, registry)
         sandboxes = Sandboxes(serving, tasks, await in_thread(defaults_of, serving))
         snapshots = TenantSnapshots(starter, sandboxes)
-        sandboxes.left = left_ones = SavedSandboxes(sandboxes, snapshots, known)
-        left_ones.find()
+        sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
+        saved.find()
         browsers = Browsers(keys)
         shared = Native(
-            serving, keys, known, browsers, Jobs(starter), content.offer, templates, measures=Measures(told)
+            serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
         )
         reloading.add(lambda found: set_live(found, sandboxes, shared, quotas))
-        mcp = Mcp(keys, known, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
+        mcp = Mcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
-        tasks.start_soon(warm, keys, known, sandboxes)
-        tasks.start_soon(bury, settings, known)
-        control = ControlPlane(keys, known, sandboxes, snapshots)
+        tasks.start_soon(warm, keys, registry, sandboxes)
+        tasks.start_soon(bury, settings, registry)
+        control = ControlPlane(keys, registry, sandboxes, snapshots)
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)
         parts = ServerParts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
         if reloading.serving.shutdown == "leave":
-            await left_ones.leave()
+            await saved.leave()
         tasks.cancel_scope.cancel()
 
 
@@ -160,12 +160,12 @@ async def cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
         await anyio.sleep(0.1)
 
 
-async def warm(keys: ApiKeys, known: Tenants, sandboxes: Sandboxes) -> None:
+async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
     """Have desks ready for the first few who have a key."""
     keys.refresh()
-    for name in sorted({key.tenant for key in keys.known.values()})[:WARM]:
+    for name in sorted({key.tenant for key in keys.by_id.values()})[:WARM]:
         try:
-            tenant = await known.tenant(name)
+            tenant = await registry.tenant(name)
             for image in sandboxes.defaults.ready:
                 sandboxes.stock(tenant, image)
         except (HotdeskError, OSError) as e:
@@ -178,16 +178,16 @@ async def describe(native: FastAPI) -> None:
     gc.freeze()
 
 
-async def bury(settings: Config, known: Tenants) -> None:
+async def bury(settings: Config, registry: Tenants) -> None:
     """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
-    for name in with_desks_left(settings):
+    for name in tenants_with_desks(settings):
         try:
-            await known.tenant(name)
+            await registry.tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)
 
 
-def with_desks_left(settings: Config) -> list[str]:
+def tenants_with_desks(settings: Config) -> list[str]:
     """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     return [name for name in names if any((for_tenant(settings, name).run / "desks").glob("*"))]
@@ -199,7 +199,7 @@ def listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     served = Strict(app, serving.names) if tls else app
     config = uvicorn.Config(
         served, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
-        ws_max_size=LARGEST, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
+        ws_max_size=MAX_BODY_BYTES, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=AT_A_TIME, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     config.load()
@@ -236,7 +236,7 @@ async def serve(
             tls_port=serving.tls_port,
         )
         tasks.start_soon(reloading.run)
-        with stalls.watched_if_wanted():
+        with stalls.watch_if_enabled():
             await stopping.wait()
         notice.tell("STOPPING=1")
         LOG.write("stop", sandboxes=reloading.serving.shutdown)

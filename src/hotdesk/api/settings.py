@@ -25,8 +25,8 @@ Egress = Literal["deny", "packages", "open"]
 Shutdown = Literal["burn", "leave"]
 LogFormat = Literal["text", "json"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
-LONGEST = 86400.0
-MOST_READY = 1000
+MAX_LIFETIME_S = 86400.0
+MAX_READY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Serving:
     """What becomes of sandboxes when the server ends: they burn, or are left for the next one, as if paused."""
     ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
     """Templates, and how many desks of each are kept ready for each tenant."""
-    longest: float = LONGEST
+    longest: float = MAX_LIFETIME_S
     """Seconds a desk may last at most, whatever is asked for."""
     mcp_image: str = "desktop"
     """What the desks of MCP clients are made from."""
@@ -141,10 +141,10 @@ SETTINGS: dict[str, Any] = {
     "domain": HOST_NAME,
     "egress": one_of(get_args(Egress)),
     "shutdown": one_of(get_args(Shutdown)),
-    "ready": dict[str, Annotated[int, Range(0, MOST_READY)]],
-    "longest": number(1, LONGEST),
+    "ready": dict[str, Annotated[int, Range(0, MAX_READY)]],
+    "longest": number(1, MAX_LIFETIME_S),
     "mcp_image": Annotated[str, as_name],
-    "mcp_idle": number(1, LONGEST),
+    "mcp_idle": number(1, MAX_LIFETIME_S),
     "mcp_grace": number(0, 3600),
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],

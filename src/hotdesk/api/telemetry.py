@@ -24,12 +24,12 @@ from hotdesk.linux.landlock import confine
 
 PROGRAM = "hotdesk.api.telemetry"
 NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http")
-ASKED = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
+ENDPOINT_VARIABLES = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
 PASSED = ("OTEL_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "PATH")
 LINE = 3
 """The descriptor at which the server speaks."""
-MESSAGE = 4096
-ENDING = 5.0
+MAX_MESSAGE_BYTES = 4096
+EXIT_TIMEOUT_S = 5.0
 """Seconds it has to send what is left."""
 BUFFER = 1 << 20
 """Bytes that may wait for it; what comes when it is full is dropped."""
@@ -44,16 +44,16 @@ class Telemetry:
     def tell(self, part: str, method: str, route: str, status: int, seconds: float) -> None:
         """Tell of one request that is over; never waits."""
         if self.line is not None:
-            told = {"part": part, "method": method, "route": route, "status": status}
+            fields = {"part": part, "method": method, "route": route, "status": status}
             times = {"begun": time.time() - seconds, "seconds": seconds}
             with suppress(OSError):
-                self.line.send(json.dumps(told | times).encode())
+                self.line.send(json.dumps(fields | times).encode())
 
 
 @asynccontextmanager
 async def started() -> AsyncIterator[Telemetry]:
     """Give what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
-    if not any(os.environ.get(name) for name in ASKED) or not is_installed():
+    if not any(os.environ.get(name) for name in ENDPOINT_VARIABLES) or not is_installed():
         yield Telemetry()
         return
     line, pid = spawn()
@@ -61,7 +61,7 @@ async def started() -> AsyncIterator[Telemetry]:
         yield Telemetry(line)
     finally:
         line.close()
-        with anyio.move_on_after(ENDING, shield=True):
+        with anyio.move_on_after(EXIT_TIMEOUT_S, shield=True):
             await anyio.to_thread.run_sync(os.waitpid, pid, 0, abandon_on_cancel=True)
 
 
@@ -111,16 +111,16 @@ class Sender:
         meter = self.meters.get_meter("hotdesk")
         self.durations = meter.create_histogram("http.server.request.duration", "s", "Duration of requests.")
 
-    def take(self, told: Mapping[str, Any]) -> None:
+    def take(self, request: Mapping[str, Any]) -> None:
         """Make a span and a duration of one request."""
-        attributes = {"hotdesk.part": told["part"], "http.request.method": told["method"]}
-        attributes |= {"http.route": told["route"]} if told["route"] else {}
-        attributes |= {"http.response.status_code": told["status"]} if told["status"] else {}
-        begun = int(told["begun"] * 1e9)
-        name = f"{told['method']} {told['route']}".strip()
+        attributes = {"hotdesk.part": request["part"], "http.request.method": request["method"]}
+        attributes |= {"http.route": request["route"]} if request["route"] else {}
+        attributes |= {"http.response.status_code": request["status"]} if request["status"] else {}
+        begun = int(request["begun"] * 1e9)
+        name = f"{request['method']} {request['route']}".strip()
         span = self.tracer.start_span(name, kind=self.kind, attributes=attributes, start_time=begun)
-        span.end(begun + int(told["seconds"] * 1e9))
-        self.durations.record(told["seconds"], attributes)
+        span.end(begun + int(request["seconds"] * 1e9))
+        self.durations.record(request["seconds"], attributes)
 
     def close(self) -> None:
         """Send what is left."""
@@ -133,6 +133,6 @@ def main() -> None:
     confine([], dials=True)
     line = socket.socket(fileno=LINE)
     sender = Sender()
-    while data := line.recv(MESSAGE):
+    while data := line.recv(MAX_MESSAGE_BYTES):
         sender.take(json.loads(data))
     sender.close()

@@ -137,7 +137,7 @@ def test_a_terminal_whose_desk_burns_ends_without_a_word_in_the_log(server: Serv
 def test_a_terminal_in_which_nobody_types_goes_on(server: Served, desk: str) -> None:
     url = f"{server.url.replace('http', 'ws')}/api/v1/desks/{desk}/terminal"
     with connect(url, additional_headers={"X-API-Key": server.key}) as line:
-        line.send(f"sleep {protocol.HEAD_SECONDS + 3:.0f}; echo $((6 * 7)) there; exit\n".encode())
+        line.send(f"sleep {protocol.HEAD_TIMEOUT_S + 3:.0f}; echo $((6 * 7)) there; exit\n".encode())
         said = b"".join(part if isinstance(part, bytes) else part.encode() for part in line)
     assert b"42 there" in said
 

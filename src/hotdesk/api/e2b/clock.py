@@ -10,7 +10,7 @@ from hotdesk.api.e2b.responses import ErrorResponse, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
 from hotdesk.errors import HotdeskError
 
-TICK = 1.0
+MAX_INTERVAL_S = 1.0
 """Seconds between two looks at most."""
 
 
@@ -19,11 +19,11 @@ async def run(sandboxes: Sandboxes) -> None:
     ending: set[str] = set()
     while True:
         now = time.time()
-        for sandbox in list(sandboxes.known.values()):
+        for sandbox in list(sandboxes.by_id.values()):
             if has_ended(sandbox) and sandbox.opened is None:
                 sandboxes.tasks.start_soon(sandboxes.kill, sandbox)
             elif has_ended(sandbox):
-                sandboxes.known.pop(sandbox.id, None)
+                sandboxes.by_id.pop(sandbox.id, None)
                 cut(sandbox)
             elif sandbox.state == "running" and sandbox.ends <= now and sandbox.id not in ending:
                 ending.add(sandbox.id)
@@ -35,8 +35,8 @@ async def run(sandboxes: Sandboxes) -> None:
 
 def wait(sandboxes: Sandboxes, now: float) -> float:
     """Give the seconds until something may be due."""
-    due = (each.ends for each in sandboxes.known.values() if each.state == "running" and each.ends > now)
-    return max(0.01, min(min(due, default=now + TICK) - now, TICK))
+    due = (each.ends for each in sandboxes.by_id.values() if each.state == "running" and each.ends > now)
+    return max(0.01, min(min(due, default=now + MAX_INTERVAL_S) - now, MAX_INTERVAL_S))
 
 
 async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> None:

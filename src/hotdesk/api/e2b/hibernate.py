@@ -35,11 +35,11 @@ from hotdesk.errors import HostError, HotdeskError
 from hotdesk.linux import private_files
 
 FOLDER = "left"
-SECONDS = 60.0
+SAVE_TIMEOUT_S = 60.0
 """How long a server takes at most to leave its sandboxes; what is not left by then burns."""
 AT_ONCE = 4
 """Sandboxes whose files are copied at once."""
-MOST = 10_000
+MAX_RECORDS = 10_000
 """Records of one tenant that are read."""
 SAME = (
     "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
@@ -80,9 +80,9 @@ class SavedSandboxes:
     sandboxes: Sandboxes
     snapshots: TenantSnapshots
     tenants: Tenants
-    known: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
+    records: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
     """Sandboxes without a desk, and the disk they count for."""
-    seconds: float = SECONDS
+    seconds: float = SAVE_TIMEOUT_S
 
     @property
     def longest(self) -> float:
@@ -114,45 +114,44 @@ class SavedSandboxes:
     def take_up(self, tenant: Tenant, record: SavedSandbox) -> None:
         """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
-        if until <= time.time() or record.id in self.sandboxes.known:
+        if until <= time.time() or record.id in self.sandboxes.by_id:
             private_files.remove(folder(tenant), file_of(record.id))
             return
-        same = {**record.model_dump(include=set(SAME)), "until": until}
+        same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
         spec = self.sandboxes.spec(record.image, record.env)
-        sandbox = Sandbox(
-            None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", left=record.image, **same
-        )
+        sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", **same)
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)
 
     def count(self, sandbox: Sandbox, record: SavedSandbox) -> None:
         """Count what a sandbox without a desk takes."""
-        taken = self.tenants.quotas.count(sandbox.tenant.name, disk=sandbox.spec.disk)
-        self.known[sandbox.id] = (record, taken)
+        share = self.tenants.quotas.count(sandbox.tenant.name, disk=sandbox.spec.disk)
+        self.records[sandbox.id] = (record, share)
 
     # -- while it runs --------------------------------------------------------------------------------------------
 
     async def open(self, sandbox: Sandbox) -> None:
         """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
-        record, taken = self.known[sandbox.id]
+        record, share = self.records[sandbox.id]
         scope = await self.find_scope(record)
         tenant = await self.tenants.tenant(sandbox.tenant.name)
         rest = max(1.0, sandbox.started + self.longest - time.time())
         spec = replace(sandbox.spec, deadline=rest, idle=rest)
-        taken.free()
+        share.free()
         try:
             desk = await tenant.host.open(spec, scope)
             await self.sandboxes.begin(tenant, [desk], spec.image)
         except QuotaError as e:
             raise ErrorResponse(429, str(e)) from None
         finally:
-            if sandbox.id in self.known:
+            if sandbox.id in self.records:
                 self.count(sandbox, record)
         with anyio.CancelScope(shield=True):
-            if self.sandboxes.known.get(sandbox.id) is not sandbox:
+            if self.sandboxes.by_id.get(sandbox.id) is not sandbox:
                 await tenant.host.burn(desk.id)
                 raise not_found(sandbox.id)
-            sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope, sandbox.left = desk, tenant, spec, scope, ""
+            sandbox.opened, sandbox.tenant, sandbox.spec, sandbox.scope = desk, tenant, spec, scope
+            sandbox.saved_image = ""
             await self.forget(sandbox)
 
     async def find_scope(self, record: SavedSandbox) -> Scope:
@@ -162,12 +161,12 @@ class SavedSandboxes:
         rules: dict[str, list[object]] = {}
         for host, name, value in record.headers:
             rules.setdefault(host, []).append({"transform": {"headers": {name: value}}})
-        told: Mapping[str, object] = {**(record.network or {}), "rules": rules}
-        return await network.find_scope(self.sandboxes.serving, told, record.internet)
+        config: Mapping[str, object] = {**(record.network or {}), "rules": rules}
+        return await network.find_scope(self.sandboxes.serving, config, record.internet)
 
     async def forget(self, sandbox: Sandbox) -> None:
         """Remove a sandbox's record; its image goes when nothing stands on it."""
-        if (found := self.known.pop(sandbox.id, None)) is not None:
+        if (found := self.records.pop(sandbox.id, None)) is not None:
             found[1].free()
             await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), file_of(sandbox.id))
         if sandbox.spec.image.startswith(PREFIX):
@@ -177,21 +176,21 @@ class SavedSandboxes:
 
     async def leave(self) -> None:
         """Leave every sandbox as if paused without memory; what cannot be kept in time burns with its desk."""
-        here = [each for each in self.sandboxes.known.values() if each.opened is not None and not has_ended(each)]
+        here = [each for each in self.sandboxes.by_id.values() if each.opened is not None and not has_ended(each)]
         if not here:
             return
         say(f"leaving {len(here)} sandboxes; asked to stop again, they burn")
         for sandbox in here:
             self.stop(sandbox)
-        kept: list[Sandbox] = []
+        saved: list[Sandbox] = []
         with anyio.move_on_after(self.seconds):
             async with anyio.create_task_group() as tasks:
                 places = anyio.CapacityLimiter(AT_ONCE)
                 for _, group in groupby(sorted(here, key=name_of), name_of):
-                    tasks.start_soon(self.keep_all, list(group), places, kept)
-        if burning := len(here) - len(kept):
+                    tasks.start_soon(self.keep_all, list(group), places, saved)
+        if burning := len(here) - len(saved):
             say(f"{burning} sandboxes are not left: they burn")
-        say(f"left {len(kept)} sandboxes")
+        say(f"left {len(saved)} sandboxes")
 
     def stop(self, sandbox: Sandbox) -> None:
         """Take a sandbox from its clock: one that ran and would have been killed is over when it would have been."""
@@ -199,31 +198,31 @@ class SavedSandboxes:
         sandbox.until = sandbox.ends if killed else sandbox.started + self.longest
         if sandbox.state == "running":
             sandbox.state, sandbox.ends = "paused", time.time()
-        sandbox.left = PREFIX + new_word()
+        sandbox.saved_image = PREFIX + new_word()
 
-    async def keep_all(self, group: Sequence[Sandbox], places: anyio.CapacityLimiter, kept: list[Sandbox]) -> None:
+    async def keep_all(self, group: Sequence[Sandbox], places: anyio.CapacityLimiter, saved: list[Sandbox]) -> None:
         """Keep a tenant's sandboxes."""
         try:
-            await self.snapshots.expect(group[0].tenant, *(each.left for each in group))
+            await self.snapshots.expect(group[0].tenant, *(each.saved_image for each in group))
         except (HotdeskError, OSError) as e:
             log(e)
             return
         async with anyio.create_task_group() as tasks:
             for sandbox in group:
-                tasks.start_soon(self.keep, sandbox, places, kept)
+                tasks.start_soon(self.keep, sandbox, places, saved)
 
-    async def keep(self, sandbox: Sandbox, places: anyio.CapacityLimiter, kept: list[Sandbox]) -> None:
+    async def keep(self, sandbox: Sandbox, places: anyio.CapacityLimiter, saved: list[Sandbox]) -> None:
         """Keep a sandbox's files, and last its record."""
         async with places, sandbox.turning:
             try:
                 await sandbox.desk.pause(memory=False)
-                await sandbox.desk.save(sandbox.left)
+                await sandbox.desk.save(sandbox.saved_image)
                 data = record_of(sandbox).model_dump_json().encode()
                 await anyio.to_thread.run_sync(write, folder(sandbox.tenant), file_of(sandbox.id), data)
             except (HotdeskError, OSError, ValueError) as e:
                 log(e)
                 return
-        kept.append(sandbox)
+        saved.append(sandbox)
 
 
 def record_of(sandbox: Sandbox) -> SavedSandbox:
@@ -231,7 +230,7 @@ def record_of(sandbox: Sandbox) -> SavedSandbox:
     values = sandbox.scope.values
     grants = [each for each in sandbox.scope.grants if each.secret in values]
     headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
-    return SavedSandbox(image=sandbox.left, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
 
 
 def name_of(sandbox: Sandbox) -> str:
@@ -256,7 +255,7 @@ def file_of(sandbox: str) -> str:
 
 def read(place: Path) -> Iterator[SavedSandbox]:
     """Read records; what is none, or was not written to its end, is removed."""
-    for name in sorted(os.listdir(place))[:MOST] if place.is_dir() else []:
+    for name in sorted(os.listdir(place))[:MAX_RECORDS] if place.is_dir() else []:
         try:
             record = SavedSandbox.model_validate_json(private_files.read(place, name) or b"")
             if name == file_of(record.id):

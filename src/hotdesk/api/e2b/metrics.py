@@ -12,21 +12,21 @@ from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.errors import HotdeskError
 
-PERIOD = 5.0
+SAMPLE_INTERVAL_S = 5.0
 """Seconds between two samples of a sandbox."""
-FRESH = 1.0
+MAX_AGE_S = 1.0
 """Seconds a sample counts as now."""
-PACE = 0.05
+MIN_INTERVAL_S = 0.05
 """Seconds between two samples at least: many sandboxes are sampled less often."""
 
 
 async def run(sandboxes: Sandboxes) -> None:
     """Sample every sandbox for as long as the server runs."""
     while True:
-        end = anyio.current_time() + PERIOD
-        for sandbox in list(sandboxes.known.values()):
+        end = anyio.current_time() + SAMPLE_INTERVAL_S
+        for sandbox in list(sandboxes.by_id.values()):
             await sample(sandbox)
-            await anyio.sleep(PACE)
+            await anyio.sleep(MIN_INTERVAL_S)
         await anyio.sleep_until(end)
 
 
@@ -65,22 +65,22 @@ async def between(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, 
     if start > end:
         raise ErrorResponse(400, "start is after end")
     await refresh(sandbox)
-    return [told(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
+    return [without_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 
 
 async def newest(sandbox: Sandbox) -> dict[str, object] | None:
     """Give a sandbox's newest sample."""
     await refresh(sandbox)
-    return told(sandbox.samples[-1]) if sandbox.samples else None
+    return without_internals(sandbox.samples[-1]) if sandbox.samples else None
 
 
 async def refresh(sandbox: Sandbox) -> None:
     """Have a sample of now."""
-    if not sandbox.samples or time.time() - float(str(sandbox.samples[-1]["at"])) > FRESH:
+    if not sandbox.samples or time.time() - float(str(sandbox.samples[-1]["at"])) > MAX_AGE_S:
         await sample(sandbox)
 
 
-def told(found: Mapping[str, object]) -> dict[str, object]:
+def without_internals(found: Mapping[str, object]) -> dict[str, object]:
     """Give what a program is told of a sample."""
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 

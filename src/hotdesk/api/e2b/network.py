@@ -33,7 +33,7 @@ NOWHERE = Rule("nowhere.invalid", verdict="deny", methods=ANY)
 """Stands in every scope, so that each sandbox has a door: one that leads nowhere may be opened later."""
 PRESETS = ("pypi", "npm", "debian")
 VALUE = re.compile(r"[\x20-\x7e\x80-\xff]{1,8192}")
-MOST_HEADERS = 64
+MAX_HEADERS = 64
 
 Word = Annotated[str, Field(min_length=1, max_length=253)]
 Words = Annotated[list[Word], Field(max_length=200)]
@@ -66,7 +66,7 @@ class NetworkConfig(LenientModel):
     dnsServers: list[object] | None = None
     egressProxy: dict[str, object] | None = None
     maskRequestHost: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9.:${}_\-\[\]]*$")] | None = None
-    rules: Annotated[dict[Word, list[Attached]], Field(max_length=MOST_HEADERS)] | None = None
+    rules: Annotated[dict[Word, list[Attached]], Field(max_length=MAX_HEADERS)] | None = None
 
 
 def scope_for(
@@ -76,14 +76,14 @@ def scope_for(
 
     It may wait for this machine's resolver: where an event loop runs, use `find_scope`.
     """
-    told = read(network or {})
-    if told.dnsServers:
+    config = read(network or {})
+    if config.dnsServers:
         raise ErrorResponse(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
-    if told.egressProxy:
+    if config.egressProxy:
         raise ErrorResponse(
             501, "egressProxy is not offered: only this server's operator says by which proxy desks go out"
         )
-    allowed, denied = list(told.allowOut or ()), list(told.denyOut or ())
+    allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(network_of(each) is None for each in allowed):
         raise ErrorResponse(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
@@ -92,7 +92,7 @@ def scope_for(
         raise ErrorResponse(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
     try:
         rules = (NOWHERE, *allowing(allowed), *denying(denied, allowed))
-        grants, values = attaching(told.rules or {})
+        grants, values = attaching(config.rules or {})
     except BriefError as e:
         raise ErrorResponse(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
@@ -109,17 +109,17 @@ async def find_scope(
 
 
 async def change(
-    serving: Serving, sandbox: Sandbox, told: Mapping[str, object], allow_internet_access: bool | None = None
+    serving: Serving, sandbox: Sandbox, network: Mapping[str, object], allow_internet_access: bool | None = None
 ) -> None:
     """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
-    kept = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
-    scope = await find_scope(serving, told, allow_internet_access)
+    unchanged = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
+    scope = await find_scope(serving, network, allow_internet_access)
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:
         raise ErrorResponse(400, str(e)) from None
     sandbox.scope = scope
-    sandbox.network = {**shown(told), **kept}
+    sandbox.network = {**shown(network), **unchanged}
 
 
 MASK = "maskRequestHost"
@@ -137,14 +137,14 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
 
 def shown(network: Mapping[str, object]) -> dict[str, object]:
     """Give what may be told of a network again: its headers' values are secrets, and are not."""
-    told = dict(network)
+    redacted = dict(network)
     if read(network).rules:
-        told["rules"] = {
+        redacted["rules"] = {
             host: [{"transform": {"headers": dict.fromkeys(each.transform.headers, "***")}} for each in attached
                    if each.transform]
             for host, attached in (read(network).rules or {}).items()
         }  # fmt: skip
-    return told
+    return redacted
 
 
 # -- allowOut, denyOut ------------------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ def attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...
     for host, attached in rules.items():
         for name, value in ((n, v) for each in attached if each.transform for n, v in each.transform.headers.items()):
             headers[host.lower(), name.lower()] = value
-    if len(headers) > MOST_HEADERS:
-        raise BriefError(f"more than {MOST_HEADERS} headers are to go along")
+    if len(headers) > MAX_HEADERS:
+        raise BriefError(f"more than {MAX_HEADERS} headers are to go along")
     grants, values = [], {}
     for number, ((host, name), value) in enumerate(headers.items()):
         if not VALUE.fullmatch(value) or "${e2b." in value:

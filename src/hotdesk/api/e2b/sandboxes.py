@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
-HEALTHY_SECONDS = 5.0
-STOP_SECONDS = 10.0
+HEALTH_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 10.0
 """Seconds a sandbox may take to stop when it is paused."""
-STOP_INTERVAL = 0.1
+STOP_INTERVAL_S = 0.1
 """Seconds between the first two tries, each later pause twice as long: its keeper waits a quarter second at each."""
-STOP_AGAIN = 5.0
+STOP_RETRY_S = 5.0
 """Seconds after which one whose time is up and that did not stop is paused again."""
 
 
@@ -78,7 +78,7 @@ class Sandbox:
     """Held while it is paused, resumed or copied."""
     id: str = ""
     """Its own: its first desk's."""
-    left: str = ""
+    saved_image: str = ""
     """The image that holds its files while no server runs; empty: none."""
     until: float = math.inf
     """When one without a desk is over."""
@@ -128,10 +128,10 @@ class Sandboxes:
         self.serving = serving
         self.tasks = tasks
         self.defaults = defaults
-        self.known: dict[str, Sandbox] = {}
+        self.by_id: dict[str, Sandbox] = {}
         self.soonest = anyio.Event()
         """Set when a sandbox's end may come sooner than the clock waits for."""
-        self.left: SavedSandboxes | None = None
+        self.saved: SavedSandboxes | None = None
         """What opens sandboxes that an earlier server left, and forgets them."""
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
@@ -171,8 +171,8 @@ class Sandboxes:
     def spec(self, image: str, env: Mapping[str, str]) -> Spec:
         """Give the computer a sandbox is."""
         longest = self.serving.longest
-        told = {**self.defaults.env, **env}
-        return Spec(image=image, env=told, root=True, deadline=longest, idle=longest)
+        variables = {**self.defaults.env, **env}
+        return Spec(image=image, env=variables, root=True, deadline=longest, idle=longest)
 
     def stock(self, tenant: Tenant, image: str) -> None:
         """Have desks of an image ready for a tenant from now on, if the operator wants that."""
@@ -183,38 +183,38 @@ class Sandboxes:
 
     def add(self, sandbox: Sandbox) -> None:
         """Have a sandbox be found from now on."""
-        self.known[sandbox.id] = sandbox
+        self.by_id[sandbox.id] = sandbox
         self.soonest.set()
 
     def get(self, tenant: str, sandbox: str) -> Sandbox:
         """Give a tenant's sandbox; another's is as unknown as one that never was."""
-        found = self.known.get(sandbox)
+        found = self.by_id.get(sandbox)
         if found is None or found.tenant.name != tenant or has_ended(found):
             raise not_found(sandbox)
         return found
 
     def of(self, tenant: str) -> Iterator[Sandbox]:
         """Give a tenant's sandboxes."""
-        return (each for each in list(self.known.values()) if each.tenant.name == tenant and not has_ended(each))
+        return (each for each in list(self.by_id.values()) if each.tenant.name == tenant and not has_ended(each))
 
     def stand_on(self, image: str) -> bool:
         """Say whether the files of a sandbox are an image's."""
-        return any(image in (each.spec.image, each.left) for each in self.known.values())
+        return any(image in (each.spec.image, each.saved_image) for each in self.by_id.values())
 
     async def kill(self, sandbox: Sandbox) -> None:
         """End a sandbox: nobody finds it any more, its streams are cut, its desk burns.
 
         A desk that resists is its keeper's to burn from then on, and its operator's to hear of.
         """
-        if self.known.pop(sandbox.id, None) is None:
+        if self.by_id.pop(sandbox.id, None) is None:
             return
         cut(sandbox)
         with anyio.CancelScope(shield=True):
             try:
                 if sandbox.opened is not None:
                     await sandbox.tenant.host.burn(sandbox.opened.id)
-                if self.left is not None:
-                    await self.left.forget(sandbox)
+                if self.saved is not None:
+                    await self.saved.forget(sandbox)
             except (HotdeskError, OSError) as e:
                 log(e)
 
@@ -263,7 +263,7 @@ class Sandboxes:
                 await stop(sandbox.desk, memory=memory)
             except BaseException:
                 sandbox.state, sandbox.pause_mode = "running", mode
-                sandbox.ends = max(ends, time.time() + STOP_AGAIN) if due else ends
+                sandbox.ends = max(ends, time.time() + STOP_RETRY_S) if due else ends
                 raise
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
@@ -273,8 +273,8 @@ class Sandboxes:
             if sandbox.state == "running":
                 return False
             if sandbox.opened is None:
-                assert self.left is not None
-                await self.left.open(sandbox)
+                assert self.saved is not None
+                await self.saved.open(sandbox)
             else:
                 await self.go_on(sandbox, memory=memory)
             sandbox.state, sandbox.timeout = "running", timeout
@@ -312,7 +312,7 @@ class Sandboxes:
                 raise ErrorResponse(429, str(e)) from None
         await self.begin(sandbox.tenant, desks, sandbox.spec.image)
         now = moment()
-        made = [
+        forks = [
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
@@ -320,18 +320,18 @@ class Sandboxes:
             )
             for desk in desks
         ]  # fmt: skip
-        for each in made:
+        for each in forks:
             self.add(each)
-        return made
+        return forks
 
     def require(self, sandbox: Sandbox) -> None:
         """Refuse what is meant for a sandbox that ended while somebody waited."""
-        if self.known.get(sandbox.id) is not sandbox or has_ended(sandbox):
+        if self.by_id.get(sandbox.id) is not sandbox or has_ended(sandbox):
             raise not_found(sandbox.id)
 
     def cut_all(self) -> None:
         """Cut every stream."""
-        for sandbox in self.known.values():
+        for sandbox in self.by_id.values():
             cut(sandbox)
 
 
@@ -356,7 +356,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 async def stop(desk: Desk, *, memory: bool) -> None:
     """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
-    end, interval = anyio.current_time() + STOP_SECONDS, STOP_INTERVAL
+    end, interval = anyio.current_time() + STOP_TIMEOUT_S, STOP_INTERVAL_S
     while True:
         try:
             await desk.pause(memory=memory)
@@ -365,7 +365,7 @@ async def stop(desk: Desk, *, memory: bool) -> None:
             raise
         except DeskError as e:
             if anyio.current_time() > end:
-                raise ErrorResponse(409, f"the sandbox did not stop within {STOP_SECONDS:.0f} s; try again") from e
+                raise ErrorResponse(409, f"the sandbox did not stop within {STOP_TIMEOUT_S:.0f} s; try again") from e
             await anyio.sleep(interval)
             interval *= 2
 
@@ -373,7 +373,7 @@ async def stop(desk: Desk, *, memory: bool) -> None:
 async def is_healthy(sandbox: Sandbox) -> bool:
     """Say whether a sandbox's guest answers."""
     try:
-        with anyio.fail_after(HEALTHY_SECONDS):
+        with anyio.fail_after(HEALTH_TIMEOUT_S):
             return (await sandbox.desk.run(["true"])).exit_code == 0
     except (HotdeskError, TimeoutError) as e:
         log(e)

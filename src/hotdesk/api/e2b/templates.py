@@ -24,8 +24,8 @@ MISSING = 127
 MARK = "HOTDESK_PROCESS"
 """A variable that is one program's alone."""
 PORT = 49999
-SECONDS = 60.0
-LONGEST = 1 << 20
+START_TIMEOUT_S = 60.0
+MAX_ENV_BYTES = 1 << 20
 """Bytes the variables of a desk's programs may be."""
 
 
@@ -46,10 +46,10 @@ async def start(desk: Desk, image: str) -> None:
     """Have running what an image promises; a desk that is opened, copied or starts anew needs it."""
     if image in PLAIN:
         return
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(START_TIMEOUT_S):
         if image == INTERPRETER and await introduce(desk):
             return
-        done = await desk.run([READY], timeout=SECONDS, output_limit=LONGEST)
+        done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=MAX_ENV_BYTES)
     if not done.ok and (image == INTERPRETER or done.exit_code != MISSING):
         raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
 
@@ -61,7 +61,7 @@ async def introduce(desk: Desk) -> bool:
     except DeskError:
         return False
     try:
-        found = await desk.run(["cat", "/proc/self/environ"], timeout=SECONDS, output_limit=LONGEST)
+        found = await desk.run(["cat", "/proc/self/environ"], timeout=START_TIMEOUT_S, output_limit=MAX_ENV_BYTES)
         pairs = (each.partition("=") for each in found.text.split("\0") if each)
         body = json.dumps({"env": {key: value for key, _, value in pairs if key != MARK}}).encode()
         await send(sock, b"POST /init HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)

@@ -8,11 +8,11 @@ import anyio
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-LARGEST = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 """Bytes of a request that is no file."""
-SMALL = 16 << 10
+MAX_ANONYMOUS_BYTES = 16 << 10
 """Bytes of a request of whoever shows no key that is known: enough to sign in."""
-SECONDS = 30.0
+TIMEOUT_S = 30.0
 """Seconds in which it is there."""
 FILES = re.compile(r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)")
 """Where files go: read piece by piece, each with a bound of its own, once it is known who sends them."""
@@ -38,7 +38,7 @@ async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
     if length.isdecimal() and int(length[:20]) > most:
         raise too_large(most)
     data = bytearray()
-    with anyio.move_on_after(SECONDS):
+    with anyio.move_on_after(TIMEOUT_S):
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -48,7 +48,7 @@ async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
                 raise too_large(most)
             if not message.get("more_body"):
                 return again({**message, "body": bytes(data)}, receive)
-    raise BodyError(408, "request.slow", f"the body was not there within {SECONDS:g} s; send it again, and faster")
+    raise BodyError(408, "request.slow", f"the body was not there within {TIMEOUT_S:g} s; send it again, and faster")
 
 
 def too_large(most: int) -> BodyError:

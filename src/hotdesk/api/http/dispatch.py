@@ -78,9 +78,10 @@ class Front:
             await refused(scope, 421, "request.host", "this server has another name")(scope, receive, send)
             return
         try:
-            known = "aim" not in scope and self.count(scope, headers, part)
+            is_known = "aim" not in scope and self.count(scope, headers, part)
             if "aim" not in scope and part is not self.parts.signed and body_limits.is_whole(scope, headers):
-                receive = await body_limits.whole(receive, headers, body_limits.LARGEST if known else body_limits.SMALL)
+                most = body_limits.MAX_BODY_BYTES if is_known else body_limits.MAX_ANONYMOUS_BYTES
+                receive = await body_limits.whole(receive, headers, most)
         except QuotaError as e:
             await refused(scope, 429, e.code, str(e), e.headers)(scope, receive, send)
             return
@@ -125,8 +126,8 @@ class Front:
 
 def refused(scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Say why a request goes no further, as its part would; E2B's programs know numbers."""
-    told = code if scope["path"].startswith("/api/") else status
-    return JSONResponse({"code": told, "message": why}, status, headers)
+    body_code = code if scope["path"].startswith("/api/") else status
+    return JSONResponse({"code": body_code, "message": why}, status, headers)
 
 
 def odd(scope: Scope, headers: Headers) -> str | None:

@@ -26,9 +26,9 @@ class Strict:
             await self.app(scope, receive, send)
             return
 
-        async def told(message: Message) -> None:
+        async def send_with_header(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)["strict-transport-security"] = RULE
             await send(message)
 
-        await self.app(scope, receive, told)
+        await self.app(scope, receive, send_with_header)

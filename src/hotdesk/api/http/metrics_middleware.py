@@ -34,14 +34,14 @@ class Measured:
             return
         begun, status = time.monotonic(), 0
 
-        async def told(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.front(scope, receive, told)
+            await self.front(scope, receive, send_and_record)
         except Exception:
             status = status or 500
             raise

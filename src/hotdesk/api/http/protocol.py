@@ -15,12 +15,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 LINGER = struct.pack("ii", 1, 0)
 HEAD_LIMIT = 64 << 10
 """Bytes a request's head may have, more or less: what was read with it counts, too."""
-MOST_HEADERS = 256
-HEAD_SECONDS = 10.0
+MAX_HEADERS = 256
+HEAD_TIMEOUT_S = 10.0
 """Seconds a head may take, from the connection or its first byte on; and the rest of a body nobody reads."""
-BODY_SECONDS = 30.0
+BODY_TIMEOUT_S = 30.0
 """Seconds without a byte of a body that is waited for."""
-FILES = 1 << 16
+MAX_DESCRIPTORS = 1 << 16
 """Descriptors a server has at most: half of them for its connections, half of those for one address."""
 BUFFER = 64 << 10
 """Bytes that may wait in a connection that was handed over."""
@@ -35,11 +35,11 @@ class Protocol(HttpToolsProtocol):
     """Bytes read since the last whole head."""
     upgraded = False
     """Whether another protocol was asked for that is not begun yet."""
-    left = False
+    is_websocket = False
     """Whether the connection is somebody else's by now, who speaks WebSocket."""
     unread = False
     """Whether more of a body is to come."""
-    patience: asyncio.TimerHandle | None = None
+    wait_timer: asyncio.TimerHandle | None = None
     """What ends it when nothing comes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -48,7 +48,7 @@ class Protocol(HttpToolsProtocol):
         if is_full(self.connections, self.client):
             self.reset()
             return
-        self.wait(HEAD_SECONDS)
+        self.wait(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
@@ -58,28 +58,28 @@ class Protocol(HttpToolsProtocol):
     def wait(self, seconds: float) -> None:
         """Wait so long, from now, for what must come next."""
         self.stop_waiting()
-        self.patience = self.loop.call_later(seconds, self.lose_patience)
+        self.wait_timer = self.loop.call_later(seconds, self.time_out)
 
     def stop_waiting(self) -> None:
         """Wait for nothing."""
-        if self.patience is not None:
-            self.patience.cancel()
-            self.patience = None
+        if self.wait_timer is not None:
+            self.wait_timer.cancel()
+            self.wait_timer = None
 
     def wait_on(self) -> None:
         """Wait for what must come next, if it is the client that must send it."""
         if self.unread and self.is_answering():
-            self.wait(BODY_SECONDS)
+            self.wait(BODY_TIMEOUT_S)
         elif self.is_answering():
             self.stop_waiting()
-        elif self.patience is None:
-            self.wait(HEAD_SECONDS)
+        elif self.wait_timer is None:
+            self.wait(HEAD_TIMEOUT_S)
 
-    def lose_patience(self) -> None:
+    def time_out(self) -> None:
         """Cut a connection of which nothing comes, unless it is we or a sandbox who take their time."""
-        self.patience = None
+        self.wait_timer = None
         if self.is_answering() and (self.cycle.body or self.flow.read_paused or is_aimed(self.headers)):
-            self.wait(BODY_SECONDS)
+            self.wait(BODY_TIMEOUT_S)
         else:
             self.reset()
 
@@ -101,12 +101,12 @@ class Protocol(HttpToolsProtocol):
         super().data_received(data)
         if self.size > HEAD_LIMIT + len(data):
             self.reset()
-        elif not self.transport.is_closing() and not (self.upgraded or self.left):
+        elif not self.transport.is_closing() and not (self.upgraded or self.is_websocket):
             self.wait_on()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, and not too many."""
-        if len(self.headers) >= MOST_HEADERS:
+        if len(self.headers) >= MAX_HEADERS:
             raise ValueError("too many headers")  # answered with 400
         super().on_header(name, value)
 
@@ -131,13 +131,13 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Wait a little for what is left of a body nobody read; else for the next request."""
         if self.unread:
-            self.wait(HEAD_SECONDS)
+            self.wait(HEAD_TIMEOUT_S)
         super().on_response_complete()
 
     def handle_websocket_upgrade(self) -> None:
         """Leave the connection to whoever speaks WebSocket."""
         self.stop_waiting()
-        self.left = True
+        self.is_websocket = True
         super().handle_websocket_upgrade()
 
     def _should_upgrade(self) -> bool:
@@ -168,12 +168,12 @@ class Protocol(HttpToolsProtocol):
         self.stop_waiting()
         self.cycle.response_started = self.cycle.response_complete = self.cycle.disconnected = True
         reader = asyncio.StreamReader(BUFFER, self.loop)
-        taken = HandedOverConnection(reader, self)
-        self.transport.set_protocol(taken)
-        taken.connection_made(self.transport)
+        protocol = HandedOverConnection(reader, self)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
         if not self.transport.is_closing():
             self.transport.resume_reading()
-        return reader, asyncio.StreamWriter(self.transport, taken, reader, self.loop)
+        return reader, asyncio.StreamWriter(self.transport, protocol, reader, self.loop)
 
 
 class HandedOverConnection(asyncio.StreamReaderProtocol):
@@ -209,6 +209,6 @@ def is_full(connections: Collection[object], client: tuple[str, int] | None) -> 
 def widen() -> None:
     """Have as many descriptors as this process may have, within reason."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

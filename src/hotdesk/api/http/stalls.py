@@ -22,10 +22,10 @@ from typing import TypeAlias
 
 SWITCH = "HOTDESK_STALLS"
 """Milliseconds; empty or unset: nobody watches."""
-TICK = 0.02
+LOOK_INTERVAL_S = 0.02
 """Seconds between two looks at what runs."""
 LOOKS = 8
-CONTENDED = 0.001
+CONTENDED_S = 0.001
 """Seconds without a processor that show a busy machine, on which a wait must be a tick longer to be told from it."""
 FRAMES = 30
 """Innermost frames of a report."""
@@ -63,7 +63,7 @@ class StallWatch:
         self.own = os.open(f"/proc/self/task/{self.name}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         self.begun = 0.0
         """When the callback began that runs now; 0: none runs."""
-        self.seen: tuple[float, str] = (0.0, "")
+        self.last_stack: tuple[float, str] = (0.0, "")
         """Where a callback that lasts was seen, and when that one began."""
         self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], LOOKS)
         """What others had taken, at the last looks at which no callback lasted."""
@@ -81,30 +81,30 @@ class StallWatch:
         finally:
             self.begun = 0.0
             if time.monotonic() - begun > self.limit and not self.over.is_set():
-                kept = delay(self.own) - waited
-                taken = time.monotonic() - begun - kept - (TICK if kept > CONTENDED else 0.0)
-                self.judge(begun, taken, time.thread_time() - cpu, handle)
+                delayed = delay(self.own) - waited
+                elapsed = time.monotonic() - begun - delayed - (LOOK_INTERVAL_S if delayed > CONTENDED_S else 0.0)
+                self.judge(begun, elapsed, time.thread_time() - cpu, handle)
 
-    def judge(self, begun: float, taken: float, cpu: float, handle: asyncio.Handle) -> None:
+    def judge(self, begun: float, elapsed: float, cpu: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
         stolen = sum(max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items())
-        seconds = max(cpu, taken - stolen)
+        seconds = max(cpu, elapsed - stolen)
         if seconds > self.limit:
-            stack = self.seen[1] if self.seen[0] == begun else ""
+            stack = self.last_stack[1] if self.last_stack[0] == begun else ""
             self.tell(Stall(seconds, cpu, repr(handle)[:300], stack))
 
     def look(self) -> None:
         """Look at what runs, in a thread of its own, until it is over."""
-        while not self.over.wait(TICK):
+        while not self.over.wait(LOOK_INTERVAL_S):
             begun = self.begun
-            if not begun or time.monotonic() - begun < TICK:
+            if not begun or time.monotonic() - begun < LOOK_INTERVAL_S:
                 self.looks.append((time.monotonic(), others(self.name)))
-            elif self.seen[0] != begun and time.monotonic() - begun > self.limit / 2:
+            elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 frame = sys._current_frames().get(self.thread)
                 stack = written(frame)
                 if self.begun == begun:
-                    self.seen = (begun, stack)
+                    self.last_stack = (begun, stack)
 
 
 def written(frame: FrameType | None) -> str:
@@ -154,11 +154,11 @@ def watched(limit: float, tell: Tell) -> Iterator[StallWatch]:
 
 
 @contextmanager
-def watched_if_wanted(switch: str | None = None) -> Iterator[None]:
+def watch_if_enabled(switch: str | None = None) -> Iterator[None]:
     """Watch, and report on standard error, where the environment says so."""
-    told = os.environ.get(SWITCH, "") if switch is None else switch
-    if not told.isdecimal() or not int(told):
+    limit_ms = os.environ.get(SWITCH, "") if switch is None else switch
+    if not limit_ms.isdecimal() or not int(limit_ms):
         yield
         return
-    with watched(int(told) / 1000, lambda stall: print(f"hotdesk: {stall}", file=sys.stderr, flush=True)):
+    with watched(int(limit_ms) / 1000, lambda stall: print(f"hotdesk: {stall}", file=sys.stderr, flush=True)):
         yield

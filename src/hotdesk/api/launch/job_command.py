@@ -25,7 +25,7 @@ NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
 """Limits a job may be given, and the most each may be."""
-MOST_MODELS = 8
+MAX_MODELS = 8
 KINDS = ("token", "basic", "totp")
 """Secrets a client may put in: none that this machine would run, or ask somebody for."""
 SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
@@ -54,8 +54,8 @@ def command(
     `listed`: the models the operator lists for jobs of this server.
     """
     own = {"template", "models", "planners"} if act == "work" else {"models", "key"}
-    known = {"requester", "approve", *NUMBERS} | own
-    if unknown := sorted(set(options) - known):
+    allowed = {"requester", "approve", *NUMBERS} | own
+    if unknown := sorted(set(options) - allowed):
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
     limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
@@ -95,8 +95,8 @@ def limit(name: str, value: object) -> list[str]:
 
 def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     """Write which models are used."""
-    if not isinstance(value, list) or len(value) > MOST_MODELS:
-        raise BriefError(f"{name} takes up to {MOST_MODELS} names")
+    if not isinstance(value, list) or len(value) > MAX_MODELS:
+        raise BriefError(f"{name} takes up to {MAX_MODELS} names")
     for each in value:
         if not isinstance(each, str):
             raise BriefError(f"{name} takes names like anthropic:MODEL")
@@ -120,10 +120,10 @@ def scripted(template: object, templates: tuple[Path, ...]) -> list[str]:
 
 def requester(options: Mapping[str, object]) -> str:
     """Give who asked for a job."""
-    told = options.get("requester", "")
-    if not isinstance(told, str) or (told and not WHO_SHAPE.fullmatch(told)):
+    name = options.get("requester", "")
+    if not isinstance(name, str) or (name and not WHO_SHAPE.fullmatch(name)):
         raise BriefError("the requester is a key's name")
-    return told
+    return name
 
 
 @contextmanager

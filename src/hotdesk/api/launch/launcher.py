@@ -28,12 +28,12 @@ from hotdesk.linux import syscalls
 LINE = 3
 """The descriptor at which the server speaks."""
 RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import main;main()"
-STOPPING, BURNING = 20.0, 10.0
+STOP_TIMEOUT_S, BURN_TIMEOUT_S = 20.0, 10.0
 """Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
 ERRANDS = ("secret", "unsecret", "unsave")
-MOST_ERRANDS = 64
+MAX_ERRANDS = 64
 """Errands at once: one waits for what it reads, and who sends that may never end."""
-SAID = 2000
+MAX_OUTPUT_BYTES = 2000
 """Bytes that are read of what an errand says."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SOCKET = "serve.sock"
@@ -93,11 +93,11 @@ class Starting:
         ears.register(self.line, selectors.EVENT_READ)
         ears.register(wake_r, selectors.EVENT_READ)
         while True:
-            heard = {key.fd for key, _ in ears.select()}
-            if wake_r in heard:
+            ready = {key.fd for key, _ in ears.select()}
+            if wake_r in ready:
                 os.read(wake_r, 4096)
                 self.reap()
-            if self.line.fileno() in heard and not self.receive():
+            if self.line.fileno() in ready and not self.receive():
                 break
         self.close()
 
@@ -170,8 +170,8 @@ class Starting:
         settings = for_tenant(self.settings, tenant)
         folder = job_command.folder_of(settings, job)
         argv = job_command.command(act, folder, job, options, self.templates, self.models)
-        with job_command.outputs(folder) as (said, complained), open(os.devnull, "rb") as nothing:
-            places = (fds[0] if options.get("key") and fds else nothing.fileno(), said, complained)
+        with job_command.outputs(folder) as (stdout, stderr), open(os.devnull, "rb") as nothing:
+            places = (fds[0] if options.get("key") and fds else nothing.fileno(), stdout, stderr)
             pid = run(argv, tenant, job_command.requester(options), *places, passed=(*PASSED, *OF_MODELS))
         self.jobs[tenant, job] = pid
         return pid
@@ -180,12 +180,12 @@ class Starting:
         """Run what is over soon; how it ends is the answer. What it needs to read came with the request."""
         argv = job_command.errand(message)
         for_tenant(self.settings, tenant)
-        if len(self.errands) >= MOST_ERRANDS:
-            raise BriefError(f"{MOST_ERRANDS} errands are under way; wait until some are over")
-        said = os.memfd_create("said", os.MFD_CLOEXEC)
+        if len(self.errands) >= MAX_ERRANDS:
+            raise BriefError(f"{MAX_ERRANDS} errands are under way; wait until some are over")
+        output = os.memfd_create("output", os.MFD_CLOEXEC)
         with open(os.devnull, "rb") as nothing:
-            pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), said, said)
-        self.errands[pid] = (number, said)
+            pid = run(argv, tenant, "", fds[0] if fds else nothing.fileno(), output, output)
+        self.errands[pid] = (number, output)
         return pid
 
     def signal(self, tenant: str, job: str, number: int) -> int:
@@ -207,8 +207,8 @@ class Starting:
                     return
                 self.keepers.discard(pid)
                 self.report(pid, os.waitstatus_to_exitcode(status))
-                for (tenant, job), known in list(self.jobs.items()):
-                    if known == pid:
+                for (tenant, job), job_pid in list(self.jobs.items()):
+                    if job_pid == pid:
                         del self.jobs[tenant, job]
                         code = os.waitstatus_to_exitcode(status)
                         self.tell({"event": "ended", "tenant": tenant, "job": job, "code": code})
@@ -217,9 +217,9 @@ class Starting:
         """Answer with how an errand ended."""
         if pid not in self.errands:
             return
-        number, said = self.errands.pop(pid)
-        words = os.pread(said, SAID, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
-        os.close(said)
+        number, output = self.errands.pop(pid)
+        words = os.pread(output, MAX_OUTPUT_BYTES, 0).decode("utf-8", "replace").strip().removeprefix("hotdesk: ")
+        os.close(output)
         self.reply(number, BriefError(words or f"it ended with {code}") if code else pid)
 
     def tell(self, message: Mapping[str, object]) -> None:
@@ -232,7 +232,7 @@ class Starting:
         self.line.close()
         with suppress(OSError):
             remove_file(self.settings.run / SOCKET, self.socket_file)
-        for seconds in (STOPPING, BURNING, BURNING):
+        for seconds in (STOP_TIMEOUT_S, BURN_TIMEOUT_S, BURN_TIMEOUT_S):
             for pid in self.jobs.values():
                 os.kill(pid, signal.SIGINT)
             end = time.monotonic() + seconds
@@ -249,9 +249,9 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     return None
 
 
-def remove_file(path: Path, made: tuple[int, int] | None) -> None:
+def remove_file(path: Path, identity: tuple[int, int] | None) -> None:
     """Remove a file if it is still the one that was made; a newer server may have put its own there."""
-    if made is not None and file_identity(path) == made:
+    if identity is not None and file_identity(path) == identity:
         path.unlink()
 
 
@@ -284,8 +284,8 @@ def main() -> None:
     line = socket.socket(fileno=LINE)
     line.set_inheritable(False)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
-    told = json.loads(sys.argv[3])
-    templates = tuple(Path(each) for each in told["templates"])
-    socket_file = tuple(told["socket"]) if told["socket"] else None
-    models = tuple(told["models"])
-    Starting(decode_settings(told["settings"]), templates, line, models, socket_file).serve()
+    options = json.loads(sys.argv[3])
+    templates = tuple(Path(each) for each in options["templates"])
+    socket_file = tuple(options["socket"]) if options["socket"] else None
+    models = tuple(options["models"])
+    Starting(decode_settings(options["settings"]), templates, line, models, socket_file).serve()

@@ -90,8 +90,8 @@ class LauncherClient(PacketCalls):
 
     def give_back(self, tenant: str, job: str) -> None:
         """Count a job no more."""
-        if (taken := self.counted.pop((tenant, job), None)) is not None:
-            taken.free()
+        if (share := self.counted.pop((tenant, job), None)) is not None:
+            share.free()
 
     def is_running(self, tenant: str, job: str) -> bool:
         """Say whether a job's process runs."""

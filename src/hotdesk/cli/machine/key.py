@@ -93,9 +93,9 @@ def new(arguments: argparse.Namespace) -> None:
     """
     keys = load_keys()
     token = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
-    note(keys.known[token[4:12]], "made")
+    note(keys.by_id[token[4:12]], "made")
     if arguments.json:
-        print(json.dumps({**described(keys.known[token[4:12]]), "key": token}, indent=1))
+        print(json.dumps({**described(keys.by_id[token[4:12]]), "key": token}, indent=1))
     else:
         print(token)
 

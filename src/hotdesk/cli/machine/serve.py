@@ -85,7 +85,7 @@ def any_key(settings: Config) -> bool:
     module = import_module(KEYS)
     keys = module.ApiKeys(settings.lib / "serve")
     keys.refresh()
-    return any(module.is_valid(key, time.time()) for key in keys.known.values())
+    return any(module.is_valid(key, time.time()) for key in keys.by_id.values())
 
 
 def require_certificate(serving: Serving) -> None:

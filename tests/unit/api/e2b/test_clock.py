@@ -102,7 +102,7 @@ async def test_a_sandbox_that_is_to_be_killed_waits_for_nobody() -> None:
     sandbox = sandbox_of()
     async with ticking(sandbox) as sandboxes, sandbox.turning:
         with anyio.fail_after(30):
-            while sandboxes.known:
+            while sandboxes.by_id:
                 await anyio.sleep(0.005)
     assert cast(Tenant, sandbox.tenant).burnt == [sandbox.id]
 

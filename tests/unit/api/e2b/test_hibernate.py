@@ -78,7 +78,7 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
         with anyio.fail_after(30):
             await left.leave()
     assert [each.id for each in read(folder(tenant))] == IDS[:1]
-    assert sorted(noted.images) == sorted(each.left for each in sandboxes.known.values())
+    assert sorted(noted.images) == sorted(each.saved_image for each in sandboxes.by_id.values())
     said = capsys.readouterr().err
     assert "leaving 3 sandboxes" in said
     assert "the disk is full" in said
@@ -89,7 +89,7 @@ async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     tenant = tenant_in(tmp_path)
     rules = {"api.example.test": [{"transform": {"headers": {"X-Pass": "k\xe9y", "x-other": "2"}}}]}
     told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": rules}
-    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, left="snapshot-" + "x" * 20)
+    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, saved_image="snapshot-" + "x" * 20)
     sandbox.scope = scope_for(Serving(), told)
     async with anyio.create_task_group() as tasks:
         left = SavedSandboxes(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))

@@ -23,7 +23,7 @@ class Stubborn:
 
     error: Exception
     name: str = "default"
-    runtime: object = None
+    own_runtime: object = None
     burnt: list[str] = field(default_factory=list)
 
     @property
@@ -57,5 +57,5 @@ async def test_a_sandbox_whose_desk_resists_is_gone_all_the_same_and_its_operato
         sandboxes.add(sandbox)
         await sandboxes.kill(sandbox)
         await sandboxes.kill(sandbox)
-    assert (sandboxes.known, tenant.burnt) == ({}, [desk.id])
+    assert (sandboxes.by_id, tenant.burnt) == ({}, [desk.id])
     assert "hotdesk: " in capsys.readouterr().err

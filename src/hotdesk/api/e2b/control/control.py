@@ -90,27 +90,27 @@ class ControlPlane:
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
         """Open a sandbox."""
-        told = await requests.read(request, requests.New)
+        body = await requests.read(request, requests.New)
         tenant = await self.tenants.tenant(caller.tenant)
 
         async def work() -> Response:
-            timeout = seconds(told.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
-            image = self.snapshots.image(tenant, told.template)
-            order = await order_of(told, image, timeout, self.sandboxes, secure=not old or told.secure)
-            made = await self.sandboxes.create(tenant, order, caller.described)
-            return answer(views.opened(made, self.domain), 201)
+            timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+            image = self.snapshots.image(tenant, body.template)
+            order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
+            sandbox = await self.sandboxes.create(tenant, order, caller.described)
+            return answer(views.opened(sandbox, self.domain), 201)
 
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY_SHAPE.fullmatch(key):
             raise ErrorResponse(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
-        return await self.idempotency.once(caller.tenant, key, told, work)
+        return await self.idempotency.once(caller.tenant, key, body, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
         """List sandboxes, in pages."""
         query = request.query_params
         states = paging.states_of(query.getlist("state"))
         after = paging.moment_of(query["startedAfter"]) if query.get("startedAfter") else 0.0
-        wanted = paging.metadata_of(query.get("metadata", ""))
+        metadata = paging.metadata_of(query.get("metadata", ""))
         template = query.get("template")
         found = (
             each
@@ -118,16 +118,16 @@ class ControlPlane:
             if each.state in states
             and each.started >= after
             and template in (None, each.template, each.template.partition(":")[0])
-            and wanted.items() <= each.metadata.items()
+            and metadata.items() <= each.metadata.items()
         )
         page, headers = paging.cut(found, place_of, paging.page_of(query))
         return answer([views.listed(each) for each in page], headers=headers)
 
     def old_ls(self, caller: Caller, request: Request) -> Response:
         """List what runs, newest first."""
-        wanted = paging.metadata_of(request.query_params.get("metadata", ""))
+        metadata = paging.metadata_of(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
-        found = [each for each in running if wanted.items() <= each.metadata.items()]
+        found = [each for each in running if metadata.items() <= each.metadata.items()]
         return answer([views.listed(each) for each in sorted(found, key=place_of, reverse=True)])
 
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
@@ -141,48 +141,48 @@ class ControlPlane:
         if sandbox := query.get("sandboxID"):
             found = [each for each in found if each.sandbox == sandbox]
         page, headers = paging.cut(found, lambda each: (each.made, each.id), paging.page_of(query))
-        return answer([each.told for each in page], headers=headers)
+        return answer([each.view for each in page], headers=headers)
 
     async def many_metrics(self, caller: Caller, request: Request) -> Response:
         """Say what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
-        if len(names) > paging.MOST:
-            raise ErrorResponse(400, f"sandbox_ids takes {paging.MOST} at most")
-        known = {each.id: each for each in self.sandboxes.of(caller.tenant)}
-        found = {name: await metrics.newest(known[name]) for name in names if name in known}
+        if len(names) > paging.MAX_PAGE_ITEMS:
+            raise ErrorResponse(400, f"sandbox_ids takes {paging.MAX_PAGE_ITEMS} at most")
+        by_id = {each.id: each for each in self.sandboxes.of(caller.tenant)}
+        found = {name: await metrics.newest(by_id[name]) for name in names if name in by_id}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
 
     async def connect(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a program use a sandbox; a paused one goes on."""
-        told = await requests.read(request, requests.Connecting)
-        timeout = seconds(told.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
-        resumed = await self.sandboxes.resume(sandbox, timeout, memory=told.memory is not False)
+        body = await requests.read(request, requests.Connecting)
+        timeout = seconds(body.timeout, DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
+        resumed = await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False)
         if not resumed:
             self.sandboxes.lengthen(sandbox, timeout)
         return answer(views.opened(sandbox, self.domain), 201 if resumed else 200)
 
     async def resume(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a paused sandbox go on."""
-        told = await requests.read(request, requests.Connecting)
-        timeout = seconds(told.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
-        if not await self.sandboxes.resume(sandbox, timeout, memory=told.memory is not False):
+        body = await requests.read(request, requests.Connecting)
+        timeout = seconds(body.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
+        if not await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False):
             raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already running")
-        if told.auto_pause is not None:
-            sandbox.auto_pause = told.auto_pause
+        if body.auto_pause is not None:
+            sandbox.auto_pause = body.auto_pause
         return answer(views.opened(sandbox, self.domain), 201)
 
     async def pause(self, request: Request, sandbox: Sandbox) -> Response:
         """Stop a sandbox where it is."""
-        told = await requests.read(request, requests.Pausing)
-        await self.sandboxes.pause(sandbox, memory=told.memory is not False, healthy=bool(told.require_healthy_guest))
+        body = await requests.read(request, requests.Pausing)
+        await self.sandboxes.pause(sandbox, memory=body.memory is not False, healthy=bool(body.require_healthy_guest))
         return done()
 
     async def set_timeout(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a sandbox last so long from now."""
-        told = await requests.read(request, requests.Timeout)
+        body = await requests.read(request, requests.Timeout)
         if sandbox.state == "paused":
             raise ErrorResponse(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
-        await self.sandboxes.set_end(sandbox, told.timeout)
+        await self.sandboxes.set_end(sandbox, body.timeout)
         return done()
 
     async def refresh(self, request: Request, sandbox: Sandbox) -> Response:
@@ -192,15 +192,15 @@ class ControlPlane:
 
     async def fork(self, request: Request, sandbox: Sandbox) -> Response:
         """Make sandboxes of one."""
-        told = await requests.read(request, requests.Forking)
-        timeout = seconds(told.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
-        made = await self.sandboxes.fork(sandbox, told.count or 1, timeout)
-        return answer([{"sandbox": views.opened(each, self.domain)} for each in made], 201)
+        body = await requests.read(request, requests.Forking)
+        timeout = seconds(body.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
+        forks = await self.sandboxes.fork(sandbox, body.count or 1, timeout)
+        return answer([{"sandbox": views.opened(each, self.domain)} for each in forks], 201)
 
     async def snapshot(self, request: Request, sandbox: Sandbox) -> Response:
         """Keep a sandbox's files."""
-        told = await requests.read(request, requests.Snapshotting)
-        return answer((await self.snapshots.take(sandbox, told.name)).told, 201)
+        body = await requests.read(request, requests.Snapshotting)
+        return answer((await self.snapshots.take(sandbox, body.name)).view, 201)
 
     async def metrics(self, request: Request, sandbox: Sandbox) -> Response:
         """Say what a sandbox uses."""
@@ -212,11 +212,11 @@ class ControlPlane:
 
     async def network(self, request: Request, sandbox: Sandbox) -> Response:
         """Change what a sandbox reaches."""
-        told = await requests.read(request, requests.Networking)
+        body = await requests.read(request, requests.Networking)
         if sandbox.state == "paused":
             raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
-        await network.change(self.sandboxes.serving, sandbox, told.told, told.allow_internet_access)
-        sandbox.internet = told.allow_internet_access
+        await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
+        sandbox.internet = body.allow_internet_access
         return done()
 
 

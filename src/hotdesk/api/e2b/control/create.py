@@ -14,40 +14,40 @@ NOT_OFFERED = {
 }
 
 
-async def order_of(told: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> SandboxOrder:
+async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> SandboxOrder:
     """Read what is asked for."""
     for name, why in NOT_OFFERED.items():
-        if getattr(told, name):
+        if getattr(body, name):
             raise ErrorResponse(501, why)
-    if told.resumes and not told.auto_pause:
+    if body.resumes and not body.auto_pause:
         raise ErrorResponse(400, "autoResume needs autoPause: only a paused sandbox can be woken")
-    if not told.auto_pause_memory and not told.auto_pause:
+    if not body.auto_pause_memory and not body.auto_pause:
         raise ErrorResponse(400, "autoPauseMemory false needs autoPause")
-    if not told.auto_pause_memory and told.resumes:
+    if not body.auto_pause_memory and body.resumes:
         raise ErrorResponse(400, "autoPauseMemory false and autoResume exclude each other")
-    private = (told.network or {}).get("allowPublicTraffic") is False
+    private = (body.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
         raise ErrorResponse(400, "allowPublicTraffic false needs a secure sandbox")
     if not secure and not sandboxes.serving.is_local:
         raise ErrorResponse(400, "a sandbox without a token is for servers on loopback only; make it secure")
     return SandboxOrder(
-        told.template, image, timeout, await find_scope(sandboxes, told),
-        metadata=told.metadata, env=told.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
-        auto_pause=told.auto_pause, auto_pause_memory=told.auto_pause_memory, auto_resume=told.resumes,
-        network=None if told.network is None else network.shown(told.network), internet=told.allow_internet_access,
+        body.template, image, timeout, await find_scope(sandboxes, body),
+        metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
+        auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
+        network=None if body.network is None else network.shown(body.network), internet=body.allow_internet_access,
     )  # fmt: skip
 
 
-async def find_scope(sandboxes: Sandboxes, told: New) -> Scope:
+async def find_scope(sandboxes: Sandboxes, body: New) -> Scope:
     """Give what a sandbox reaches: where its program says nothing, what was worked out once."""
-    if told.network is None and told.allow_internet_access is None:
+    if body.network is None and body.allow_internet_access is None:
         return sandboxes.defaults.scope
-    return await network.find_scope(sandboxes.serving, told.network, told.allow_internet_access)
+    return await network.find_scope(sandboxes.serving, body.network, body.allow_internet_access)
 
 
-def seconds(told: int | None, default: int, longest: float) -> float:
+def seconds(requested: int | None, default: int, longest: float) -> float:
     """Read how long a sandbox shall last."""
-    timeout = default if told is None else told
+    timeout = default if requested is None else requested
     if timeout <= 0:
         raise ErrorResponse(400, "timeout takes seconds, more than none")
     if timeout > longest:

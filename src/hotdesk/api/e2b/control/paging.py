@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 from hotdesk.api.e2b.responses import ErrorResponse
 
-MOST = 100
+MAX_PAGE_ITEMS = 100
 """What one page has at most."""
 STATES = frozenset({"running", "paused"})
 Item = TypeVar("Item")
@@ -24,16 +24,16 @@ Place = tuple[float, str]
 class PageRequested:
     """Which part of a list is asked for."""
 
-    limit: int = MOST
+    limit: int = MAX_PAGE_ITEMS
     after: Place | None = None
     ascending: bool = False
 
 
 def page_of(query: Mapping[str, str]) -> PageRequested:
     """Read which page is asked for."""
-    limit, order = query.get("limit", str(MOST)), query.get("order", "desc")
-    if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MOST:
-        raise ErrorResponse(400, f"limit takes a number from 1 to {MOST}")
+    limit, order = query.get("limit", str(MAX_PAGE_ITEMS)), query.get("order", "desc")
+    if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MAX_PAGE_ITEMS:
+        raise ErrorResponse(400, f"limit takes a number from 1 to {MAX_PAGE_ITEMS}")
     if order not in ("asc", "desc"):
         raise ErrorResponse(400, "order takes asc or desc")
     token = query.get("nextToken", "")
@@ -62,8 +62,8 @@ def place_of(token: str) -> Place:
     """Read where the page before ended."""
     try:
         text = base64.urlsafe_b64decode(token[:200] + "=" * (-len(token) % 4)).decode()
-        made, _, name = text.partition(" ")
-        return float(made), name
+        created, _, name = text.partition(" ")
+        return float(created), name
     except (binascii.Error, ValueError):
         raise ErrorResponse(400, "nextToken is none that this server gave; begin again without it") from None
 
@@ -84,7 +84,7 @@ def states_of(values: Iterable[str]) -> frozenset[str]:
 def moment_of(text: str) -> float:
     """Read a moment as RFC 3339 writes it; without a zone it is UTC."""
     try:
-        told = datetime.fromisoformat(text.replace(" ", "+"))
+        moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
         raise ErrorResponse(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
-    return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

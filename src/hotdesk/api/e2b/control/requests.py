@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from hotdesk.api.e2b.responses import ErrorResponse
 
-LONGEST_BODY = 1 << 20
-Asked = TypeVar("Asked", bound="Body")
+MAX_BODY_BYTES = 1 << 20
+BodyT = TypeVar("BodyT", bound="Body")
 Word = Annotated[str, Field(max_length=1024)]
 Text = Annotated[str, Field(max_length=128 << 10)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -88,7 +88,7 @@ class Networking(Body):
     allow_internet_access: bool | None = Field(None, alias="allow_internet_access")
 
     @property
-    def told(self) -> dict[str, object]:
+    def network_settings(self) -> dict[str, object]:
         """Give what is said of the network itself."""
         return dict(self.model_extra or {})
 
@@ -107,13 +107,13 @@ class Snapshotting(Body):
     memory: bool | None = None
 
 
-async def read(request: Request, kind: type[Asked]) -> Asked:
+async def read(request: Request, kind: type[BodyT]) -> BodyT:
     """Read a request's body; none is one that says nothing."""
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > LONGEST_BODY:
-            raise ErrorResponse(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
+        if len(data) > MAX_BODY_BYTES:
+            raise ErrorResponse(413, f"the body has more than {MAX_BODY_BYTES >> 20} MiB")
     try:
         return kind.model_validate_json(bytes(data) or b"{}")
     except ValidationError as e:

@@ -26,9 +26,9 @@ FILE = "snapshots.json"
 PREFIX = "snapshot-"
 """What images begin with that are somebody's snapshots: no template's name may."""
 TAG = "default"
-PERIOD = 30.0
+RETRY_INTERVAL_S = 30.0
 """Seconds between two tries to delete what was in use."""
-MOST = 1000
+MAX_SNAPSHOTS = 1000
 """Snapshots one tenant may have."""
 SHAPE = re.compile(
     r"(?:(?P<team>[a-z0-9][a-z0-9-]{0,31})/)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,127})(?::(?P<tag>[A-Za-z0-9._-]{1,64}))?"
@@ -55,7 +55,7 @@ class Snapshot:
         return [self.id] if self.named else []
 
     @property
-    def told(self) -> dict[str, object]:
+    def view(self) -> dict[str, object]:
         """Say what a program is told of it."""
         return {"snapshotID": self.id, "names": self.names}
 
@@ -71,14 +71,14 @@ class TenantSnapshots:
         """Who may delete images; this process may not."""
         self.sandboxes = sandboxes
         self.tenants: dict[str, Tenant] = {}
-        self.known: dict[str, list[Snapshot]] = {}
+        self.by_tenant: dict[str, list[Snapshot]] = {}
         self.writing = anyio.Lock()
         self.deleted = anyio.Event()
 
     async def run(self) -> None:
         """Delete images nobody finds any more, at once or when no sandbox stands on them."""
         while True:
-            with anyio.move_on_after(PERIOD):
+            with anyio.move_on_after(RETRY_INTERVAL_S):
                 await self.deleted.wait()
             self.deleted = anyio.Event()
             for tenant in list(self.tenants.values()):
@@ -86,10 +86,10 @@ class TenantSnapshots:
 
     def all_of(self, tenant: Tenant) -> list[Snapshot]:
         """Give what is known of a tenant's snapshots."""
-        if tenant.name not in self.known:
-            self.known[tenant.name] = read(folder(tenant))
+        if tenant.name not in self.by_tenant:
+            self.by_tenant[tenant.name] = read(folder(tenant))
             self.tenants[tenant.name] = tenant
-        return self.known[tenant.name]
+        return self.by_tenant[tenant.name]
 
     def of(self, tenant: Tenant) -> dict[str, Snapshot]:
         """Give a tenant's snapshots by their ids."""
@@ -100,42 +100,42 @@ class TenantSnapshots:
         tenant = sandbox.tenant
         if sandbox.opened is None:
             raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
-        if len(self.of(tenant)) >= MOST:
-            raise ErrorResponse(429, f"there are {MOST} snapshots already; delete some")
+        if len(self.of(tenant)) >= MAX_SNAPSHOTS:
+            raise ErrorResponse(429, f"there are {MAX_SNAPSHOTS} snapshots already; delete some")
         word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
         image = PREFIX + new_word()
         async with sandbox.turning:
             await sandbox.desk.save(image)
-        made = Snapshot(f"{word}:{TAG}", image, sandbox.id, time.time(), bool(name))
-        await self.drop(tenant, self.of(tenant).get(made.id), made)
-        return made
+        snapshot = Snapshot(f"{word}:{TAG}", image, sandbox.id, time.time(), bool(name))
+        await self.drop(tenant, self.of(tenant).get(snapshot.id), snapshot)
+        return snapshot
 
-    async def delete(self, tenant: Tenant, told: str) -> None:
+    async def delete(self, tenant: Tenant, reference: str) -> None:
         """Delete a snapshot."""
-        found = self.find(tenant, told)
+        found = self.find(tenant, reference)
         if found is None:
-            raise ErrorResponse(404, f"template '{printable(told[:64])}' not found")
+            raise ErrorResponse(404, f"template '{printable(reference[:64])}' not found")
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
         """Have one snapshot gone, and others there, whatever becomes of whoever asked."""
         with anyio.CancelScope(shield=True):
             rest = [replace(each, deleted=each is old or each.deleted) for each in self.all_of(tenant)]
-            self.known[tenant.name] = [*rest, *new]
+            self.by_tenant[tenant.name] = [*rest, *new]
             await self.write(tenant)
             if old is not None:
                 self.deleted.set()
 
     async def expect(self, tenant: Tenant, *images: str) -> None:
         """Note images that are about to be made: each goes when no sandbox stands on it."""
-        made = time.time()
-        await self.drop(tenant, None, *(Snapshot(f"{each}:{TAG}", each, "", made, deleted=True) for each in images))
+        now = time.time()
+        await self.drop(tenant, None, *(Snapshot(f"{each}:{TAG}", each, "", now, deleted=True) for each in images))
 
     async def clear(self, tenant: Tenant) -> None:
         """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
         for each in [each for each in self.all_of(tenant) if each.deleted]:
             if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
-                self.known[tenant.name] = [other for other in self.all_of(tenant) if other.image != each.image]
+                self.by_tenant[tenant.name] = [other for other in self.all_of(tenant) if other.image != each.image]
                 await self.write(tenant)
 
     async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
@@ -149,15 +149,15 @@ class TenantSnapshots:
             return False
         return True
 
-    def find(self, tenant: Tenant, told: str) -> Snapshot | None:
+    def find(self, tenant: Tenant, reference: str) -> Snapshot | None:
         """Give the snapshot a program means: by its id, or by its name with or without team and tag."""
-        shape = SHAPE.fullmatch(told)
+        shape = SHAPE.fullmatch(reference)
         if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, TAG):
             return None
-        known, word = self.of(tenant), shape["name"]
-        if shape["team"] is None and (found := known.get(f"{word}:{TAG}")) is not None:
+        snapshots, word = self.of(tenant), shape["name"]
+        if shape["team"] is None and (found := snapshots.get(f"{word}:{TAG}")) is not None:
             return found
-        return known.get(f"{tenant.name}/{word}:{TAG}")
+        return snapshots.get(f"{tenant.name}/{word}:{TAG}")
 
     def image(self, tenant: Tenant, template: str) -> str:
         """Give the image a template or snapshot means."""

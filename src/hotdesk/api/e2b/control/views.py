@@ -14,7 +14,7 @@ CLIENT = "hotdesk"
 
 def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say what a program needs to use a sandbox."""
-    told: dict[str, object] = {
+    view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,
         "clientID": CLIENT,
@@ -23,12 +23,12 @@ def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
         "trafficAccessToken": sandbox.shown_traffic_token,
         "domain": domain,
     }
-    return told | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
+    return view | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
 
 
 def listed(sandbox: Sandbox) -> dict[str, object]:
     """Say what a list shows of a sandbox."""
-    told: dict[str, object] = {
+    view: dict[str, object] = {
         "templateID": sandbox.template,
         "sandboxID": sandbox.id,
         "clientID": CLIENT,
@@ -42,12 +42,12 @@ def listed(sandbox: Sandbox) -> dict[str, object]:
         "state": sandbox.state,
         "metadata": dict(sandbox.metadata),
     }
-    return told | ({"pauseMode": sandbox.pause_mode} if sandbox.state == "paused" else {})
+    return view | ({"pauseMode": sandbox.pause_mode} if sandbox.state == "paused" else {})
 
 
 def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say everything of a sandbox."""
-    told = listed(sandbox) | {
+    view = listed(sandbox) | {
         "domain": domain,
         "allowInternetAccess": sandbox.internet,
         "lifecycle": {
@@ -56,8 +56,8 @@ def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
         },
     }
     if sandbox.network is not None:
-        told["network"] = dict(sandbox.network)
-    return told | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
+        view["network"] = dict(sandbox.network)
+    return view | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
 
 
 def as_time(moment: float) -> str:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.api.e2b.responses import answer
 
 MESSAGE, COMPRESSED, END = 0, 1, 2
-LONGEST = 16 << 20
+MAX_BYTES = 16 << 20
 """Bytes of one message."""
 STATUS = {
     "canceled": 499, "not_found": 404, "already_exists": 409, "invalid_argument": 400, "unauthenticated": 401,
@@ -98,8 +98,8 @@ async def unary(request: Request) -> Message:
     body = bytearray()
     async for data in received(request):
         body += data
-        if len(body) > LONGEST:
-            raise RpcError("resource_exhausted", f"a message has more than {LONGEST} bytes; send less at a time")
+        if len(body) > MAX_BYTES:
+            raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
     return as_message(bytes(body))
 
 
@@ -108,8 +108,8 @@ async def messages(request: Request) -> AsyncIterator[Message]:
     buffer = bytearray()
     async for data in received(request):
         buffer += data
-        while (taken := take(buffer)) is not None:
-            flags, payload = taken
+        while (envelope := take(buffer)) is not None:
+            flags, payload = envelope
             if not flags & END:
                 yield as_message(payload)
     if buffer:
@@ -123,8 +123,8 @@ def take(buffer: bytearray) -> tuple[int, bytes] | None:
     flags, size = buffer[0], int.from_bytes(buffer[1:5], "big")
     if flags & COMPRESSED:
         raise RpcError("invalid_argument", "an envelope is compressed; send it as it is")
-    if size > LONGEST:
-        raise RpcError("resource_exhausted", f"a message has more than {LONGEST} bytes; send less at a time")
+    if size > MAX_BYTES:
+        raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
     if len(buffer) < 5 + size:
         return None
     payload = bytes(buffer[5 : 5 + size])
@@ -166,11 +166,11 @@ def as_message(data: bytes) -> Message:
 
 def deadline_of(request: Request) -> float | None:
     """Give the seconds a caller grants a call; None when it does not say."""
-    told = request.headers.get("connect-timeout-ms", "")
-    return int(told) / 1000 if told.isdecimal() and told.isascii() and 0 < len(told) <= 10 and int(told) else None
+    text = request.headers.get("connect-timeout-ms", "")
+    return int(text) / 1000 if text.isdecimal() and text.isascii() and 0 < len(text) <= 10 and int(text) else None
 
 
 def keepalive_of(request: Request) -> float:
     """Give after how many silent seconds a stream shows that it lives."""
-    told = request.headers.get("keepalive-ping-interval", "")
-    return float(told) if told.isdecimal() and told.isascii() and 0 < len(told) <= 5 and int(told) else 90.0
+    text = request.headers.get("keepalive-ping-interval", "")
+    return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) <= 5 and int(text) else 90.0

@@ -47,9 +47,9 @@ class ByteRange:
         return self.first == 0 and self.last in (None, self.size)
 
 
-def part_of(told: str, size: int) -> ByteRange:
+def part_of(header: str, size: int) -> ByteRange:
     """Say what a range means; what is not understood means everything."""
-    found = RANGE.fullmatch(told.strip())
+    found = RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
         return ByteRange(0, size or None, size)
     first, last = found[1], found[2]
@@ -60,16 +60,16 @@ def part_of(told: str, size: int) -> ByteRange:
     return ByteRange(begin, end, size)
 
 
-def is_packed(told: str) -> bool:
+def is_packed(header: str) -> bool:
     """Say whether an answer is to be compressed; refuse what leaves no way."""
-    words = [word.partition(";") for word in told.lower().split(",") if word.strip()]
-    wanted = {name.strip(): not NEVER.search(weight) for name, _, weight in words}
-    taken = {name for name, is_taken in wanted.items() if is_taken}
-    if taken == {"gzip"}:
+    words = [word.partition(";") for word in header.lower().split(",") if word.strip()]
+    encodings = {name.strip(): not NEVER.search(weight) for name, _, weight in words}
+    accepted = {name for name, is_accepted in encodings.items() if is_accepted}
+    if accepted == {"gzip"}:
         return True
-    if wanted.get("identity", wanted.get("*", True)):
+    if encodings.get("identity", encodings.get("*", True)):
         return False
-    if "gzip" in taken:
+    if "gzip" in accepted:
         return True
     raise ErrorResponse(406, "a file is sent as it is, or with gzip")
 
@@ -119,17 +119,17 @@ class FileResponse(Response):
         lines = described(self.path, part, modified, packed)
         start = {"type": "http.response.start", "status": 200 if part.whole else 206, "headers": lines}
         packer = zlib.compressobj(1, zlib.DEFLATED, GZIP) if packed else None
-        left = part.last - part.first if part.last is not None and not packed else None
+        remaining = part.last - part.first if part.last is not None and not packed else None
         frame = await worker.hear()
         await send(start)
         while frame[0] == "D":
             data = frame[1] if packer is None else packer.compress(frame[1])
-            if left is not None and (left := left - len(data)) < 0:
+            if remaining is not None and (remaining := remaining - len(data)) < 0:
                 raise LinkError("the file has more bytes than it had")
             if data:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
             frame = await worker.hear()
-        if left:
+        if remaining:
             raise LinkError("the file has fewer bytes than it had")
         rest = packer.flush() if packer is not None else b""
         await send({"type": "http.response.body", "body": rest, "more_body": False})

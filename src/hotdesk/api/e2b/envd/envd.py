@@ -54,14 +54,14 @@ class EnvdCall:
     def stream(self, tell: Callable[[Say], Awaitable[None]]) -> Response:
         """Answer with a stream; it is cut when the sandbox ends."""
 
-        async def told(say: Say) -> None:
+        async def produce(say: Say) -> None:
             with self.cut():
                 try:
                     await tell(say)
                 except (HotdeskError, BaseExceptionGroup) as e:
                     raise self.failure(alone(e) if isinstance(e, BaseExceptionGroup) else e) from None
 
-        return Envelopes(told)
+        return Envelopes(produce)
 
     def failure(self, error: BaseException) -> BaseException:
         """Give an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from hotdesk.api.e2b.envd.connect import Message, RpcError
 
 Kind = TypeVar("Kind")
-LONGEST_PATH = 4096
+MAX_PATH_BYTES = 4096
 
 
 def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
@@ -81,7 +81,7 @@ def path_of(message: Message, name: str, home: str) -> str:
 
 def resolve(path: str, home: str) -> str:
     """Make a path begin at the root, without steps up or empty ones."""
-    if "\0" in path or len(path.encode("utf-8", "replace")) > LONGEST_PATH:
+    if "\0" in path or len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:
         raise RpcError("invalid_argument", "a path has a zero byte in it, or is too long")
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]

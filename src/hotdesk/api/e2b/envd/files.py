@@ -48,7 +48,7 @@ async def respond(call: EnvdCall) -> Response:
         if call.request.method != "POST":
             return FileResponse(call, resolve(query.get("path", ""), user.home))
         with call.cut():
-            return answer([told async for told in written(call, user, query)])
+            return answer([entry async for entry in written(call, user, query)])
     except RpcError as e:
         raise ErrorResponse(401 if e.code == "unauthenticated" else 400, str(e)) from None
 
@@ -70,8 +70,8 @@ async def written(call: EnvdCall, user: User, query: Mapping[str, str]) -> Async
         path = resolve(query.get("path") or filename, user.home)
         if path in paths:
             raise ErrorResponse(400, f"you cannot upload multiple files to the same path '{path}'")
-        if len(paths) >= upload.FILES:
-            raise ErrorResponse(400, f"a form of more than {upload.FILES} files; send fewer at a time")
+        if len(paths) >= upload.MAX_FILES:
+            raise ErrorResponse(400, f"a form of more than {upload.MAX_FILES} files; send fewer at a time")
         paths.add(path)
         yield await write(call, user, path, notes, content)
 
@@ -87,5 +87,5 @@ async def write(
         if isinstance(e, DeskGone):
             raise
         raise as_refusal(e, path) from None
-    told: dict[str, object] = {"name": path.rpartition("/")[2], "type": "file", "path": path}
-    return {**told, "metadata": dict(notes)} if notes else told
+    entry: dict[str, object] = {"name": path.rpartition("/")[2], "type": "file", "path": path}
+    return {**entry, "metadata": dict(notes)} if notes else entry

@@ -14,7 +14,7 @@ from hotdesk.api.e2b.envd.entries import as_entry
 from hotdesk.api.e2b.envd.fields import field, number, path_of, text
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
 from hotdesk.api.e2b.envd.users import User, caller
-from hotdesk.api.e2b.envd.watchers import MOST, FolderWatcher
+from hotdesk.api.e2b.envd.watchers import MAX_WATCHERS, FolderWatcher
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError
@@ -34,7 +34,7 @@ REASONS = {
     "missing": "not_found", "not-directory": "invalid_argument", "invalid": "invalid_argument",
     "denied": "permission_denied", "full": "resource_exhausted",
 }  # fmt: skip
-DEEPEST = 1000
+MAX_DEPTH = 1000
 
 
 async def do(call: EnvdCall, act: str, path: str, **more: object) -> object:
@@ -52,44 +52,44 @@ def failure(error: GuestFilesError, path: str) -> RpcError:
     return RpcError(CODES.get(error.code, "internal"), f"'{path}': {error}")
 
 
-async def asked(call: EnvdCall) -> tuple[User, Message]:
+async def read_request(call: EnvdCall) -> tuple[User, Message]:
     """Give who asks, and for what."""
     return caller(call.request), await unary(call.request)
 
 
 async def stat(call: EnvdCall) -> Response:
     """Describe a path."""
-    user, message = await asked(call)
+    user, message = await read_request(call)
     return answer({"entry": as_entry(await do(call, "stat", path_of(message, "path", user.home)))})
 
 
 async def make_dir(call: EnvdCall) -> Response:
     """Make a folder and those above it."""
-    user, message = await asked(call)
+    user, message = await read_request(call)
     path = path_of(message, "path", user.home)
     try:
-        made = await call.room.inside.do(call.sandbox.desk, "make", path, owner=user.number)
+        created = await call.room.inside.do(call.sandbox.desk, "make", path, owner=user.number)
     except GuestFilesError as e:
         if e.code in ("EEXIST", "ENOTDIR"):
             raise RpcError("invalid_argument", f"path '{path}' already exists but it is not a directory") from None
         raise failure(e, path) from None
-    if not made:
+    if not created:
         raise RpcError("already_exists", f"directory '{path}' already exists")
     return answer({"entry": as_entry(await do(call, "stat", path))})
 
 
 async def move(call: EnvdCall) -> Response:
     """Rename a path."""
-    user, message = await asked(call)
+    user, message = await read_request(call)
     source, destination = (path_of(message, name, user.home) for name in ("source", "destination"))
     return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
 
 
 async def list_dir(call: EnvdCall) -> Response:
     """List a folder."""
-    user, message = await asked(call)
+    user, message = await read_request(call)
     path = path_of(message, "path", user.home)
-    depth = min(number(message, "depth") or 1, DEEPEST)
+    depth = min(number(message, "depth") or 1, MAX_DEPTH)
     if depth < 1:
         raise RpcError("invalid_argument", "depth should be at least 1")
     try:
@@ -103,7 +103,7 @@ async def list_dir(call: EnvdCall) -> Response:
 
 async def remove(call: EnvdCall) -> Response:
     """Remove a path with all below it."""
-    user, message = await asked(call)
+    user, message = await read_request(call)
     await do(call, "remove", path_of(message, "path", user.home))
     return answer({})
 
@@ -115,9 +115,9 @@ async def watched(call: EnvdCall, message: Message) -> FolderWatcher:
     try:
         return FolderWatcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)
     except FileError as e:
-        said = f"path '{path}' does not exist" if e.reason == "missing" else str(e)
-        said = f"path '{path}' is not a directory" if e.reason == "not-directory" else said
-        raise RpcError(REASONS.get(e.reason, "internal"), said) from None
+        reason = f"path '{path}' does not exist" if e.reason == "missing" else str(e)
+        reason = f"path '{path}' is not a directory" if e.reason == "not-directory" else reason
+        raise RpcError(REASONS.get(e.reason, "internal"), reason) from None
 
 
 async def watch_dir(call: EnvdCall) -> Response:
@@ -171,8 +171,8 @@ async def described(call: EnvdCall, path: str) -> Message | None:
 async def create_watcher(call: EnvdCall) -> Response:
     """Begin to watch a folder for a caller who asks now and then."""
     message = await unary(call.request)
-    if len(call.room.watchers) >= MOST:
-        raise RpcError("resource_exhausted", f"{MOST} folders are watched already; stop watching one")
+    if len(call.room.watchers) >= MAX_WATCHERS:
+        raise RpcError("resource_exhausted", f"{MAX_WATCHERS} folders are watched already; stop watching one")
     watcher = await watched(call, message)
     name = secrets.token_hex(8)
     call.room.watchers[name] = watcher

@@ -20,19 +20,19 @@ from hotdesk.errors import HotdeskError, LinkError, alone
 
 PROGRAM = files("hotdesk.api.e2b.envd").joinpath("guest_files_program.py").read_bytes()
 BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
-LONGEST = 1 << 20
+MAX_FRAME_BYTES = 1 << 20
 """Bytes of one frame."""
-SILENCE = 60.0
+STEP_TIMEOUT_S = 60.0
 """Seconds the program may take for one step."""
-PROMPT = 5.0
+PING_TIMEOUT_S = 5.0
 """Seconds a program that waits for work may take to say so."""
-IDLE = 4
+MAX_IDLE = 4
 """Programs that wait for work."""
-BUSY = 32
+MAX_BUSY = 32
 """Programs that work at a time; further callers wait."""
-MOST = 100_000
+MAX_ENTRIES = 100_000
 """Entries of one listing."""
-MOST_BYTES = 64 << 20
+MAX_LISTING_BYTES = 64 << 20
 
 Kind = Literal["file", "directory", "other"]
 
@@ -51,7 +51,7 @@ class Worker:
     """One program inside, which does one thing at a time."""
 
     process: Process
-    said: AsyncIterator[tuple[str, bytes]]
+    output: AsyncIterator[tuple[str, bytes]]
     buffer: bytearray = field(default_factory=bytearray)
     spoilt: bool = False
     """It was given something that it will take for something else."""
@@ -64,11 +64,11 @@ class Worker:
         """Ask it for something."""
         await self.give(json.dumps(ask).encode())
 
-    async def hear(self, silence: float = SILENCE) -> tuple[str, bytes]:
+    async def hear(self, silence: float = STEP_TIMEOUT_S) -> tuple[str, bytes]:
         """Give its next frame; a failure is raised."""
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
-            if size > LONGEST or letter not in b"DEHRF":
+            if size > MAX_FRAME_BYTES or letter not in b"DEHRF":
                 raise LinkError("the program for files spoke strangely")
             payload = await self.take(size)
         if scope.cancelled_caught:
@@ -80,15 +80,15 @@ class Worker:
     async def take(self, size: int) -> bytes:
         """Give so many of the bytes it said."""
         while len(self.buffer) < size:
-            piece = await anext(self.said, None)
+            piece = await anext(self.output, None)
             if piece is None:
                 raise LinkError("the program for files has ended")
             self.buffer += piece[1] if piece[0] == "stdout" else b""
-        taken = bytes(self.buffer[:size])
+        data = bytes(self.buffer[:size])
         del self.buffer[:size]
-        return taken
+        return data
 
-    async def result(self, silence: float = SILENCE) -> object:
+    async def result(self, silence: float = STEP_TIMEOUT_S) -> object:
         """Give what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
@@ -101,7 +101,7 @@ class Inside:
     """The programs that handle files in one desk."""
 
     idle: list[Worker] = field(default_factory=list)
-    busy: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(BUSY))
+    busy: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MAX_BUSY))
 
     @asynccontextmanager
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
@@ -116,7 +116,7 @@ class Inside:
                 sound = True
                 raise
             finally:
-                if sound and not worker.spoilt and len(self.idle) < IDLE:
+                if sound and not worker.spoilt and len(self.idle) < MAX_IDLE:
                     self.idle.append(worker)
                 else:
                     await end(worker)
@@ -127,7 +127,7 @@ class Inside:
             worker = self.idle.pop()
             try:
                 await worker.ask({"act": "ping"})
-                await worker.result(PROMPT)
+                await worker.result(PING_TIMEOUT_S)
                 return worker
             except HotdeskError:
                 await end(worker)
@@ -147,8 +147,8 @@ class Inside:
             await worker.ask({"act": "list", "path": path, "depth": depth})
             while (frame := await worker.hear())[0] == "E":
                 batch, size = as_json(frame[1]), size + len(frame[1])
-                if not isinstance(batch, list) or len(found) + len(batch) > MOST or size > MOST_BYTES:
-                    raise LinkError(f"a listing of more than {MOST} entries; list less of it")
+                if not isinstance(batch, list) or len(found) + len(batch) > MAX_ENTRIES or size > MAX_LISTING_BYTES:
+                    raise LinkError(f"a listing of more than {MAX_ENTRIES} entries; list less of it")
                 found += batch
         return found
 

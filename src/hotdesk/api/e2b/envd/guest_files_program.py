@@ -171,12 +171,12 @@ def walk(top: str, below: str, depth: int) -> Iterator[str]:
     """Yield paths below a folder; links are not entered."""
     waiting = [(below + name, depth) for name in sorted(os.listdir(top or "/"), reverse=True)]
     while waiting:
-        path, left = waiting.pop()
+        path, remaining = waiting.pop()
         yield path
         whole = f"{top}/{path}"
-        if left > 1 and os.path.isdir(whole) and not os.path.islink(whole):
+        if remaining > 1 and os.path.isdir(whole) and not os.path.islink(whole):
             try:
-                waiting += [(f"{path}/{name}", left - 1) for name in sorted(os.listdir(whole), reverse=True)]
+                waiting += [(f"{path}/{name}", remaining - 1) for name in sorted(os.listdir(whole), reverse=True)]
             except OSError:
                 pass  # it went
 
@@ -194,10 +194,10 @@ def read(ask: dict[str, Any]) -> object:
         first, last = json.loads(take())
         if first:
             file.seek(first)
-        left = last - first if last is not None else None
-        while left != 0 and (data := file.read(PIECE if left is None else min(PIECE, left))):
+        remaining = last - first if last is not None else None
+        while remaining != 0 and (data := file.read(PIECE if remaining is None else min(PIECE, remaining))):
             tell(b"D", data)
-            left = None if left is None else left - len(data)
+            remaining = None if remaining is None else remaining - len(data)
     return {}
 
 
@@ -220,16 +220,16 @@ def write(ask: dict[str, Any]) -> object:
     return {}
 
 
-def note(fd: int, wanted: dict[str, str]) -> None:
+def note(fd: int, notes: dict[str, str]) -> None:
     """Have a file carry exactly these notes."""
     try:
-        known = [name for name in os.listxattr(fd) if name.startswith(PREFIX)]
+        existing = [name for name in os.listxattr(fd) if name.startswith(PREFIX)]
     except OSError:
-        known = []
-    for name in known:
-        if name[len(PREFIX) :] not in wanted:
+        existing = []
+    for name in existing:
+        if name[len(PREFIX) :] not in notes:
             os.removexattr(fd, name)
-    for key, value in wanted.items():
+    for key, value in notes.items():
         os.setxattr(fd, PREFIX + key, value.encode())
 
 

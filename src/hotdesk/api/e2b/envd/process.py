@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
 from hotdesk.api.e2b.envd.fields import field, named_texts, number, octets, resolve, table, text, texts
-from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, told_end
+from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, describe_end
 from hotdesk.api.e2b.envd.users import User, caller
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Process, Size
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
-KILL_SECONDS, KILL_INTERVAL = 5.0, 0.05
+KILL_TIMEOUT_S, KILL_INTERVAL_S = 5.0, 0.05
 """Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
 NO_FOLDER = "working folder "
 """What the guest's word begins with when a program's folder is not there."""
@@ -47,20 +47,20 @@ async def start(call: EnvdCall) -> Response:
 
 async def begun(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
     """Start a program; it goes on whether anyone follows it or not, until its time is up."""
-    asked = as_asked(message)
-    cwd = resolve(asked.cwd or "", user.home)
+    request = parse_request(message)
+    cwd = resolve(request.cwd or "", user.home)
     process = await call.sandbox.desk.start(
-        [asked.cmd, *asked.args],
-        env={**call.sandbox.env, **asked.envs},
+        [request.cmd, *request.args],
+        env={**call.sandbox.env, **request.envs},
         cwd=cwd,
         user=user.name,
         timeout=deadline_of(call.request),
-        stdin=asked.stdin,
-        pty=as_size(message) if asked.terminal else None,
+        stdin=request.stdin,
+        pty=as_size(message) if request.terminal else None,
     )
     if not process.pid:
-        raise RpcError("invalid_argument", await why_not(process, asked.cmd, cwd))
-    program = SandboxProgram(process, asked)
+        raise RpcError("invalid_argument", await why_not(process, request.cmd, cwd))
+    program = SandboxProgram(process, request)
     call.room.programs.add(program)
     return program
 
@@ -101,7 +101,7 @@ async def tell_pieces(
         elif piece is None:
             return
         else:
-            kind = "pty" if program.asked.terminal else piece[0]
+            kind = "pty" if program.request.terminal else piece[0]
             await say({"event": {"data": {kind: base64.b64encode(piece[1]).decode()}}})
 
 
@@ -110,7 +110,7 @@ async def tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
     if program.done is None:
         call.reset()
         raise RpcError("unavailable", f"the program was lost: {program.lost}")
-    await say({"event": {"end": told_end(program.done)}})
+    await say({"event": {"end": describe_end(program.done)}})
 
 
 async def stream_input(call: EnvdCall) -> Response:
@@ -137,14 +137,14 @@ async def send_input(call: EnvdCall) -> Response:
     return answer({})
 
 
-async def feed(program: SandboxProgram, told: Message) -> None:
+async def feed(program: SandboxProgram, data: Message) -> None:
     """Write to a program's input what is meant for it."""
-    stdin, pty = octets(told, "stdin"), octets(told, "pty")
-    if program.asked.terminal and stdin is not None:
+    stdin, pty = octets(data, "stdin"), octets(data, "pty")
+    if program.request.terminal and stdin is not None:
         raise RpcError("internal", "error writing to stdin: this program has a terminal; its input goes to the pty")
-    if not program.asked.terminal and pty is not None:
+    if not program.request.terminal and pty is not None:
         raise RpcError("internal", "error writing to tty: this program has no terminal; its input goes to stdin")
-    if not program.asked.stdin or program.input_closed:
+    if not program.request.stdin or program.input_closed:
         raise RpcError("internal", "error writing to stdin: stdin not enabled or closed")
     await program.process.send(stdin or pty or b"")
 
@@ -152,7 +152,7 @@ async def feed(program: SandboxProgram, told: Message) -> None:
 async def close_stdin(call: EnvdCall) -> Response:
     """Let a program read end of file."""
     program = chosen(call, await unary(call.request))
-    if program.asked.terminal:
+    if program.request.terminal:
         raise RpcError("unknown", "cannot close stdin for PTY process; send Ctrl+D (0x04) instead")
     program.input_closed = True
     await program.process.close_stdin()
@@ -163,8 +163,8 @@ async def send_signal(call: EnvdCall) -> Response:
     """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
     message = await unary(call.request)
     program = chosen(call, message)
-    told = message.get("signal")
-    meant = SIGNALS.get(told) if isinstance(told, str) else NUMBERS.get(told) if isinstance(told, int) else None
+    value = message.get("signal")
+    meant = SIGNALS.get(value) if isinstance(value, str) else NUMBERS.get(value) if isinstance(value, int) else None
     if meant is None:
         raise RpcError("unimplemented", "only SIGKILL and SIGTERM are sent here")
     await program.process.signal(meant)
@@ -175,9 +175,9 @@ async def send_signal(call: EnvdCall) -> Response:
 
 async def until_gone(program: SandboxProgram) -> None:
     """Wait until a killed program has ended, as far as anybody hears of it."""
-    with anyio.move_on_after(KILL_SECONDS):
+    with anyio.move_on_after(KILL_TIMEOUT_S):
         while not program.over:
-            with anyio.move_on_after(KILL_INTERVAL):
+            with anyio.move_on_after(KILL_INTERVAL_S):
                 await program.gone.wait()
             if program.stalled:
                 return
@@ -188,7 +188,7 @@ async def update(call: EnvdCall) -> Response:
     message = await unary(call.request)
     program = chosen(call, message)
     if message.get("pty") is not None:
-        if not program.asked.terminal:
+        if not program.request.terminal:
             raise RpcError("internal", "tty not assigned to process")
         await program.process.resize(as_size(message))
     return answer({})
@@ -202,12 +202,12 @@ async def list_programs(call: EnvdCall) -> Response:
 
 def described(program: SandboxProgram) -> Message:
     """Describe a program for a list."""
-    asked = program.asked
-    config: Message = {"cmd": asked.cmd, "args": asked.args, "envs": asked.envs}
-    if asked.cwd is not None:
-        config["cwd"] = asked.cwd
-    told: Message = {"config": config, "pid": program.pid}
-    return {**told, "tag": asked.tag} if asked.tag else told
+    request = program.request
+    config: Message = {"cmd": request.cmd, "args": request.args, "envs": request.envs}
+    if request.cwd is not None:
+        config["cwd"] = request.cwd
+    entry: Message = {"config": config, "pid": program.pid}
+    return {**entry, "tag": request.tag} if request.tag else entry
 
 
 def chosen(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
@@ -221,27 +221,27 @@ def chosen(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxP
     return found
 
 
-def as_asked(message: Message) -> ProgramRequest:
+def parse_request(message: Message) -> ProgramRequest:
     """Read what a caller wants to run."""
-    told = table(message, "process")
-    if not (cmd := text(told, "cmd")):
+    config = table(message, "process")
+    if not (cmd := text(config, "cmd")):
         raise RpcError("invalid_argument", "no program is named")
-    wanted = field(message, "stdin", bool)
+    stdin = field(message, "stdin", bool)
     return ProgramRequest(
         cmd,
-        tuple(texts(told, "args")),
-        named_texts(told, "envs"),
-        text(told, "cwd") if told.get("cwd") is not None else None,
+        tuple(texts(config, "args")),
+        named_texts(config, "envs"),
+        text(config, "cwd") if config.get("cwd") is not None else None,
         text(message, "tag") or None,
-        wanted is not False or message.get("pty") is not None,
+        stdin is not False or message.get("pty") is not None,
         message.get("pty") is not None,
     )
 
 
 def as_size(message: Message) -> Size:
     """Read the size of a terminal."""
-    told = table(table(message, "pty"), "size")
-    return Size(number(told, "rows") or 24, number(told, "cols") or 80)
+    size = table(table(message, "pty"), "size")
+    return Size(number(size, "rows") or 24, number(size, "cols") or 80)
 
 
 METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {

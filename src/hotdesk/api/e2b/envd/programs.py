@@ -15,9 +15,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from hotdesk.desk.seam import Done, Process, Stream
 from hotdesk.errors import HotdeskError
 
-KEPT_SECONDS = 30.0
+EXIT_TTL_S = 30.0
 """How long the exit of a program is kept for a late follower."""
-KEPT = 64
+MAX_EXITS = 64
 """Exits that are kept at most."""
 QUEUE = 16
 """Pieces of output that may wait for one follower; then the program waits, too."""
@@ -43,7 +43,7 @@ class SandboxProgram:
     """One program, with those who follow it."""
 
     process: Process
-    asked: ProgramRequest
+    request: ProgramRequest
     done: Done | None = None
     lost: HotdeskError | None = None
     """Why nobody knows how it ended."""
@@ -109,31 +109,31 @@ class SandboxProgram:
 class SandboxPrograms:
     """What was started in one sandbox: what runs, and what ended a short while ago."""
 
-    known: dict[int, SandboxProgram] = field(default_factory=dict)
+    by_pid: dict[int, SandboxProgram] = field(default_factory=dict)
 
     def add(self, program: SandboxProgram) -> None:
         """Know a program."""
         self.tidy()
-        self.known[program.pid] = program
+        self.by_pid[program.pid] = program
 
     def find(self, pid: int, tag: str = "") -> SandboxProgram | None:
         """Give a program by its pid, or by its tag: the latest that has it."""
         self.tidy()
         if not tag:
-            return self.known.get(pid)
-        return next((one for one in reversed(self.known.values()) if one.asked.tag == tag), None)
+            return self.by_pid.get(pid)
+        return next((one for one in reversed(self.by_pid.values()) if one.request.tag == tag), None)
 
     def running(self) -> list[SandboxProgram]:
         """List what runs."""
-        return [one for one in self.known.values() if not one.over]
+        return [one for one in self.by_pid.values() if not one.over]
 
     def tidy(self) -> None:
         """Forget what ended long ago."""
-        over = sorted((one.ended, pid) for pid, one in self.known.items() if one.over)
-        limit = time.monotonic() - KEPT_SECONDS
+        over = sorted((one.ended, pid) for pid, one in self.by_pid.items() if one.over)
+        limit = time.monotonic() - EXIT_TTL_S
         for place, (when, pid) in enumerate(over):
-            if when < limit or place < len(over) - KEPT:
-                del self.known[pid]
+            if when < limit or place < len(over) - MAX_EXITS:
+                del self.by_pid[pid]
 
 
 SIGNALS = {
@@ -145,7 +145,7 @@ SIGNALS = {
 }  # fmt: skip
 
 
-def told_end(done: Done) -> dict[str, object]:
+def describe_end(done: Done) -> dict[str, object]:
     """Say how a program ended, as Go would."""
     if done.signal is not None:
         name = SIGNALS.get(signal.Signals(done.signal)) if done.signal in list(signal.Signals) else None

@@ -26,8 +26,8 @@ class SignedFiles:
         address = request.client.host if request.client else ""
         try:
             with self.tries.counted(address):
-                told = signing.read(request.query_params, files.act_of(request))
-                sandbox = signing.find(told, [one for one in self.sandboxes.known.values() if one.state == "running"])
+                signed = signing.read(request.query_params, files.act_of(request))
+                sandbox = signing.find(signed, [one for one in self.sandboxes.by_id.values() if one.state == "running"])
             call = envd.EnvdCall(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
             response = await files.respond(call)
         except HotdeskError:

@@ -15,9 +15,9 @@ from typing import Literal, Protocol, TypeVar
 from hotdesk.api.e2b.responses import ErrorResponse
 
 Act = Literal["read", "write"]
-TRIES, WINDOW = 20, 60.0
+MAX_FAILURES, WINDOW_S = 20, 60.0
 """Wrong signatures one address may show to one sandbox, or to all that it does not name, within so many seconds."""
-ADDRESSES = 4096
+MAX_ADDRESSES = 4096
 """Addresses whose tries are remembered."""
 
 
@@ -45,9 +45,9 @@ class Signed:
 
     def by(self, token: str) -> str:
         """Give the signature it would have by this token."""
-        told = f"{self.path}:{self.act}:{self.username}:{token}"
-        told += f":{self.expiration}" if self.expiration else ""
-        digest = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
+        text = f"{self.path}:{self.act}:{self.username}:{token}"
+        text += f":{self.expiration}" if self.expiration else ""
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return "v1_" + base64.b64encode(digest).decode().rstrip("=")
 
     def is_by(self, token: str) -> bool:
@@ -63,31 +63,31 @@ def check_token(shown: str, token: str) -> None:
 
 def read(query: Mapping[str, str], act: Act) -> Signed:
     """Read what a request shows."""
-    told = Signed(
+    signed = Signed(
         query.get("path", ""), act, query.get("username", ""), query.get("signature", ""),
         query.get("signature_expiration", ""),
     )  # fmt: skip
-    if not told.signature:
+    if not signed.signature:
         raise ErrorResponse(401, "missing signature query parameter")
-    if ":" in told.username:
+    if ":" in signed.username:
         raise ErrorResponse(400, "a username has no colon in it")
-    return told
+    return signed
 
 
-def find(told: Signed, holders: Iterable[Holder]) -> Holder:
+def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
     """Give whoever signed; every one of them is tried, so that the time says nothing."""
-    found = [one for one in list(holders) if told.is_by(one.token)]
+    found = [one for one in list(holders) if signed.is_by(one.token)]
     if not found:
         raise ErrorResponse(401, "invalid signature")
-    check_expiry(told)
+    check_expiry(signed)
     return found[0]
 
 
-def check_expiry(told: Signed) -> None:
+def check_expiry(signed: Signed) -> None:
     """Refuse what was good once."""
-    if not told.expiration:
+    if not signed.expiration:
         return
-    digits = told.expiration
+    digits = signed.expiration
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
         raise ErrorResponse(401, "invalid signature")
     if int(digits) < time.time():
@@ -98,12 +98,12 @@ def check_expiry(told: Signed) -> None:
 class Tries:
     """How often each address showed a wrong signature lately."""
 
-    known: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+    failures: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
 
     def check(self, address: str) -> None:
         """Refuse an address that guesses."""
-        recent = [when for when in self.known.get(address, ()) if when > time.monotonic() - WINDOW]
-        if len(recent) >= TRIES:
+        recent = [when for when in self.failures.get(address, ()) if when > time.monotonic() - WINDOW_S]
+        if len(recent) >= MAX_FAILURES:
             raise ErrorResponse(429, "too many wrong signatures from this address; wait a minute")
 
     @contextmanager
@@ -119,7 +119,7 @@ class Tries:
 
     def note(self, address: str) -> None:
         """Remember a wrong one."""
-        recent = [when for when in self.known.pop(address, ()) if when > time.monotonic() - WINDOW]
-        self.known[address] = [*recent, time.monotonic()][-TRIES:]
-        while len(self.known) > ADDRESSES:
-            self.known.popitem(last=False)
+        recent = [when for when in self.failures.pop(address, ()) if when > time.monotonic() - WINDOW_S]
+        self.failures[address] = [*recent, time.monotonic()][-MAX_FAILURES:]
+        while len(self.failures) > MAX_ADDRESSES:
+            self.failures.popitem(last=False)

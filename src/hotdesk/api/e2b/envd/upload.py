@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16
 """Bytes written together: a small file is one write, so that who watches hears of one."""
-SILENCE = 300.0
+RECEIVE_TIMEOUT_S = 300.0
 """Seconds a caller may send nothing."""
-HEAD = 8192
+MAX_HEAD_BYTES = 8192
 """Bytes of headers one part of a form may have."""
-FILES = 1000
+MAX_FILES = 1000
 """Files of one form."""
 PREFIX = "x-metadata-"
 KEY = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,246}")
 VALUE = re.compile(r"[\x20-\x7e]*")
-NOTES = 4096
+MAX_METADATA_BYTES = 4096
 """Bytes of all that is noted about a file."""
 
 Event: TypeAlias = tuple[str, bytes]
@@ -50,13 +50,13 @@ async def arriving(request: Request) -> AsyncIterator[bytes]:
     stream = request.stream()
     while True:
         data = None
-        with anyio.move_on_after(SILENCE):
+        with anyio.move_on_after(RECEIVE_TIMEOUT_S):
             try:
                 data = await anext(stream, b"")
             except ClientDisconnect:
                 raise ErrorResponse(400, "the caller has gone") from None
         if data is None:
-            raise ErrorResponse(408, f"nothing came for {SILENCE:.0f} s")
+            raise ErrorResponse(408, f"nothing came for {RECEIVE_TIMEOUT_S:.0f} s")
         if not data:
             return
         yield data
@@ -82,14 +82,14 @@ async def unpacked(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def in_pieces(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield bytes in pieces of a good size."""
-    held = bytearray()
+    buffer = bytearray()
     async for part in data:
-        held += part
-        if len(held) >= PIECE:
-            yield bytes(held)
-            held.clear()
-    if held:
-        yield bytes(held)
+        buffer += part
+        if len(buffer) >= PIECE:
+            yield bytes(buffer)
+            buffer.clear()
+    if buffer:
+        yield bytes(buffer)
 
 
 class UploadForm:
@@ -151,7 +151,7 @@ async def head(happening: AsyncGenerator[Event]) -> dict[str, str]:
     size = 0
     async for event, data in happening:
         size += len(data)
-        if size > HEAD:
+        if size > MAX_HEAD_BYTES:
             raise ErrorResponse(400, "a part of the form has headers without end")
         match event:
             case "header_field":
@@ -179,8 +179,8 @@ PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
 
 def disposition(headers: Mapping[str, str]) -> tuple[str, str]:
     """Give a part's field and filename; the filename whole, with the folders in it."""
-    told = headers.get("content-disposition", "")
-    found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in PARAMETER.findall(told)}
+    header = headers.get("content-disposition", "")
+    found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in PARAMETER.findall(header)}
     return found.get("name", ""), found.get("filename", "")
 
 
@@ -190,6 +190,6 @@ def metadata(headers: Headers) -> dict[str, str]:
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
             raise ErrorResponse(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
-    if sum(len(key) + len(value) for key, value in found.items()) > NOTES:
-        raise ErrorResponse(400, f"metadata of more than {NOTES} bytes")
+    if sum(len(key) + len(value) for key, value in found.items()) > MAX_METADATA_BYTES:
+        raise ErrorResponse(400, f"metadata of more than {MAX_METADATA_BYTES} bytes")
     return found

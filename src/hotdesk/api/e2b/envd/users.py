@@ -34,11 +34,11 @@ def named(name: str) -> User:
 
 def caller(request: Request) -> User:
     """Say as whom a call shall act."""
-    scheme, _, told = request.headers.get("authorization", "").partition(" ")
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return DEFAULT
     try:
-        name = base64.b64decode(told, validate=True).decode().partition(":")[0]
+        name = base64.b64decode(credentials, validate=True).decode().partition(":")[0]
     except ValueError:
         raise RpcError("unauthenticated", "invalid username: ''") from None
     return named(name)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hotdesk.api.e2b.envd.connect import Message
 from hotdesk.desk.seam import Change, Watch
 
-MOST = 64
+MAX_WATCHERS = 64
 """Watchers one sandbox may have."""
 TYPES = {
     "create": "EVENT_TYPE_CREATE",

@@ -19,7 +19,7 @@ KEY = re.compile(rb"e2b_[0-9a-f]{40}")
 COOKIE = re.compile(rb"(?i)\s*(?:__(?:host|secure)-)?hotdesk")
 """How cookies of this server's own page are called."""
 DOMAIN = re.compile(rb"(?i);\s*domain\s*=")
-KEPT_BACK = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
+NOT_FORWARDED = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
 """What an answer cannot say for more than its own name."""
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -44,16 +44,16 @@ def inward(scope: Scope, host: str | None) -> Inward:
     if method in ("CONNECT", "TRACE"):
         raise Broken(405, f"{method} is not passed on")
     accept = handshake(headers, method, body)
-    told = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
-    told += [pair for name, value in end_to_end(headers) if (pair := cleaned(name, value)) and name != b"host"]
+    fields = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
+    fields += [pair for name, value in end_to_end(headers) if (pair := cleaned(name, value)) and name != b"host"]
     if accept:
-        told += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
+        fields += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
     else:
-        told = [pair for pair in told if not pair[0].startswith(b"sec-websocket-")] + [(b"connection", b"close")]
+        fields = [pair for pair in fields if not pair[0].startswith(b"sec-websocket-")] + [(b"connection", b"close")]
     if body == "chunked":
-        told.append((b"transfer-encoding", b"chunked"))
+        fields.append((b"transfer-encoding", b"chunked"))
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    spelt = Headers((canonical(name), value) for name, value in told)
+    spelt = Headers((canonical(name), value) for name, value in fields)
     return Inward(request_head(method, target, spelt), method, body, accept)
 
 
@@ -68,8 +68,8 @@ def cleaned(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         return None
     if name != b"cookie":
         return name, value
-    kept = b";".join(pair for pair in value.split(b";") if not COOKIE.match(pair)).strip()
-    return (name, kept) if kept else None
+    cookies = b";".join(pair for pair in value.split(b";") if not COOKIE.match(pair)).strip()
+    return (name, cookies) if cookies else None
 
 
 def handshake(headers: Headers, method: str, body: Body) -> bytes:
@@ -88,11 +88,11 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
 
 def outward(response: Response) -> list[tuple[bytes, bytes]]:
     """Give the headers of an answer as they leave; its length is what was read, not what else it says."""
-    told = [pair for pair in end_to_end(response.headers, KEPT_BACK) if not is_ours(*pair)]
+    fields = [pair for pair in end_to_end(response.headers, NOT_FORWARDED) if not is_ours(*pair)]
     length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
     if length is not None and length.isdigit():
-        told.append((b"content-length", length))
-    return told
+        fields.append((b"content-length", length))
+    return fields
 
 
 def is_ours(name: bytes, value: bytes) -> bool:
@@ -110,6 +110,6 @@ def switched(response: Response, accept: bytes) -> bytes:
     )
     if not right:
         raise Broken(502, "its server does not know WebSocket")
-    told = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
-    lines = b"".join(b"%b: %b\r\n" % pair for pair in told if pair[0].lower() != b"content-length")
+    fields = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
+    lines = b"".join(b"%b: %b\r\n" % pair for pair in fields if pair[0].lower() != b"content-length")
     return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

@@ -32,7 +32,7 @@ Take = Callable[[], tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 class Passing:
     """One request on its way in, and its answer on its way out."""
 
-    asked: Inward
+    request: Inward
     sock: socket.socket
     """Leads to the server inside."""
     receive: Receive
@@ -66,8 +66,8 @@ class Passing:
     async def feed(self, scope: anyio.CancelScope) -> None:
         """Pass the request in, then wait until the caller is gone; then nobody needs an answer."""
         with suppress(OSError):  # a server may answer, and hang up, before it has heard everything
-            await send(self.sock, self.asked.head)
-            more = bool(self.asked.body)
+            await send(self.sock, self.request.head)
+            more = bool(self.request.body)
             while more:
                 message = await self.receive()
                 if message["type"] == "http.disconnect":
@@ -75,14 +75,14 @@ class Passing:
                     return
                 more = message.get("more_body", False)
                 await send(self.sock, self.framed(message.get("body", b"")))
-            await send(self.sock, LAST if self.asked.body == "chunked" else b"")
+            await send(self.sock, LAST if self.request.body == "chunked" else b"")
         while (await self.receive())["type"] != "http.disconnect":
             pass
         scope.cancel()
 
     def framed(self, data: bytes) -> bytes:
         """Write bytes of the body as its head says they come."""
-        return chunk(data) if self.asked.body == "chunked" else data
+        return chunk(data) if self.request.body == "chunked" else data
 
     # -- out --------------------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class Passing:
         """Pass the answer out."""
         response = await self.response()
         if response.status == 101:
-            await self.switch(switched(response, self.asked.accept))
+            await self.switch(switched(response, self.request.accept))
             return
         self.begun = True
         await self.send({"type": "http.response.start", "status": response.status, "headers": outward(response)})
@@ -99,15 +99,15 @@ class Passing:
             found, _ = reader.feed(data)
             if found:
                 await self.send({"type": "http.response.body", "body": found, "more_body": True})
-            if not reader.done and not (data := await heard(self.sock)):
+            if not reader.done and not (data := await receive_in_turn(self.sock)):
                 reader.eof()
         await self.send({"type": "http.response.body", "body": b""})
 
     async def response(self) -> Response:
         """Read the head of the answer, behind those that only announce it."""
         for _ in range(INTERIM):
-            response = parse_response(await self.head(), self.asked.method)
-            if response.status >= 200 or (response.status == 101 and self.asked.accept):
+            response = parse_response(await self.head(), self.request.method)
+            if response.status >= 200 or (response.status == 101 and self.request.accept):
                 if response.status > HIGHEST:
                     raise Broken(502, "its server's answer has no status")
                 return response
@@ -115,10 +115,10 @@ class Passing:
 
     async def head(self) -> bytes:
         """Read one head."""
-        buffer, seen = bytearray(self.rest), 0
-        while (end := find_end(buffer, seen)) < 0:
-            seen = len(buffer)
-            if not (data := await heard(self.sock)):
+        buffer, searched = bytearray(self.rest), 0
+        while (end := find_end(buffer, searched)) < 0:
+            searched = len(buffer)
+            if not (data := await receive_in_turn(self.sock)):
                 raise Broken(502, "its server hung up without an answer")
             buffer += data
         self.rest = bytes(buffer[end:])
@@ -147,13 +147,13 @@ class Passing:
     async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
         """Pass bytes out until either side ends; then both do."""
         with suppress(OSError):
-            while data := await heard(self.sock):
+            while data := await receive_in_turn(self.sock):
                 writer.write(data)
                 await writer.drain()
         scope.cancel()
 
 
-async def heard(sock: socket.socket) -> bytes:
+async def receive_in_turn(sock: socket.socket) -> bytes:
     """Read what is there, after everybody else had a turn: a server inside may never stop."""
     await anyio.lowlevel.checkpoint()
     return await receive(sock)

@@ -70,7 +70,7 @@ class Traffic:
 
     async def find(self, aim: Aim, scope: Scope) -> Sandbox:
         """Give the sandbox a request is for, awake; only who would be let in wakes one."""
-        sandbox = self.sandboxes.known.get(aim.sandbox)
+        sandbox = self.sandboxes.by_id.get(aim.sandbox)
         if sandbox is None:
             raise not_running(aim.sandbox)
         if sandbox.state != "running":
@@ -114,25 +114,25 @@ class Traffic:
         if port == INTERPRETER_PORT:
             check_interpreter(Headers(scope=scope), sandbox)
         try:
-            asked = inward(scope, masked(sandbox, port))
+            request = inward(scope, masked(sandbox, port))
         except Broken as e:
             raise ErrorResponse(
                 e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}"
             ) from None
         self.quotas.ask(sandbox.tenant.name, "calls")
-        if why := await passed(sandbox, port, asked, scope, receive, send):
+        if why := await passed(sandbox, port, request, scope, receive, send):
             raise ErrorResponse(
                 502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port)
             )
 
 
-async def passed(sandbox: Sandbox, port: int, asked: Inward, scope: Scope, receive: Receive, send: Send) -> str:
+async def passed(sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send) -> str:
     """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
     reset, take = envd.reset_of(scope), scope["extensions"]["hotdesk.take"]
     sock = await dialled(sandbox, port)
     sandbox.cuts.add(reset)
     try:
-        return await Passing(asked, sock, receive, send, take, reset).run()
+        return await Passing(request, sock, receive, send, take, reset).run()
     finally:
         sandbox.cuts.discard(reset)
         sock.close()

@@ -88,6 +88,6 @@ def keys_of(context: RequestContext) -> list[KeyShown]:
     return [
         KeyShown(id=each.id, name=each.name, powers=list(each.powers), made=each.made, expires=each.expires,
                  revoked=each.revoked)
-        for each in keys.known.values()
+        for each in keys.by_id.values()
         if each.tenant == context.tenant.name
     ]  # fmt: skip

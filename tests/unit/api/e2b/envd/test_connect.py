@@ -82,7 +82,7 @@ def test_an_empty_body_is_an_empty_message() -> None:
 
 def test_a_body_without_end_is_not_held() -> None:
     with pytest.raises(RpcError, match="more than"):
-        run(connect.unary(asked(bytes(connect.LONGEST + 1), range(0, connect.LONGEST, 1 << 20))))
+        run(connect.unary(asked(bytes(connect.MAX_BYTES + 1), range(0, connect.MAX_BYTES, 1 << 20))))
 
 
 def test_a_compressed_body_is_refused() -> None:
@@ -101,7 +101,7 @@ def test_a_program_of_any_shape_is_read_or_refused(told: object, pty: object, ta
     named: connect.Message = {"process": {"cmd": "x", "args": told, "envs": pty}}
     for message in (whole, named):
         try:
-            process.as_asked(message)
+            process.parse_request(message)
             process.as_size(message)
         except (RpcError, BriefError) as e:
             json.dumps(str(e))
