@@ -30,7 +30,7 @@ kernel.unshare(kernel.CLONE_NEWNS)
 kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 pool = disk.Btrfs(Path(sys.argv[1]), Path(sys.argv[2]))
 pool.mount()
-print(*pool.left())
+print(*pool.leftovers())
 """
 
 os.environ[SWITCH] = "1"

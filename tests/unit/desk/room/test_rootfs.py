@@ -204,7 +204,7 @@ for number in range(3):
     for name in ("ia.1", "ia.2", "ia", "ib", "ib"):
         chosen.drop(name)
 found["more"] = descriptors() - before
-found["left"] = os.listdir(folder / "disks") + chosen.left()
+found["left"] = os.listdir(folder / "disks") + chosen.leftovers()
 """
     assert carry_out("ext4", tmp_path, code) == {"more": 0, "left": []}
 
