@@ -268,7 +268,7 @@ class Forward:
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
         body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
-        values = {id: await self.way.value(grants[id]) for id in inject.wanted(plan, body or b"")}
+        values = {id: await self.way.value(grants[id]) for id in inject.needed_grants(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
             raise self.alarmed(sent)

@@ -76,12 +76,12 @@ class Refusal:
 class SecretUse:
     """One secret at one place."""
 
-    held: LiveGrant
+    live_grant: LiveGrant
     place: SecretPlace
 
     def __str__(self) -> str:
         kind, name = slot_of(self.place)
-        return f"{self.held.grant.secret} in {kind} {name}"
+        return f"{self.live_grant.grant.secret} in {kind} {name}"
 
 
 def alone(grant: LiveGrant, value: bytes) -> bytes:

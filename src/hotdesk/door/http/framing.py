@@ -323,14 +323,14 @@ def parse_response(head: bytes, method: str) -> Response:
 class BodyReader:
     """Takes a body out of the bytes of a connection."""
 
-    __slots__ = ("_body", "_held", "_last", "_left", "done")
+    __slots__ = ("_body", "_pending", "_last", "_remaining", "done")
 
     def __init__(self, body: Body) -> None:
         self.done = not body
         self._body = body
-        self._left = body if isinstance(body, int) else 0
+        self._remaining = body if isinstance(body, int) else 0
         """Bytes until the end of the body, or of a chunk."""
-        self._held = b"\r\n"
+        self._pending = b"\r\n"
         """The beginning of what stands between chunks, which the first one lacks."""
         self._last = False
         """Whether the last chunk was seen, and only fields may follow."""
@@ -340,12 +340,12 @@ class BodyReader:
         if self.done:
             return b"", data
         if self._body == "chunked":
-            return self._unchunk(self._held + data if self._held else data)
-        if self._body == "close" or len(data) < self._left:
-            self._left -= len(data)
+            return self._unchunk(self._pending + data if self._pending else data)
+        if self._body == "close" or len(data) < self._remaining:
+            self._remaining -= len(data)
             return data, b""
         self.done = True
-        return data[: self._left], data[self._left :]
+        return data[: self._remaining], data[self._remaining :]
 
     def eof(self) -> None:
         """Say that the connection ended: which ends a body, or breaks it."""
@@ -354,7 +354,7 @@ class BodyReader:
         self.done = True
 
     def _unchunk(self, data: bytes) -> tuple[bytes, bytes]:
-        at, end = self._left, len(data)
+        at, end = self._remaining, len(data)
         parts = [data[:at]] if at else []
         while at < end and not self._last and (found := CHUNK.match(data, at)):
             begin = found.end()
@@ -364,28 +364,28 @@ class BodyReader:
                 at -= 2  # the line end that may be the first half of the body's end
             else:
                 parts.append(data[begin:at])
-        self._left = max(at - end, 0)
-        self._held = data[at:]
+        self._remaining = max(at - end, 0)
+        self._pending = data[at:]
         if self._last:
             return b"".join(parts), self._finish()
-        if not CHUNK_BEGUN.fullmatch(self._held):
+        if not CHUNK_BEGUN.fullmatch(self._pending):
             raise Broken(400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be")
         return b"".join(parts), b""
 
     def _finish(self) -> bytes:
-        end = self._held.find(b"\r\n\r\n", 0, TRAILER_LIMIT) + 4
+        end = self._pending.find(b"\r\n\r\n", 0, TRAILER_LIMIT) + 4
         if end < 4:
             return self._wait()
-        trailers = parse_fields(self._held[:end], ANSWERED_FIELDS)
+        trailers = parse_fields(self._pending[:end], ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
             raise Broken(400, "a trailer that would change where the body ends or whom it is for")
         self.done = True
-        return self._held[end:]
+        return self._pending[end:]
 
     def _wait(self) -> bytes:
-        if STRAY.search(self._held):
+        if STRAY.search(self._pending):
             raise Broken(400, "a control character in a trailer, or a line that does not end in CR LF")
-        if len(self._held) >= TRAILER_LIMIT:
+        if len(self._pending) >= TRAILER_LIMIT:
             raise Broken(431, f"trailers of more than {TRAILER_LIMIT} bytes")
         return b""
 

@@ -17,7 +17,7 @@ class RuleBudget:
         self.sent = 0
         self.received = 0
         self.burst = max(1.0, (rule.rate or 0.0) * WINDOW)
-        self.left = self.burst
+        self.tokens = self.burst
         self.at: float | None = None
 
     def take_request(self, now: float) -> str | None:
@@ -28,10 +28,10 @@ class RuleBudget:
             return None
         passed = 0.0 if self.at is None else max(0.0, now - self.at)
         self.at = now if self.at is None else max(now, self.at)
-        self.left = min(self.burst, self.left + passed * self.rule.rate)
-        if self.left < 1.0:
-            return f"more than {self.rule.rate:g} requests a second; wait {(1.0 - self.left) / self.rule.rate:.1f} s"
-        self.left -= 1.0
+        self.tokens = min(self.burst, self.tokens + passed * self.rule.rate)
+        if self.tokens < 1.0:
+            return f"more than {self.rule.rate:g} requests a second; wait {(1.0 - self.tokens) / self.rule.rate:.1f} s"
+        self.tokens -= 1.0
         return None
 
     def up(self, size: int) -> str | None:

@@ -272,10 +272,10 @@ class Policy:
             why = f"the rule {rule_text(top)!r}" if top else "default deny: no rule there admits it"
             return PolicyDecision("deny", rule, f"denied by the operator's ceiling: {why}", top)
         if rule is None or rule.verdict == "ask" or (top is not None and top.verdict == "ask"):
-            return self.asked(view, rule, top)
+            return self.decide_approval(view, rule, top)
         return PolicyDecision("allow", rule, "admitted by a rule", top)
 
-    def asked(self, view: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
+    def decide_approval(self, view: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
         """Decide a request that needs an approval."""
         approved = self.answers.first(view) if self.approved else None
         if approved is not None and approved.verdict == "allow":

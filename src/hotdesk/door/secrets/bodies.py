@@ -58,7 +58,7 @@ def swap_body(
         return Refusal(reason) if plainly else (body, [])
     done: list[SecretUse] = []
     for name, text in found:
-        use = next((use for use in uses if use.place.name == name and use.held.placeholder == text), None)
+        use = next((use for use in uses if use.place.name == name and use.live_grant.placeholder == text), None)
         if use is None or body.count(text) != 1:
             reason = "the body has a placeholder where its grant does not put the secret"
             return Refusal(reason, signs_of(PLACEHOLDER.findall(text)))
@@ -79,12 +79,12 @@ def crowded(kind: str, body: bytes) -> str | None:
 def put_in(body: bytes, uses: list[SecretUse], values: Mapping[str, bytes]) -> tuple[bytes, list[SecretUse]] | Refusal:
     """Replace placeholders, each of which is there once."""
     for use in uses:
-        secret = alone(use.held, values[use.held.id])
+        secret = alone(use.live_grant, values[use.live_grant.id])
         try:
             quoted = quote_plus(secret) if use.place.kind == "form" else json.dumps(secret.decode())[1:-1]
         except UnicodeDecodeError:
             return Refusal(f"the secret for {use.place.kind} {use.place.name} is not text, as JSON is")
-        body = body.replace(use.held.placeholder, quoted.encode())
+        body = body.replace(use.live_grant.placeholder, quoted.encode())
     return body, uses
 
 

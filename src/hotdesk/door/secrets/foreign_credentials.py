@@ -107,7 +107,7 @@ def foreign(
         kind, name = slot
         if kind == "header" and len(name) <= LONGEST_NAME and is_ordinary(name):
             continue
-        if slot in returned or (slot in uses and uses[slot].held.is_written(slot, value)):
+        if slot in returned or (slot in uses and uses[slot].live_grant.is_written(slot, value)):
             continue
         if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
             continue

@@ -128,7 +128,7 @@ def plan(
         return removed
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
         return Refusal(f"this makes new credentials ({what}), which no grant covers; the rule must name the exact path")
-    signing = next((use.held for use in uses.values() if use.held.kind == "sigv4"), None)
+    signing = next((use.live_grant for use in uses.values() if use.live_grant.kind == "sigv4"), None)
     plan = InjectionPlan(
         tuple(uses.values()),
         tuple(in_body(here, out)),
@@ -203,7 +203,7 @@ def stray(
     visited: set[Slot] = set()
     found: list[bytes] = []
     for slot, value in sent:
-        mine = slot in returned or (slot in uses and uses[slot].held.is_written(slot, value))
+        mine = slot in returned or (slot in uses and uses[slot].live_grant.is_written(slot, value))
         if not mine or slot in visited:
             found += placeholders(value)
         visited |= {slot} if mine else set()
@@ -224,10 +224,10 @@ def may_hold(out: Outgoing) -> bool:
     return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
 
 
-def wanted(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
+def needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
     """List the grants whose values a plan needs, now that the body is known."""
-    inside = [use.held.id for use in plan.body if use.held.placeholder in body]
-    return tuple(dict.fromkeys([*(use.held.id for use in plan.uses), *inside]))
+    inside = [use.live_grant.id for use in plan.body if use.live_grant.placeholder in body]
+    return tuple(dict.fromkeys([*(use.live_grant.id for use in plan.uses), *inside]))
 
 
 def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, bytes]) -> OutgoingRequest | Refusal:
@@ -239,7 +239,9 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
         headers = [pair for pair in headers if fold(pair[0]) != b"authorization"]
     puts = list(plan.returned)
     puts += [
-        (slot_of(use.place), spelt(use, out, values[use.held.id])) for use in plan.uses if use.held != plan.signing
+        (slot_of(use.place), spelt(use, out, values[use.live_grant.id]))
+        for use in plan.uses
+        if use.live_grant != plan.signing
     ]
     for (kind, name), value in puts:
         if re.search(UNFIT.get(kind, rb"\A\Z"), value):
@@ -257,12 +259,12 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
     changed, inside = done
     used = (*plan.uses, *inside)
     headers = harden(headers) if plan.granted or plan.returned else headers
-    return OutgoingRequest(headers, query, changed, tuple(map(str, used)), frozenset(use.held.id for use in used))
+    return OutgoingRequest(headers, query, changed, tuple(map(str, used)), frozenset(use.live_grant.id for use in used))
 
 
 def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     """Write a secret as its place in the head wants it; where the desk wrote the placeholder, as it did."""
-    grant, secret = use.held, alone(use.held, value)
+    grant, secret = use.live_grant, alone(use.live_grant, value)
     if use.place.kind == "bearer" and not use.place.swap:
         return b"Bearer " + secret
     kind, name = slot_of(use.place)

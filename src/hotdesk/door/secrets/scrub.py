@@ -380,21 +380,21 @@ class Stream:
         self.scrubber = scrubber
         self.hits: set[str] = set()
         """The ids of what was removed."""
-        self.held = b""
+        self.buffer = b""
         self.covered = 0
         """How much of what is held belongs to a secret already replaced."""
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give what may go on."""
-        return self.step(self.held + data, final=False)
+        return self.step(self.buffer + data, final=False)
 
     def last(self, data: bytes) -> bytes:
         """Take the last bytes; give all the rest."""
-        return self.step(self.held + data, final=True)
+        return self.step(self.buffer + data, final=True)
 
     def finish(self) -> bytes:
         """End the answer; give the rest."""
-        return self.step(self.held, final=True) if self.held else b""
+        return self.step(self.buffer, final=True) if self.buffer else b""
 
     def headers(self, pairs: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Scrub a head's fields, each of which stands alone; one whose very name is a secret is left out."""
@@ -443,5 +443,5 @@ class Stream:
                 out += (data[done:start], REMOVED)
             done = max(done, end)
         out.append(data[done:cut])
-        self.held, self.covered = data[cut:], max(0, done - cut)
+        self.buffer, self.covered = data[cut:], max(0, done - cut)
         return b"".join(out)

@@ -142,7 +142,7 @@ def test_only_whole_secrets_are_removed_so_that_nothing_can_be_guessed_piece_by_
 def test_a_stream_of_a_secret_that_repeats_holds_no_more_than_one() -> None:
     stream = Scrubber([ScrubbedSecret("g", "n", b"a" * 16)]).stream()
     out = b"".join(stream.feed(b"a" * 1000) for _ in range(50))
-    assert len(stream.held) < 100
+    assert len(stream.buffer) < 100
     assert out + stream.finish() == REMOVED
 
 

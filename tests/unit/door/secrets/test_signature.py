@@ -9,7 +9,7 @@ from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan, signed, wanted
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan, signed, needed_grants
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.signature import (
     LONGEST_AUTHORIZATION,
@@ -187,7 +187,7 @@ def signs(service: str = "s3") -> tuple[bytes, bytes]:
 def go(out: Outgoing, one: LiveGrant, body: bytes = b"") -> tuple[OutgoingRequest, dict[bytes, bytes]]:
     made = plan(out, [one])
     assert isinstance(made, InjectionPlan), made
-    values = dict.fromkeys(wanted(made), S3_SECRET)
+    values = dict.fromkeys(needed_grants(made), S3_SECRET)
     done = apply(made, out, body, values)
     assert isinstance(done, OutgoingRequest), done
     assert all(name.lower() != b"authorization" for name, _ in done.headers)
@@ -224,7 +224,7 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
 def test_nothing_is_signed_that_was_not() -> None:
     made = plan(bucket(), [KEY])
     assert isinstance(made, InjectionPlan)
-    assert wanted(made) == ()
+    assert needed_grants(made) == ()
     assert made.signing is None
     assert not made.whole
 
@@ -289,7 +289,7 @@ def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
     for one in (placed, replace(placed, signer=None)):
         made = plan(asks(path=f"/{S3.bucket}/x"), [one])
         assert isinstance(made, InjectionPlan)
-        assert wanted(made) == ()
+        assert needed_grants(made) == ()
     assert isinstance(plan(asks((b"X-Key", P)), [placed]), Refusal)
     assert isinstance(plan(asks((b"Authorization", said())), [replace(placed, signer=None)]), Refusal)
 
