@@ -6,7 +6,7 @@ import base64
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import Kind, LiveGrant, Refusal
-from hotdesk.door.secrets.inject import OutgoingRequest, apply, plan, needed_grants
+from hotdesk.door.secrets.inject import OutgoingRequest, apply, needed_grants, plan
 from hotdesk.door.secrets.outgoing import Headers, Outgoing
 from hotdesk.door.secrets.placeholder import make_placeholder
 

@@ -323,7 +323,7 @@ def parse_response(head: bytes, method: str) -> Response:
 class BodyReader:
     """Takes a body out of the bytes of a connection."""
 
-    __slots__ = ("_body", "_pending", "_last", "_remaining", "done")
+    __slots__ = ("_body", "_last", "_pending", "_remaining", "done")
 
     def __init__(self, body: Body) -> None:
         self.done = not body

@@ -8,7 +8,7 @@ from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, bas
 
 from hotdesk.brief import SecretPlace
 from hotdesk.door.grant import Kind, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, plan, needed_grants
+from hotdesk.door.secrets.inject import InjectionPlan, needed_grants, plan
 from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
 
 

@@ -9,7 +9,7 @@ from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, plan, signed, needed_grants
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, needed_grants, plan, signed
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.signature import (
     LONGEST_AUTHORIZATION,
