@@ -116,3 +116,31 @@ def test_modules_that_are_named_as_text_exist() -> None:
         if name and not hasattr(found, name):
             missing.append(f"{module}:{name}")
     assert missing == []
+
+
+def taken_by_text() -> set[tuple[str, str]]:
+    """Collect what the source takes from modules it imports by text: `import_module(DOORS).Doors`."""
+    found = set()
+    for file in (ROOT / "src/hotdesk").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        constants = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=ast.Call(func=ast.Name(id="import_module"), args=[argument]), attr=name):
+                    module = constants.get(argument.id) if isinstance(argument, ast.Name) else None
+                    module = argument.value if isinstance(argument, ast.Constant) else module
+                    if isinstance(module, str) and module.startswith("hotdesk"):
+                        found.add((module, name))
+    return found
+
+
+def test_what_is_taken_from_modules_imported_by_text_exists() -> None:
+    taken = taken_by_text()
+    assert ("hotdesk.keys.doors", "Doors") in taken
+    assert [(module, name) for module, name in sorted(taken) if not hasattr(import_module(module), name)] == []
