@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from hotdesk.errors import HotdeskError, printable
 
-SELDOM_S = 10.0
+_SELDOM_S = 10.0
 """What strangers can cause is told of once in so many seconds."""
 REFUSED = frozenset({401, 403, 429})
 
@@ -54,9 +54,9 @@ class ServerLog:
 
     def seldom(self, event: str, message: str, kind: tuple[object, ...] = (), **fields: object) -> None:
         """Write of something at most once in a while, with how often it happened since."""
-        last, count = self.last_reports.get((event, *kind), (-SELDOM_S, 0))
+        last, count = self.last_reports.get((event, *kind), (-_SELDOM_S, 0))
         now = time.monotonic()
-        if now - last < SELDOM_S:
+        if now - last < _SELDOM_S:
             self.last_reports[event, *kind] = (last, count + 1)
             return
         self.last_reports[event, *kind] = (now, 0)

@@ -27,7 +27,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     if listed:
         return f"this server does not offer the model {shown!r}; choose one of {', '.join(listed)}"
     if not SHAPE.fullmatch(name):
-        return f"{shown!r} is not a model's full name; write {suggestion(name)}"
+        return f"{shown!r} is not a model's full name; write {_suggestion(name)}"
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or "//" in model:
         return (
@@ -37,7 +37,7 @@ def refusal(name: str, listed: Sequence[str] = ()) -> str:
     return ""
 
 
-def suggestion(name: str) -> str:
+def _suggestion(name: str) -> str:
     """Give the full name that was probably meant."""
     for begin, provider in FAMILIES.items():
         whole = f"{provider}:{name}"

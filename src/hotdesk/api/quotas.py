@@ -15,8 +15,8 @@ from hotdesk.config import SIZE, count, known_settings, number
 from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
-Paced = Literal["rate", "calls"]
-ASKS: Mapping[Paced, str] = {"rate": "asks", "calls": "calls its sandboxes"}
+_Paced = Literal["rate", "calls"]
+ASKS: Mapping[_Paced, str] = {"rate": "asks", "calls": "calls its sandboxes"}
 WORDS: Mapping[str, str] = {
     "desks": "desks at once",
     "jobs": "running jobs",
@@ -109,7 +109,7 @@ class Quotas:
     limits: QuotaLimits = field(default_factory=QuotaLimits)
     clock: Callable[[], float] = time.monotonic
     used: dict[str, dict[str, float]] = field(default_factory=dict)
-    buckets: dict[tuple[str, Paced], Bucket] = field(default_factory=dict)
+    buckets: dict[tuple[str, _Paced], Bucket] = field(default_factory=dict)
 
     def of(self, tenant: str) -> Quota:
         """Give what a tenant may have."""
@@ -126,7 +126,7 @@ class Quotas:
         for kind, amount in amounts.items():
             most = getattr(quota, kind)
             if most is not None and have.get(kind, 0.0) + amount > most:
-                raise QuotaError(too_much(tenant, kind, have.get(kind, 0.0), amount, most))
+                raise QuotaError(_too_much(tenant, kind, have.get(kind, 0.0), amount, most))
         return self.count(tenant, **amounts)
 
     def count(self, tenant: str, **amounts: float) -> QuotaShare:
@@ -142,7 +142,7 @@ class Quotas:
         for kind, amount in amounts.items():
             have[kind] = max(0.0, have[kind] - amount)
 
-    def ask(self, tenant: str, kind: Paced = "rate") -> None:
+    def ask(self, tenant: str, kind: _Paced = "rate") -> None:
         """Count a request; `QuotaError` when they come too fast."""
         rate: float | None = getattr(self.of(tenant), kind)
         if rate is None:
@@ -153,7 +153,7 @@ class Quotas:
             raise QuotaError(f"tenant {tenant} {ASKS[kind]} more than {rate:g} times a second; wait {wait:.1f} s", wait)
 
 
-def too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
+def _too_much(tenant: str, kind: str, has: float, requested: float, most: float) -> str:
     """Say what was asked for, what there is, and what helps."""
     what = WORDS[kind]
     if requested > most:

@@ -60,7 +60,7 @@ WARM = 4
 """Tenants that are got ready before anybody asks; others are when they first do."""
 GRACE = 3
 """Seconds that answers under way get when the server ends."""
-AT_A_TIME = 64
+_AT_A_TIME = 64
 """Connections accepted in one turn of the loop: out of descriptors, asyncio tries and complains as often."""
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
@@ -122,9 +122,9 @@ async def composed(
         shared = Native(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
         )
-        reloading.add(lambda found: set_live(found, sandboxes, shared, quotas))
+        reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas))
         mcp = Mcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
-        look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
+        _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
         control = ControlPlane(keys, registry, sandboxes, snapshots)
@@ -138,21 +138,21 @@ async def composed(
         tasks.cancel_scope.cancel()
 
 
-def set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas) -> None:
+def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas) -> None:
     """Have settings that were reloaded hold."""
     sandboxes.serving = shared.serving = serving
     quotas.limits = serving.quota
 
 
-def look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:
+def _look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:
     """Begin what goes on for as long as the server runs."""
     tasks.start_soon(clock.run, sandboxes)
     tasks.start_soon(metrics.run, sandboxes)
     tasks.start_soon(snapshots.run)
-    tasks.start_soon(cut_at_end, sandboxes, stopping)
+    tasks.start_soon(_cut_at_end, sandboxes, stopping)
 
 
-async def cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
+async def _cut_at_end(sandboxes: Sandboxes, stopping: anyio.Event) -> None:
     """Cut every stream once the server is to stop, for as long as new ones may begin."""
     await stopping.wait()
     while True:
@@ -180,27 +180,27 @@ async def describe(native: FastAPI) -> None:
 
 async def bury(settings: Config, registry: Tenants) -> None:
     """Have burnt what a server left that was killed with its keepers: a tenant's next keeper does that."""
-    for name in tenants_with_desks(settings):
+    for name in _tenants_with_desks(settings):
         try:
             await registry.tenant(name)
         except (HotdeskError, OSError) as e:
             log(e)
 
 
-def tenants_with_desks(settings: Config) -> list[str]:
+def _tenants_with_desks(settings: Config) -> list[str]:
     """Name the tenants of whom desks are left."""
     names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
     return [name for name in names if any((for_tenant(settings, name).run / "desks").glob("*"))]
 
 
-def listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
+def _listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     """Give what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
     served = Strict(app, serving.names) if tls else app
     config = uvicorn.Config(
         served, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
         ws_max_size=MAX_BODY_BYTES, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
-        timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=AT_A_TIME, **files,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=_AT_A_TIME, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     config.load()
     return Listening(config)
@@ -214,9 +214,9 @@ async def serve(
     LOG.as_json = serving.log == "json"
     asyncio.get_running_loop().set_exception_handler(complain)
     async with composed(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
-        listeners = {listener_of(app, serving, tls=False): plain}
+        listeners = {_listener_of(app, serving, tls=False): plain}
         if tls is not None:
-            secured = listener_of(app, serving, tls=True)
+            secured = _listener_of(app, serving, tls=True)
             listeners[secured] = tls
             assert secured.config.ssl is not None
             reloading.add(certificate_holder(secured.config.ssl))

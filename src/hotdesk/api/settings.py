@@ -22,10 +22,10 @@ from hotdesk.strict import Otherwise, Range
 
 PORT = 3700
 Egress = Literal["deny", "packages", "open"]
-Shutdown = Literal["burn", "leave"]
-LogFormat = Literal["text", "json"]
+_Shutdown = Literal["burn", "leave"]
+_LogFormat = Literal["text", "json"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
-MAX_LIFETIME_S = 86400.0
+_MAX_LIFETIME_S = 86400.0
 MAX_READY = 1000
 
 
@@ -48,11 +48,11 @@ class Serving:
     """What sandboxes' ports are reached below, as `PORT-ID.DOMAIN`; never a name people sign in at."""
     egress: Egress = "packages"
     """What an E2B program reaches unless it says otherwise."""
-    shutdown: Shutdown = "burn"
+    shutdown: _Shutdown = "burn"
     """What becomes of sandboxes when the server ends: they burn, or are left for the next one, as if paused."""
     ready: Mapping[str, int] = field(default_factory=lambda: {"base": 2})
     """Templates, and how many desks of each are kept ready for each tenant."""
-    longest: float = MAX_LIFETIME_S
+    longest: float = _MAX_LIFETIME_S
     """Seconds a desk may last at most, whatever is asked for."""
     mcp_image: str = "desktop"
     """What the desks of MCP clients are made from."""
@@ -69,7 +69,7 @@ class Serving:
 
     None: every one of a known provider, and there is no default.
     """
-    log: LogFormat = "text"
+    log: _LogFormat = "text"
     """How the lines of its log are written, on standard error."""
     quota: QuotaLimits = field(default_factory=QuotaLimits)
     """What one tenant may have."""
@@ -128,7 +128,7 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
 
 
 FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
-HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
+_HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
 SETTINGS: dict[str, Any] = {
     "host": Annotated[
         str, lambda text: str(ip_address(text)), Otherwise("takes an address, as in 127.0.0.1 or 0.0.0.0")
@@ -137,21 +137,21 @@ SETTINGS: dict[str, Any] = {
     "tls_port": count(0, 65535),
     "certificate": FILE,
     "private_key": FILE,
-    "names": Annotated[tuple[HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
-    "domain": HOST_NAME,
+    "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
+    "domain": _HOST_NAME,
     "egress": one_of(get_args(Egress)),
-    "shutdown": one_of(get_args(Shutdown)),
+    "shutdown": one_of(get_args(_Shutdown)),
     "ready": dict[str, Annotated[int, Range(0, MAX_READY)]],
-    "longest": number(1, MAX_LIFETIME_S),
+    "longest": number(1, _MAX_LIFETIME_S),
     "mcp_image": Annotated[str, as_name],
-    "mcp_idle": number(1, MAX_LIFETIME_S),
+    "mcp_idle": number(1, _MAX_LIFETIME_S),
     "mcp_grace": number(0, 3600),
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],
     "models": Annotated[
         list[str], Otherwise('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models
     ],
-    "log": one_of(get_args(LogFormat)),
+    "log": one_of(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
 }
 """What `[serve]` has."""

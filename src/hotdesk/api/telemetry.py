@@ -24,7 +24,7 @@ from hotdesk.linux.landlock import confine
 
 PROGRAM = "hotdesk.api.telemetry"
 NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.sdk.metrics", "opentelemetry.exporter.otlp.proto.http")
-ENDPOINT_VARIABLES = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
+_ENDPOINT_VARIABLES = tuple(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT" for kind in ("", "TRACES_", "METRICS_"))
 PASSED = ("OTEL_", "SSL_CERT_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "PATH")
 LINE = 3
 """The descriptor at which the server speaks."""
@@ -53,7 +53,7 @@ class Telemetry:
 @asynccontextmanager
 async def started() -> AsyncIterator[Telemetry]:
     """Give what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
-    if not any(os.environ.get(name) for name in ENDPOINT_VARIABLES) or not is_installed():
+    if not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES) or not _is_installed():
         yield Telemetry()
         return
     line, pid = spawn()
@@ -86,7 +86,7 @@ def spawn() -> tuple[socket.socket, int]:
     return ours, pid
 
 
-def is_installed() -> bool:
+def _is_installed() -> bool:
     """Say whether what is needed to send is there."""
     try:
         return all(find_spec(name) is not None for name in NEEDED)

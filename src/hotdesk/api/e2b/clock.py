@@ -10,7 +10,7 @@ from hotdesk.api.e2b.responses import ErrorResponse, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
 from hotdesk.errors import HotdeskError
 
-MAX_INTERVAL_S = 1.0
+_MAX_INTERVAL_S = 1.0
 """Seconds between two looks at most."""
 
 
@@ -36,7 +36,7 @@ async def run(sandboxes: Sandboxes) -> None:
 def wait(sandboxes: Sandboxes, now: float) -> float:
     """Give the seconds until something may be due."""
     due = (each.ends for each in sandboxes.by_id.values() if each.state == "running" and each.ends > now)
-    return max(0.01, min(min(due, default=now + MAX_INTERVAL_S) - now, MAX_INTERVAL_S))
+    return max(0.01, min(min(due, default=now + _MAX_INTERVAL_S) - now, _MAX_INTERVAL_S))
 
 
 async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> None:

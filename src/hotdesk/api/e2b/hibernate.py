@@ -35,11 +35,11 @@ from hotdesk.errors import HostError, HotdeskError
 from hotdesk.linux import private_files
 
 FOLDER = "left"
-SAVE_TIMEOUT_S = 60.0
+_SAVE_TIMEOUT_S = 60.0
 """How long a server takes at most to leave its sandboxes; what is not left by then burns."""
 AT_ONCE = 4
 """Sandboxes whose files are copied at once."""
-MAX_RECORDS = 10_000
+_MAX_RECORDS = 10_000
 """Records of one tenant that are read."""
 SAME = (
     "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
@@ -82,7 +82,7 @@ class SavedSandboxes:
     tenants: Tenants
     records: dict[str, tuple[SavedSandbox, QuotaShare]] = field(default_factory=dict)
     """Sandboxes without a desk, and the disk they count for."""
-    seconds: float = SAVE_TIMEOUT_S
+    seconds: float = _SAVE_TIMEOUT_S
 
     @property
     def longest(self) -> float:
@@ -115,7 +115,7 @@ class SavedSandboxes:
         """Have one sandbox found, unless its time is up."""
         until = min(record.until, record.started + self.longest)
         if until <= time.time() or record.id in self.sandboxes.by_id:
-            private_files.remove(folder(tenant), file_of(record.id))
+            private_files.remove(folder(tenant), _file_of(record.id))
             return
         same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
         spec = self.sandboxes.spec(record.image, record.env)
@@ -168,7 +168,7 @@ class SavedSandboxes:
         """Remove a sandbox's record; its image goes when nothing stands on it."""
         if (found := self.records.pop(sandbox.id, None)) is not None:
             found[1].free()
-            await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), file_of(sandbox.id))
+            await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), _file_of(sandbox.id))
         if sandbox.spec.image.startswith(PREFIX):
             self.snapshots.deleted.set()
 
@@ -218,7 +218,7 @@ class SavedSandboxes:
                 await sandbox.desk.pause(memory=False)
                 await sandbox.desk.save(sandbox.saved_image)
                 data = record_of(sandbox).model_dump_json().encode()
-                await anyio.to_thread.run_sync(write, folder(sandbox.tenant), file_of(sandbox.id), data)
+                await anyio.to_thread.run_sync(write, folder(sandbox.tenant), _file_of(sandbox.id), data)
             except (HotdeskError, OSError, ValueError) as e:
                 log(e)
                 return
@@ -248,17 +248,17 @@ def folder(tenant: Tenant) -> Path:
     return tenant.settings.lib / "serve" / FOLDER
 
 
-def file_of(sandbox: str) -> str:
+def _file_of(sandbox: str) -> str:
     """Give the name of a sandbox's record."""
     return f"{sandbox}.json"
 
 
 def read(place: Path) -> Iterator[SavedSandbox]:
     """Read records; what is none, or was not written to its end, is removed."""
-    for name in sorted(os.listdir(place))[:MAX_RECORDS] if place.is_dir() else []:
+    for name in sorted(os.listdir(place))[:_MAX_RECORDS] if place.is_dir() else []:
         try:
             record = SavedSandbox.model_validate_json(private_files.read(place, name) or b"")
-            if name == file_of(record.id):
+            if name == _file_of(record.id):
                 yield record
                 continue
         except (HotdeskError, ValidationError):

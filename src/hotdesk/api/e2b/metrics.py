@@ -12,21 +12,21 @@ from hotdesk.api.e2b.responses import ErrorResponse
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.errors import HotdeskError
 
-SAMPLE_INTERVAL_S = 5.0
+_SAMPLE_INTERVAL_S = 5.0
 """Seconds between two samples of a sandbox."""
 MAX_AGE_S = 1.0
 """Seconds a sample counts as now."""
-MIN_INTERVAL_S = 0.05
+_MIN_INTERVAL_S = 0.05
 """Seconds between two samples at least: many sandboxes are sampled less often."""
 
 
 async def run(sandboxes: Sandboxes) -> None:
     """Sample every sandbox for as long as the server runs."""
     while True:
-        end = anyio.current_time() + SAMPLE_INTERVAL_S
+        end = anyio.current_time() + _SAMPLE_INTERVAL_S
         for sandbox in list(sandboxes.by_id.values()):
             await sample(sandbox)
-            await anyio.sleep(MIN_INTERVAL_S)
+            await anyio.sleep(_MIN_INTERVAL_S)
         await anyio.sleep_until(end)
 
 
@@ -65,13 +65,13 @@ async def between(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, 
     if start > end:
         raise ErrorResponse(400, "start is after end")
     await refresh(sandbox)
-    return [without_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
+    return [_without_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 
 
 async def newest(sandbox: Sandbox) -> dict[str, object] | None:
     """Give a sandbox's newest sample."""
     await refresh(sandbox)
-    return without_internals(sandbox.samples[-1]) if sandbox.samples else None
+    return _without_internals(sandbox.samples[-1]) if sandbox.samples else None
 
 
 async def refresh(sandbox: Sandbox) -> None:
@@ -80,7 +80,7 @@ async def refresh(sandbox: Sandbox) -> None:
         await sample(sandbox)
 
 
-def without_internals(found: Mapping[str, object]) -> dict[str, object]:
+def _without_internals(found: Mapping[str, object]) -> dict[str, object]:
     """Give what a program is told of a sample."""
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 

@@ -85,14 +85,14 @@ def scope_for(
         )
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
-    if EVERYTHING.isdisjoint(denied) and any(network_of(each) is None for each in allowed):
+    if EVERYTHING.isdisjoint(denied) and any(_network_of(each) is None for each in allowed):
         raise ErrorResponse(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
         raise ErrorResponse(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
     try:
-        rules = (NOWHERE, *allowing(allowed), *denying(denied, allowed))
-        grants, values = attaching(config.rules or {})
+        rules = (NOWHERE, *allowing(allowed), *_denying(denied, allowed))
+        grants, values = _attaching(config.rules or {})
     except BriefError as e:
         raise ErrorResponse(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
@@ -112,7 +112,9 @@ async def change(
     serving: Serving, sandbox: Sandbox, network: Mapping[str, object], allow_internet_access: bool | None = None
 ) -> None:
     """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
-    unchanged = {name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", MASK)}
+    unchanged = {
+        name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", _MASK)
+    }
     scope = await find_scope(serving, network, allow_internet_access)
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
@@ -122,7 +124,7 @@ async def change(
     sandbox.network = {**shown(network), **unchanged}
 
 
-MASK = "maskRequestHost"
+_MASK = "maskRequestHost"
 
 
 def read(network: Mapping[str, object]) -> NetworkConfig:
@@ -150,7 +152,7 @@ def shown(network: Mapping[str, object]) -> dict[str, object]:
 # -- allowOut, denyOut ------------------------------------------------------------------------------------------------
 
 
-def network_of(text: str) -> Network | None:
+def _network_of(text: str) -> Network | None:
     """Read an address or a network; None for a name."""
     try:
         return ip_network(text, strict=False)
@@ -165,7 +167,7 @@ def allowing(entries: Sequence[str]) -> list[Rule]:
 
 def public(entry: str) -> str:
     """Give a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
-    found = network_of(entry)
+    found = _network_of(entry)
     if found is None:
         return entry
     near = [special for special, _ in SPECIAL if special.version == found.version and special.overlaps(found)]
@@ -174,14 +176,14 @@ def public(entry: str) -> str:
     return str(found)
 
 
-def denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
+def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
     """Give the rules of what is denied; what is allowed wins, also where it is the wider."""
-    wins = [found for each in allowed if each not in EVERYTHING and (found := network_of(each)) is not None]
+    wins = [found for each in allowed if each not in EVERYTHING and (found := _network_of(each)) is not None]
     rules: list[Rule] = []
     for each in entries:
         if each in EVERYTHING:
             continue
-        if (found := network_of(each)) is None:
+        if (found := _network_of(each)) is None:
             raise BriefError(f"denyOut takes addresses and networks, and {each[:80]!r} is none")
         if not any(covers(wide, found) for wide in wins):
             rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in parted(found)]
@@ -202,7 +204,7 @@ def parted(found: Network) -> list[Network]:
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
-def attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...], dict[str, bytes]]:
+def _attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...], dict[str, bytes]]:
     """Give the headers that go along as grants, and their values beside them."""
     headers: dict[tuple[str, str], str] = {}
     for host, attached in rules.items():

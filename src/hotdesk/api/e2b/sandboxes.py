@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
-HEALTH_TIMEOUT_S = 5.0
+_HEALTH_TIMEOUT_S = 5.0
 STOP_TIMEOUT_S = 10.0
 """Seconds a sandbox may take to stop when it is paused."""
-STOP_INTERVAL_S = 0.1
+_STOP_INTERVAL_S = 0.1
 """Seconds between the first two tries, each later pause twice as long: its keeper waits a quarter second at each."""
-STOP_RETRY_S = 5.0
+_STOP_RETRY_S = 5.0
 """Seconds after which one whose time is up and that did not stop is paused again."""
 
 
@@ -251,7 +251,7 @@ class Sandboxes:
                 return
             if sandbox.state == "paused":
                 raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already paused")
-            if healthy and not await is_healthy(sandbox):
+            if healthy and not await _is_healthy(sandbox):
                 raise ErrorResponse(
                     500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
@@ -263,7 +263,7 @@ class Sandboxes:
                 await stop(sandbox.desk, memory=memory)
             except BaseException:
                 sandbox.state, sandbox.pause_mode = "running", mode
-                sandbox.ends = max(ends, time.time() + STOP_RETRY_S) if due else ends
+                sandbox.ends = max(ends, time.time() + _STOP_RETRY_S) if due else ends
                 raise
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
@@ -356,7 +356,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 async def stop(desk: Desk, *, memory: bool) -> None:
     """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
-    end, interval = anyio.current_time() + STOP_TIMEOUT_S, STOP_INTERVAL_S
+    end, interval = anyio.current_time() + STOP_TIMEOUT_S, _STOP_INTERVAL_S
     while True:
         try:
             await desk.pause(memory=memory)
@@ -370,10 +370,10 @@ async def stop(desk: Desk, *, memory: bool) -> None:
             interval *= 2
 
 
-async def is_healthy(sandbox: Sandbox) -> bool:
+async def _is_healthy(sandbox: Sandbox) -> bool:
     """Say whether a sandbox's guest answers."""
     try:
-        with anyio.fail_after(HEALTH_TIMEOUT_S):
+        with anyio.fail_after(_HEALTH_TIMEOUT_S):
             return (await sandbox.desk.run(["true"])).exit_code == 0
     except (HotdeskError, TimeoutError) as e:
         log(e)

@@ -14,8 +14,8 @@ from hotdesk.linux.sockets import receive, send
 
 IMAGES = {"desktop": "e2b-desktop"}
 """Templates whose image has another name: E2B's desktop is not ours."""
-INTERPRETER = "code-interpreter-v1"
-GATEWAY = "mcp-gateway"
+_INTERPRETER = "code-interpreter-v1"
+_GATEWAY = "mcp-gateway"
 """What a sandbox with MCP servers is made of: E2B's own image, of which there is none here."""
 PLAIN = frozenset(("base", "office", "desktop", "e2b-desktop"))
 """Images in which nothing has to run; one that was saved from a sandbox may be any."""
@@ -25,7 +25,7 @@ MARK = "HOTDESK_PROCESS"
 """A variable that is one program's alone."""
 PORT = 49999
 START_TIMEOUT_S = 60.0
-MAX_ENV_BYTES = 1 << 20
+_MAX_ENV_BYTES = 1 << 20
 """Bytes the variables of a desk's programs may be."""
 
 
@@ -37,8 +37,8 @@ def image_of(template: str) -> str:
 
 def missing(template: str) -> ErrorResponse:
     """Say that there is no such template."""
-    if image_of(template) == GATEWAY:
-        return ErrorResponse(501, f"MCP servers in a sandbox are not offered here: no image is called {GATEWAY}")
+    if image_of(template) == _GATEWAY:
+        return ErrorResponse(501, f"MCP servers in a sandbox are not offered here: no image is called {_GATEWAY}")
     return ErrorResponse(404, f"template '{template}' not found")
 
 
@@ -47,21 +47,21 @@ async def start(desk: Desk, image: str) -> None:
     if image in PLAIN:
         return
     with anyio.fail_after(START_TIMEOUT_S):
-        if image == INTERPRETER and await introduce(desk):
+        if image == _INTERPRETER and await _introduce(desk):
             return
-        done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=MAX_ENV_BYTES)
-    if not done.ok and (image == INTERPRETER or done.exit_code != MISSING):
+        done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
+    if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
         raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
 
 
-async def introduce(desk: Desk) -> bool:
+async def _introduce(desk: Desk) -> bool:
     """Tell a code interpreter that was kept ready the variables of this desk's programs; False if there is none."""
     try:
         sock = await desk.dial(PORT)
     except DeskError:
         return False
     try:
-        found = await desk.run(["cat", "/proc/self/environ"], timeout=START_TIMEOUT_S, output_limit=MAX_ENV_BYTES)
+        found = await desk.run(["cat", "/proc/self/environ"], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
         pairs = (each.partition("=") for each in found.text.split("\0") if each)
         body = json.dumps({"env": {key: value for key, _, value in pairs if key != MARK}}).encode()
         await send(sock, b"POST /init HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)

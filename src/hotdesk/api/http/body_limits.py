@@ -36,7 +36,7 @@ async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
     """Read a body; give what gives it again, in one piece."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
-        raise too_large(most)
+        raise _too_large(most)
     data = bytearray()
     with anyio.move_on_after(TIMEOUT_S):
         while True:
@@ -45,13 +45,13 @@ async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
                 raise BodyError(400, "request.left", "the caller hung up before the body was read")
             data += message.get("body", b"")
             if len(data) > most:
-                raise too_large(most)
+                raise _too_large(most)
             if not message.get("more_body"):
                 return again({**message, "body": bytes(data)}, receive)
     raise BodyError(408, "request.slow", f"the body was not there within {TIMEOUT_S:g} s; send it again, and faster")
 
 
-def too_large(most: int) -> BodyError:
+def _too_large(most: int) -> BodyError:
     """Say that a body is too large."""
     return BodyError(413, "request.too-large", f"the body has more than {most >> 10} KiB; send less, with a known key")
 

@@ -105,7 +105,7 @@ class Front:
     def part(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Say who answers; None when the request is for no name of this server."""
         name = name_of(headers.get("host", ""))
-        if (aim := aim_of(headers, name, self.serving.domain)) is not None:
+        if (aim := _aim_of(headers, name, self.serving.domain)) is not None:
             scope["aim"] = aim
             return self.parts.traffic
         if name == content_name(self.serving.domain):
@@ -155,7 +155,7 @@ def name_of(host: str) -> str:
     return (name if colon and port.isdecimal() else host).lower()
 
 
-def aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
+def _aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
     """Say which sandbox and port a request is for, by its headers or the name it is sent to."""
     if (sandbox := headers.get("e2b-sandbox-id")) is not None:
         port = headers.get("e2b-sandbox-port", "49983")

@@ -25,7 +25,7 @@ class Measured:
 
     def __init__(self, front: Front, measures: Measures) -> None:
         self.front, self.measures = front, measures
-        self.labels = labels_of(front.parts)
+        self.labels = _labels_of(front.parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and take the time; status 0 is told of one that nobody answered."""
@@ -53,7 +53,7 @@ class Measured:
             self.measures.count(part, scope["method"], route, status, time.monotonic() - begun)
 
 
-def labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
+def _labels_of(parts: ServerParts) -> Mapping[int, Callable[[Scope], Labels]]:
     """Say how what each part answers is counted."""
     return {
         id(parts.control): lambda scope: ("e2b", control_route(scope)),

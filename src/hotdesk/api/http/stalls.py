@@ -22,10 +22,10 @@ from typing import TypeAlias
 
 SWITCH = "HOTDESK_STALLS"
 """Milliseconds; empty or unset: nobody watches."""
-LOOK_INTERVAL_S = 0.02
+_LOOK_INTERVAL_S = 0.02
 """Seconds between two looks at what runs."""
-LOOKS = 8
-CONTENDED_S = 0.001
+_LOOKS = 8
+_CONTENDED_S = 0.001
 """Seconds without a processor that show a busy machine, on which a wait must be a tick longer to be told from it."""
 FRAMES = 30
 """Innermost frames of a report."""
@@ -65,7 +65,7 @@ class StallWatch:
         """When the callback began that runs now; 0: none runs."""
         self.last_stack: tuple[float, str] = (0.0, "")
         """Where a callback that lasts was seen, and when that one began."""
-        self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], LOOKS)
+        self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], _LOOKS)
         """What others had taken, at the last looks at which no callback lasted."""
         self.over = threading.Event()
 
@@ -82,7 +82,7 @@ class StallWatch:
             self.begun = 0.0
             if time.monotonic() - begun > self.limit and not self.over.is_set():
                 delayed = delay(self.own) - waited
-                elapsed = time.monotonic() - begun - delayed - (LOOK_INTERVAL_S if delayed > CONTENDED_S else 0.0)
+                elapsed = time.monotonic() - begun - delayed - (_LOOK_INTERVAL_S if delayed > _CONTENDED_S else 0.0)
                 self.judge(begun, elapsed, time.thread_time() - cpu, handle)
 
     def judge(self, begun: float, elapsed: float, cpu: float, handle: asyncio.Handle) -> None:
@@ -96,9 +96,9 @@ class StallWatch:
 
     def look(self) -> None:
         """Look at what runs, in a thread of its own, until it is over."""
-        while not self.over.wait(LOOK_INTERVAL_S):
+        while not self.over.wait(_LOOK_INTERVAL_S):
             begun = self.begun
-            if not begun or time.monotonic() - begun < LOOK_INTERVAL_S:
+            if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
                 self.looks.append((time.monotonic(), others(self.name)))
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 frame = sys._current_frames().get(self.thread)

@@ -20,12 +20,12 @@ from hotdesk.config import APPROVALS, Config
 from hotdesk.errors import BriefError
 
 ORDERS = "orders"
-JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
+_JOB_SHAPE = re.compile(r"i[a-z0-9]{20}")
 NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
 """Limits a job may be given, and the most each may be."""
-MAX_MODELS = 8
+_MAX_MODELS = 8
 KINDS = ("token", "basic", "totp")
 """Secrets a client may put in: none that this machine would run, or ask somebody for."""
 SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
@@ -36,7 +36,7 @@ SCRIPT = "brain.py"
 
 def folder_of(settings: Config, job: str) -> Path:
     """Give the folder of a tenant's job."""
-    if not JOB_SHAPE.fullmatch(job):
+    if not _JOB_SHAPE.fullmatch(job):
         raise BriefError(f"{job[:40]!r} is not a job's id")
     return settings.lib / ORDERS / job
 
@@ -95,8 +95,8 @@ def limit(name: str, value: object) -> list[str]:
 
 def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     """Write which models are used."""
-    if not isinstance(value, list) or len(value) > MAX_MODELS:
-        raise BriefError(f"{name} takes up to {MAX_MODELS} names")
+    if not isinstance(value, list) or len(value) > _MAX_MODELS:
+        raise BriefError(f"{name} takes up to {_MAX_MODELS} names")
     for each in value:
         if not isinstance(each, str):
             raise BriefError(f"{name} takes names like anthropic:MODEL")
@@ -121,7 +121,7 @@ def scripted(template: object, templates: tuple[Path, ...]) -> list[str]:
 def requester(options: Mapping[str, object]) -> str:
     """Give who asked for a job."""
     name = options.get("requester", "")
-    if not isinstance(name, str) or (name and not WHO_SHAPE.fullmatch(name)):
+    if not isinstance(name, str) or (name and not _WHO_SHAPE.fullmatch(name)):
         raise BriefError("the requester is a key's name")
     return name
 

@@ -30,7 +30,7 @@ LINE = 3
 RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import main;main()"
 STOP_TIMEOUT_S, BURN_TIMEOUT_S = 20.0, 10.0
 """Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
-ERRANDS = ("secret", "unsecret", "unsave")
+_ERRANDS = ("secret", "unsecret", "unsave")
 MAX_ERRANDS = 64
 """Errands at once: one waits for what it reads, and who sends that may never end."""
 MAX_OUTPUT_BYTES = 2000
@@ -130,7 +130,7 @@ class Starting:
         except OSError as e:
             self.reply(number, HostError(f"it could not be started: {e.strerror}"))
         else:
-            if message.get("verb") not in ERRANDS:  # the end of an errand is its answer
+            if message.get("verb") not in _ERRANDS:  # the end of an errand is its answer
                 self.reply(number, pid)
 
     def reply(self, number: object, result: int | HotdeskError) -> None:
@@ -149,7 +149,7 @@ class Starting:
                 return self.start_job(act, tenant, job, options, fds)
             case {"verb": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
                 return self.signal(tenant, job, number)
-            case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in ERRANDS:
+            case {"verb": str(verb), "tenant": str(tenant), "n": int(number)} if verb in _ERRANDS:
                 return self.run_errand(tenant, number, message, fds)
         raise BriefError("the starter knows no such request")
 

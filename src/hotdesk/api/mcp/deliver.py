@@ -32,7 +32,7 @@ MAX_FILE_BYTES = 64 << 20
 ACTIVE = "active-content"
 KINDS = frozenset({"xlsx", "docx", "pptx", "pdf", "csv", "json", "png", "zip"})
 """Kinds of files, by their suffix, that have a check of their own."""
-CHECK_TIMEOUT_S = 600.0
+_CHECK_TIMEOUT_S = 600.0
 """Seconds a desk for looking may last."""
 DELIVER = Tool(
     "deliver",
@@ -60,7 +60,7 @@ class Delivering:
         path = text_of(arguments, "path")
         name = check_name(f"{desk.id}/{text_of(arguments, 'name') or PurePosixPath(path).name}")
         data = await desk.read(path, limit=MAX_FILE_BYTES)
-        verdicts, skipped = await self.verify(item_of(name), data)
+        verdicts, skipped = await self.verify(_item_of(name), data)
         sha256 = hashlib.sha256(data).hexdigest()
         if not all(each.passed for each in verdicts):
             faults = "\n".join(f"{each.check}: {fault}" for each in verdicts for fault in each.faults)
@@ -89,7 +89,7 @@ class Delivering:
         self, name: str, expect: Mapping[str, object], check: Check, item: Deliverable, data: bytes
     ) -> StoredVerdict:
         """Have one check look at a file in a clean desk of its own, and judge what it saw."""
-        spec = Spec(image=check.image, deadline=CHECK_TIMEOUT_S, idle=CHECK_TIMEOUT_S, sterile=True)
+        spec = Spec(image=check.image, deadline=_CHECK_TIMEOUT_S, idle=_CHECK_TIMEOUT_S, sterile=True)
         async with AsyncExitStack() as stack:
             desk = await stack.enter_async_context(self.host.open_desk(spec))
             usage = await desk.usage()
@@ -118,7 +118,7 @@ class Delivering:
             raise HostError(f"the drive cannot be written: {e.strerror}") from e
 
 
-def item_of(name: str) -> Deliverable:
+def _item_of(name: str) -> Deliverable:
     """Say what a file must pass, by its kind."""
     kind = PurePosixPath(name).suffix.lstrip(".").lower()
     return Deliverable(name, kind, (RequiredCheck(kind if kind in KINDS else ACTIVE),))

@@ -26,7 +26,7 @@ from hotdesk.api.tenants import Tenants
 from hotdesk.errors import HotdeskError, printable
 
 log = logging.getLogger(__name__)
-MAX_REQUEST_BYTES = 1 << 20
+_MAX_REQUEST_BYTES = 1 << 20
 """Bytes of a request."""
 MAX_SESSIONS = 64
 """Sessions of a server at once."""
@@ -34,7 +34,7 @@ MAX_SESSIONS_PER_TENANT = 32
 """Sessions of one tenant at once, whatever keys it makes."""
 MAX_SESSIONS_PER_KEY = 16
 """Sessions of one key at once."""
-WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
+_WHOSE = "this key is not known here; send a key of `hotdesk key new` as `Authorization: Bearer KEY`"
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class Mcp:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
-        await RequestBodyLimitMiddleware(self.answer, MAX_REQUEST_BYTES)(scope, receive, send)
+        await RequestBodyLimitMiddleware(self.answer, _MAX_REQUEST_BYTES)(scope, receive, send)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or say why not."""
@@ -76,7 +76,7 @@ class Mcp:
         caller = self.keys.find(bearer(request))
         refused = refusal(request, caller)
         if caller is None or refused is not None:
-            await (refused or fault(401, WHOSE))(scope, receive, send)
+            await (refused or fault(401, _WHOSE))(scope, receive, send)
             return
         number = request.headers.get(MCP_SESSION_ID_HEADER)
         if number is None:
@@ -167,7 +167,7 @@ def refusal(request: Request, caller: Caller | None) -> Response | None:
     if origin is not None and origin != f"{request.scope['scheme']}://{request.headers.get('host', '')}":
         return fault(403, "pages of other origins may not call this server")
     if caller is None:
-        return fault(401, WHOSE, **{"WWW-Authenticate": "Bearer"})
+        return fault(401, _WHOSE, **{"WWW-Authenticate": "Bearer"})
     if not caller.may("desks"):
         return fault(403, "this key is not for desks; `hotdesk key new` makes one that is")
     version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)

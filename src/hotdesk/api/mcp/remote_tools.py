@@ -12,7 +12,7 @@ from hotdesk.desk.seam import DeskId
 from hotdesk.errors import KeeperError
 from hotdesk.tool import Observation
 
-CALL_TIMEOUT_S = 3700.0
+_CALL_TIMEOUT_S = 3700.0
 """Seconds one use may take: a tool's own limit is an hour."""
 
 
@@ -26,7 +26,7 @@ class LentTools:
     async def use(self, name: str, arguments: object) -> Observation:
         """Have the owner use one; it is broken off when this is cancelled."""
         target = f"/desks/{self.desk}/tools/{name}"
-        reply = await self.runtime.call("POST", target, arguments or {}, CALL_TIMEOUT_S)
+        reply = await self.runtime.call("POST", target, arguments or {}, _CALL_TIMEOUT_S)
         match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
                 return Observation(text, ok, decoded(image), media, note=note)

@@ -19,14 +19,14 @@ from hotdesk.errors import DeskGone, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.tool import Observation, Tool, Wrong
 
-MAX_CONCURRENT_TOOLS = 8
+_MAX_CONCURRENT_TOOLS = 8
 """Tools that one client may use at once."""
 GONE = (
     "the desk is gone: it was idle too long, its time was up, or somebody burnt it. Its files are lost. "
     "The next use of a tool opens a fresh one."
 )
 
-UNDELIVERED = (
+_UNDELIVERED = (
     "nothing was delivered: this desk is another process's, and so is the drive. Use `/mcp` of that server with a key, "
     "or have a person copy the file out: `hotdesk cp`."
 )
@@ -53,7 +53,7 @@ class McpSession:
     desk: Desk | None = None
     toolbox: Using | None = None
     opening: anyio.Lock = field(default_factory=anyio.Lock)
-    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_CONCURRENT_TOOLS))
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CONCURRENT_TOOLS))
 
     async def tools(self) -> Sequence[Tool | Mapping[str, Any]]:
         """List what can be used; where another process opens desks, that is known of an open one only."""
@@ -95,7 +95,7 @@ class McpSession:
     async def deliver(self, desk: Desk, arguments: object) -> ToolAnswer:
         """Take a file from the desk, have it looked at, and keep it."""
         if isinstance(self.host.runtime, RemoteRuntime):
-            return ToolAnswer(UNDELIVERED, ok=False)
+            return ToolAnswer(_UNDELIVERED, ok=False)
         try:
             checked = DELIVER.check(arguments)
         except Wrong as e:

@@ -14,10 +14,10 @@ from mcp.server.stdio import stdio_server
 from hotdesk.api.mcp.protocol import server_of
 from hotdesk.api.mcp.session import McpSession
 
-MAX_LINE_BYTES = 4 << 20
+_MAX_LINE_BYTES = 4 << 20
 """Bytes of a line; a longer one is no message."""
 CHUNK = 1 << 16
-PIPE_BUF = 4096
+_PIPE_BUF = 4096
 """Bytes a pipe that can be written takes at once."""
 
 
@@ -40,10 +40,10 @@ class Lines:
                 return
             *whole, last = bytes(self.rest + data).split(b"\n")
             for line in whole:
-                yield "too long" if dropped or len(line) > MAX_LINE_BYTES else line.decode("utf-8", "replace")
+                yield "too long" if dropped or len(line) > _MAX_LINE_BYTES else line.decode("utf-8", "replace")
                 dropped = False
             self.rest[:] = last
-            if len(self.rest) > MAX_LINE_BYTES:
+            if len(self.rest) > _MAX_LINE_BYTES:
                 self.rest.clear()
                 dropped = True
 
@@ -59,7 +59,7 @@ class PipeWriter:
         remaining = memoryview(text.encode())
         while remaining:
             await anyio.wait_writable(self.fd)
-            remaining = remaining[os.write(self.fd, remaining[:PIPE_BUF]) :]
+            remaining = remaining[os.write(self.fd, remaining[:_PIPE_BUF]) :]
 
     async def flush(self) -> None:
         """Hold nothing back."""

@@ -23,7 +23,7 @@ from hotdesk.job import report
 from hotdesk.job.record.decisions import JOBS, journal_of
 
 router = APIRouter(prefix="/content", tags=["content"], responses=documented(409))
-MAX_PREVIEW_BYTES = 16 * MIB
+_MAX_PREVIEW_BYTES = 16 * MIB
 """Bytes of what is looked at; more is downloaded."""
 Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
 
@@ -69,13 +69,13 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
     match order:
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(context, path)
-            if version.size > MAX_PREVIEW_BYTES:
+            if version.size > _MAX_PREVIEW_BYTES:
                 raise Problem(409, "content.large", f"{version.size} bytes are too many to look at; download it")
             data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
             async with at(context, desk) as found:
-                data = await found.read(path, limit=MAX_PREVIEW_BYTES)
+                data = await found.read(path, limit=_MAX_PREVIEW_BYTES)
             return data, path.rpartition("/")[2]
         case ContentOrder(kind="report", job=str(job)):
             await find_job(context, job)

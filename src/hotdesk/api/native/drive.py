@@ -62,7 +62,7 @@ async def list_names(
     context: ForDrive, prefix: Annotated[str, Query(max_length=1024)] = "", limit: Limit = 100, after: After = ""
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
-    found = await off(lambda: drive_of(context).ls(prefix, who=OPERATOR))
+    found = await off(lambda: _drive_of(context).ls(prefix, who=OPERATOR))
     some, more = paged(found, lambda each: each.name, limit, after)
     checks = await context.native.checked(context.tenant).of(some)
     return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
@@ -105,7 +105,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
 
     def keep() -> Version:
         with place.open("rb") as file:
-            return drive_of(context).keep(
+            return _drive_of(context).keep(
                 name, file, owner=OPERATOR, intent=lambda version: note(context, version, "put")
             )
 
@@ -120,7 +120,7 @@ async def remove(context: ForDrive, path: FileName) -> None:
     """Remove a name with all its versions, or one; the journal keeps what it was called."""
     name, number = parse_reference(path)
     await find(context, path)
-    await off(lambda: drive_of(context).remove(
+    await off(lambda: _drive_of(context).remove(
         name, number, who=OPERATOR, intent=lambda version: note(context, version, "removed")
     ))  # fmt: skip
 
@@ -135,14 +135,14 @@ def note(context: RequestContext, version: Version, what: str) -> None:
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     """Give one version of the tenant's."""
     name, number = parse_reference(path)
-    drive = await off(lambda: drive_of(context))
+    drive = await off(lambda: _drive_of(context))
     try:
         return drive, await off(lambda: drive.version(name, number, who=OPERATOR))
     except BriefError as e:
         raise Problem(404, "drive.missing", str(e)) from None
 
 
-def drive_of(context: RequestContext) -> Drive:
+def _drive_of(context: RequestContext) -> Drive:
     """Open the tenant's drive."""
     settings = context.tenant.settings
     return Drive(settings.lib / "drive", settings.drive_quota)

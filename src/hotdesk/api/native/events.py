@@ -50,15 +50,15 @@ class Happened(Model):
 
 
 DATA = {"type": "string", "contentMediaType": "application/json", "contentSchema": Happened.model_json_schema()}
-ITEM = {"type": "object", "required": ["id", "data"], "properties": {"id": {"type": "string"}, "data": DATA}}
+_ITEM = {"type": "object", "required": ["id", "data"], "properties": {"id": {"type": "string"}, "data": DATA}}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, each with its number as `id` and an object of JSON as `data`.",
-        "content": {"text/event-stream": {"itemSchema": ITEM}},
+        "content": {"text/event-stream": {"itemSchema": _ITEM}},
     }
 }
 From = Annotated[int, Query(ge=0, le=1 << 53, description="Only what came after this number.")]
-FromOrNow = Annotated[
+_FromOrNow = Annotated[
     Annotated[int, Field(ge=0, le=1 << 53)] | Literal["now"],
     Query(description="Only what came after this number; `now`: only what comes."),
 ]
@@ -78,7 +78,7 @@ async def job_events(
 
 @router.get("/events", summary="What happens", response_class=StreamingResponse, responses=STREAM)
 async def all_events(
-    context: ForJobs, after: FromOrNow = 0, follow: Follow = True, last: Last = None
+    context: ForJobs, after: _FromOrNow = 0, follow: Follow = True, last: Last = None
 ) -> StreamingResponse:
     """Give every event of the tenant, and then those that come."""
     journal = journal_of(context.tenant.settings)

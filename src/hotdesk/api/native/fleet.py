@@ -25,7 +25,7 @@ router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
 LIVE = ("running", "waiting", "starting")
 DEAR, LONG, MANY = 5.0, 3.0, 200
 """What stands out: so many times the usual cost or time; so many acts."""
-MIN_JOBS = 5
+_MIN_JOBS = 5
 """Jobs by which the usual is known."""
 
 
@@ -81,7 +81,7 @@ async def show(context: ForJobs) -> Fleet:
     spend = Spend(dollars=sum(each.cost or 0 for each in jobs), tokens=sum(each.tokens for each in jobs))
     waiting = sum(each.state == "waiting" for each in live)
     shares = [await share(context, tenant) for tenant in context.visible_tenants()]
-    found = outliers(jobs, desks)
+    found = _outliers(jobs, desks)
     return Fleet(desks=len(desks), jobs=len(live), waiting=waiting, spend=spend, outliers=found, tenants=shares)
 
 
@@ -114,21 +114,21 @@ async def stop(context: ForAdmin) -> Stopped:
     return Stopped(jobs=stopped, desks=burnt)
 
 
-def outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
+def _outliers(jobs: list[JobLine], desks: list[DeskShown]) -> list[Outlier]:
     """Say what stands out: far dearer, longer or busier than is usual here; desks near their end."""
     over = [each for each in jobs if each.state == "done" and each.ended and each.begun]
     found: list[Outlier] = []
-    if len(over) >= MIN_JOBS:
+    if len(over) >= _MIN_JOBS:
         usual_cost = median([each.cost or 0 for each in over])
         usual_time = median([(each.ended or 0) - (each.begun or 0) for each in over])
         for each in (one for one in jobs if one.state in LIVE):
-            found += stands_out(each, usual_cost, usual_time)
+            found += _stands_out(each, usual_cost, usual_time)
     found += [Outlier(job=each.id, desk=None, why=f"{each.acts} acts") for each in jobs
               if each.state in LIVE and each.acts > MANY]  # fmt: skip
     return found
 
 
-def stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
+def _stands_out(job: JobLine, usual_cost: float, usual_time: float) -> list[Outlier]:
     """Say why a job stands out."""
     took = time.time() - (job.begun or time.time())
     why = []

@@ -26,7 +26,7 @@ TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
-LACKS = {
+_LACKS = {
     "image": "the image `base` is not there, or damaged",
     "disk": "the disk is full, or nearly",
     "memory": "there is too little memory",
@@ -56,7 +56,7 @@ async def ready(request: Request) -> Health:
     """
     tenants = native_of(request).tenants
     for lacks in wrong(tenants):
-        raise Problem(503, f"ready.{lacks}", f"no desk can be opened here: {LACKS[lacks]}")
+        raise Problem(503, f"ready.{lacks}", f"no desk can be opened here: {_LACKS[lacks]}")
     return Health(status="ready")
 
 

@@ -107,11 +107,11 @@ def as_shown(row: Row) -> DoorShown:
     refused = row.name == Exchange.__name__ and verdict == "deny"
     return DoorShown.model_validate({
         "id": row.id, "at": row.at / 1000, "name": row.name, "verdict": verdict, "reason": reason, **texts, **numbers,
-        "domain": registrable(texts["host"]), "rule_to_allow": rule_for(data) if refused else "",
+        "domain": registrable(texts["host"]), "rule_to_allow": _rule_for(data) if refused else "",
     })  # fmt: skip
 
 
-def rule_for(data: dict[str, object]) -> str:
+def _rule_for(data: dict[str, object]) -> str:
     """Write the rule that would have let a request pass: its method, host and path, and no more."""
     host, port, scheme = str(data.get("host", "")), int(str(data.get("port") or 0)), str(data.get("scheme", "https"))
     path = str(data.get("path", "")).partition("?")[0]

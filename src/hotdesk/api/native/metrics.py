@@ -21,7 +21,7 @@ BOUNDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"
 """A method that is none of these, and a status that is none: nothing was answered."""
-CLASSES = {number: f"{number}xx" for number in range(1, 6)}
+_CLASSES = {number: f"{number}xx" for number in range(1, 6)}
 Key = tuple[str, str, str, int]
 
 
@@ -60,7 +60,7 @@ class Measures:
         """Write requests and durations."""
         yield from heading("hotdesk_requests_total", "counter", "Requests by the part of the server that answered.")
         for (part, method, route, number), count in sorted(self.requests.items()):
-            label_text = labels(part=part, method=method, route=route, status=CLASSES.get(number, OTHER))
+            label_text = labels(part=part, method=method, route=route, status=_CLASSES.get(number, OTHER))
             yield f"hotdesk_requests_total{label_text} {count}"
         yield from heading("hotdesk_request_seconds", "histogram", "Seconds a request took.")
         for (part, route), took in sorted(self.durations.items()):

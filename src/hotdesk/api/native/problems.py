@@ -18,12 +18,12 @@ from hotdesk.api.quotas import QuotaError
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, HotdeskError, ImageError, LinkError, printable
 
 LOG = logging.getLogger("hotdesk.api")
-MAX_MESSAGE_CHARS = 2000
+_MAX_MESSAGE_CHARS = 2000
 """Characters of a message."""
 STATUS: dict[type[HotdeskError], int] = {
     BriefError: 400, ImageError: 400, DeskGone: 404, LinkError: 502, DeskError: 502,
 }  # fmt: skip
-OF_FILES = {"missing": 404, "exists": 409, "denied": 403, "full": 507, "not-empty": 409}
+_OF_FILES = {"missing": 404, "exists": 409, "denied": 403, "full": 507, "not-empty": 409}
 METHODS = ("DELETE", "GET", "POST", "PUT")
 WORDS = {404: "missing", 405: "method", 413: "too-large"}
 
@@ -49,13 +49,13 @@ class Problem(Exception):  # noqa: N818 - an answer, raised where it is found
 
 def problem(status: int, code: str, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """Give an error as a response; nothing in it can steer a terminal."""
-    return JSONResponse({"code": code, "message": printable(message)[:MAX_MESSAGE_CHARS]}, status, headers)
+    return JSONResponse({"code": code, "message": printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
 
 
 def translated(error: HotdeskError) -> Problem:
     """Say for an error of ours which status and code it has."""
     if isinstance(error, FileError):
-        return Problem(OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
+        return Problem(_OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
     if isinstance(error, QuotaError):
         return Problem(429, error.code, str(error), error.headers)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 503)
@@ -65,10 +65,10 @@ def translated(error: HotdeskError) -> Problem:
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors a route may answer with, beside those that every one has."""
     every = (400, 401, 403, 404, 422, 429, 503)
-    return {status: {"model": ProblemBody, "description": MEANINGS[status]} for status in (*every, *statuses)}
+    return {status: {"model": ProblemBody, "description": _MEANINGS[status]} for status in (*every, *statuses)}
 
 
-MEANINGS = {
+_MEANINGS = {
     400: "It cannot be meant so.",
     401: "No key, or none that is known here.",
     403: "This key is not for that.",
@@ -85,27 +85,27 @@ MEANINGS = {
 
 def install(app: FastAPI) -> None:
     """Have every error answered in one shape."""
-    app.add_exception_handler(Problem, answer_problem)
-    app.add_exception_handler(HotdeskError, answer_ours)
-    app.add_exception_handler(RequestValidationError, answer_invalid)
-    app.add_exception_handler(HTTPException, answer_http)
-    app.add_exception_handler(ClientDisconnect, answer_disconnected)
-    app.add_exception_handler(Exception, answer_unknown)
+    app.add_exception_handler(Problem, _answer_problem)
+    app.add_exception_handler(HotdeskError, _answer_ours)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(HTTPException, _answer_http)
+    app.add_exception_handler(ClientDisconnect, _answer_disconnected)
+    app.add_exception_handler(Exception, _answer_unknown)
 
 
-async def answer_problem(request: Request, error: Exception) -> JSONResponse:
+async def _answer_problem(request: Request, error: Exception) -> JSONResponse:
     """Answer with what was raised as an answer."""
     assert isinstance(error, Problem)
     return error.response()
 
 
-async def answer_ours(request: Request, error: Exception) -> JSONResponse:
+async def _answer_ours(request: Request, error: Exception) -> JSONResponse:
     """Answer for an error of hotdesk's."""
     assert isinstance(error, HotdeskError)
     return translated(error).response()
 
 
-async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
+async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """Say what has not the shape that is described; never what was sent, which may be a secret."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()[:8]
@@ -121,7 +121,7 @@ def fault(error: dict[str, Any]) -> str:
     return f"{'.'.join(str(part)[:60] for part in place) or 'the body'}: {error.get('msg', 'it is wrong')}"
 
 
-async def answer_http(request: Request, error: Exception) -> JSONResponse:
+async def _answer_http(request: Request, error: Exception) -> JSONResponse:
     """Answer for what is no route, or another method's."""
     assert isinstance(error, HTTPException)
     word = WORDS.get(error.status_code, "refused")
@@ -136,12 +136,12 @@ def methods(request: Request) -> list[str]:
     return [method for method in METHODS if any(each.matches(scopes[method])[0] is Match.FULL for each in routes)]
 
 
-async def answer_disconnected(request: Request, error: Exception) -> JSONResponse:
+async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
     """Answer nobody: whoever asked is gone."""
     return problem(400, "request.left", "whoever asked went away")
 
 
-async def answer_unknown(request: Request, error: Exception) -> JSONResponse:
+async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:
     """Answer for what nobody foresaw; what it was is in the server's log, without what was sent."""
     LOG.error("%s %s: %s", request.method, request.scope.get("path", ""), type(error).__name__, exc_info=error)
     return problem(500, "internal", "the server failed at this; its log says why")

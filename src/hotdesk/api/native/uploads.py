@@ -24,10 +24,10 @@ from hotdesk.linux import private_files
 
 router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413, 507))
 FOLDER = ("serve", "uploads")
-MAX_UPLOAD_BYTES = 256 * MIB
+_MAX_UPLOAD_BYTES = 256 * MIB
 MAX_UPLOADS = 1000
 """Files that may wait for a job, of one tenant."""
-UPLOAD_LIFETIME_S = 3600.0
+_UPLOAD_LIFETIME_S = 3600.0
 UploadId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
@@ -50,7 +50,7 @@ async def upload(
     if len(os.listdir(folder)) >= MAX_UPLOADS:
         raise Problem(429, "upload.many", f"{MAX_UPLOADS} files wait for a job already; start it, or wait an hour")
     number = secrets.token_hex(16)
-    size = await received(request, folder / number, MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
+    size = await received(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
     return Uploaded(id=number, name=name, size=size)
 
 
@@ -67,7 +67,7 @@ def sweep(folder: Path) -> None:
     """Remove what nobody came for."""
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > UPLOAD_LIFETIME_S:
+            if time.time() - path.stat().st_mtime > _UPLOAD_LIFETIME_S:
                 path.unlink()
 
 

@@ -17,7 +17,7 @@ from hotdesk.vault import exists, ls
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
 router = APIRouter(prefix="/vault", tags=["vault"], responses=documented())
-SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="A secret's name.")]
+_SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="A secret's name.")]
 
 
 class SecretShown(Model):
@@ -47,7 +47,7 @@ async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "")
 
 
 @router.put("/{name}", summary="Keep a secret")
-async def keep(context: ForVault, name: SecretName, order: SecretOrder) -> SecretShown:
+async def keep(context: ForVault, name: _SecretName, order: SecretOrder) -> SecretShown:
     """Put a secret in; one of that name is replaced, one version up."""
     value = order.value.encode("utf-8", "surrogatepass")
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "put", context.by))
@@ -56,7 +56,7 @@ async def keep(context: ForVault, name: SecretName, order: SecretOrder) -> Secre
 
 
 @router.delete("/{name}", status_code=204, summary="Forget a secret")
-async def forget(context: ForVault, name: SecretName) -> None:
+async def forget(context: ForVault, name: _SecretName) -> None:
     """Forget a secret; whoever was granted it gets it no more."""
     await one(context, name)
     await anyio.to_thread.run_sync(context.tenant.host.note, VaultChanged(new_id(), name, "removed", context.by))

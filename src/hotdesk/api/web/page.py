@@ -22,7 +22,7 @@ from hotdesk.hands.page.server import PageFile
 INDEX = "index.html"
 ELSEWHERE = frozenset({"localhost", "[::1]"})
 """Names that lead to the one people sign in at: what desks wrote is below `localhost`."""
-NO_VIEWER = (
+_NO_VIEWER = (
     "noVNC, which shows a desk's screen, is not installed on this server. Run `hotdesk setup` there, then reload this "
     "page. The terminal and the files work without it."
 )
@@ -80,7 +80,7 @@ class WebPage:
         path: str = scope["path"]
         file = await self.find(INDEX if path == "/" else path.removeprefix("/web/"))
         if file is None:
-            message = NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "there is no such file"
+            message = _NO_VIEWER if path == f"/web/{viewer.LIBRARY}" else "there is no such file"
             return JSONResponse({"code": "page.none", "message": message}, 404, rules)
         headers = Headers(scope=scope)
         rules["etag"] = file.tag
@@ -131,18 +131,18 @@ def policy(scheme: str, host: str, domain: str) -> str:
 def own_files() -> dict[str, WebFile]:
     """Read every file of the page."""
     found = (each for each in (files(__package__) / "static").iterdir() if each.is_file())
-    return {each.name: as_file(viewer.read_file(each)) for each in found}
+    return {each.name: _as_file(viewer.read_file(each)) for each in found}
 
 
 def library(folder: Path) -> WebFile | None:
     """Read noVNC, which shows a desk's screen; None when it is not installed."""
     try:
-        return as_file(viewer.load_library(folder))
+        return _as_file(viewer.load_library(folder))
     except HostError:
         return None
 
 
-def as_file(file: PageFile) -> WebFile:
+def _as_file(file: PageFile) -> WebFile:
     """Make a file ready to be served."""
     tag = f'"{hashlib.sha256(file.data).hexdigest()[:32]}"'
     return WebFile(file.media, file.data, gzip.compress(file.data, mtime=0), tag)

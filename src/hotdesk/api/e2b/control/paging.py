@@ -50,10 +50,10 @@ def cut(
         ordered = [item for item in ordered if (where(item) > after if page.ascending else where(item) < after)]
     found = ordered[: page.limit]
     more = len(ordered) > len(found)
-    return found, {"x-next-token": token_of(where(found[-1]))} if more else {}
+    return found, {"x-next-token": _token_of(where(found[-1]))} if more else {}
 
 
-def token_of(place: Place) -> str:
+def _token_of(place: Place) -> str:
     """Write where a page ended."""
     return base64.urlsafe_b64encode(f"{place[0]!r} {place[1]}".encode()).decode().rstrip("=")
 

@@ -25,10 +25,10 @@ from hotdesk.linux import private_files
 FILE = "snapshots.json"
 PREFIX = "snapshot-"
 """What images begin with that are somebody's snapshots: no template's name may."""
-TAG = "default"
+_TAG = "default"
 RETRY_INTERVAL_S = 30.0
 """Seconds between two tries to delete what was in use."""
-MAX_SNAPSHOTS = 1000
+_MAX_SNAPSHOTS = 1000
 """Snapshots one tenant may have."""
 SHAPE = re.compile(
     r"(?:(?P<team>[a-z0-9][a-z0-9-]{0,31})/)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,127})(?::(?P<tag>[A-Za-z0-9._-]{1,64}))?"
@@ -60,7 +60,7 @@ class Snapshot:
         return {"snapshotID": self.id, "names": self.names}
 
 
-RECORDS = TypeAdapter(list[Snapshot])
+_RECORDS = TypeAdapter(list[Snapshot])
 
 
 class TenantSnapshots:
@@ -100,13 +100,13 @@ class TenantSnapshots:
         tenant = sandbox.tenant
         if sandbox.opened is None:
             raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
-        if len(self.of(tenant)) >= MAX_SNAPSHOTS:
-            raise ErrorResponse(429, f"there are {MAX_SNAPSHOTS} snapshots already; delete some")
+        if len(self.of(tenant)) >= _MAX_SNAPSHOTS:
+            raise ErrorResponse(429, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
         word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
         image = PREFIX + new_word()
         async with sandbox.turning:
             await sandbox.desk.save(image)
-        snapshot = Snapshot(f"{word}:{TAG}", image, sandbox.id, time.time(), bool(name))
+        snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name))
         await self.drop(tenant, self.of(tenant).get(snapshot.id), snapshot)
         return snapshot
 
@@ -129,7 +129,7 @@ class TenantSnapshots:
     async def expect(self, tenant: Tenant, *images: str) -> None:
         """Note images that are about to be made: each goes when no sandbox stands on it."""
         now = time.time()
-        await self.drop(tenant, None, *(Snapshot(f"{each}:{TAG}", each, "", now, deleted=True) for each in images))
+        await self.drop(tenant, None, *(Snapshot(f"{each}:{_TAG}", each, "", now, deleted=True) for each in images))
 
     async def clear(self, tenant: Tenant) -> None:
         """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
@@ -152,12 +152,12 @@ class TenantSnapshots:
     def find(self, tenant: Tenant, reference: str) -> Snapshot | None:
         """Give the snapshot a program means: by its id, or by its name with or without team and tag."""
         shape = SHAPE.fullmatch(reference)
-        if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, TAG):
+        if shape is None or shape["team"] not in (None, tenant.name) or shape["tag"] not in (None, _TAG):
             return None
         snapshots, word = self.of(tenant), shape["name"]
-        if shape["team"] is None and (found := snapshots.get(f"{word}:{TAG}")) is not None:
+        if shape["team"] is None and (found := snapshots.get(f"{word}:{_TAG}")) is not None:
             return found
-        return snapshots.get(f"{tenant.name}/{word}:{TAG}")
+        return snapshots.get(f"{tenant.name}/{word}:{_TAG}")
 
     def image(self, tenant: Tenant, template: str) -> str:
         """Give the image a template or snapshot means."""
@@ -166,7 +166,7 @@ class TenantSnapshots:
         if (found := self.find(tenant, template)) is not None:
             return found.image
         shape = SHAPE.fullmatch(template)
-        if shape and shape["team"] in (None, tenant.name) and shape["tag"] in (None, TAG, "latest"):
+        if shape and shape["team"] in (None, tenant.name) and shape["tag"] in (None, _TAG, "latest"):
             image = image_of(shape["name"])
             if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
                 return image
@@ -182,7 +182,7 @@ class TenantSnapshots:
 def own_name(tenant: str, name: str) -> str:
     """Give the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
-    if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, TAG):
+    if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
         raise ErrorResponse(
             400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none"
         )
@@ -204,7 +204,7 @@ def read(place: Path) -> list[Snapshot]:
     if not place.is_dir():
         return []
     try:
-        return RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
+        return _RECORDS.validate_json(private_files.read(place, FILE) or b"[]")
     except ValidationError:
         raise HostError(f"{place / FILE} is damaged; mend it, or move it away to forget every snapshot") from None
 

@@ -100,7 +100,7 @@ async def unary(request: Request) -> Message:
         body += data
         if len(body) > MAX_BYTES:
             raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
-    return as_message(bytes(body))
+    return _as_message(bytes(body))
 
 
 async def messages(request: Request) -> AsyncIterator[Message]:
@@ -111,7 +111,7 @@ async def messages(request: Request) -> AsyncIterator[Message]:
         while (envelope := take(buffer)) is not None:
             flags, payload = envelope
             if not flags & END:
-                yield as_message(payload)
+                yield _as_message(payload)
     if buffer:
         raise RpcError("invalid_argument", "the last envelope is not whole")
 
@@ -153,7 +153,7 @@ async def received(request: Request) -> AsyncIterator[bytes]:
         raise RpcError("canceled", "the caller has gone") from None
 
 
-def as_message(data: bytes) -> Message:
+def _as_message(data: bytes) -> Message:
     """Read a message."""
     try:
         value = json.loads(data or b"{}")

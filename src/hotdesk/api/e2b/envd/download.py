@@ -22,7 +22,7 @@ from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
 if TYPE_CHECKING:
     from hotdesk.api.e2b.envd.envd import EnvdCall
 
-RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 NEVER = re.compile(r"q\s*=\s*0(\.0*)?\s*$")
 GZIP = 31
 """zlib's word for gzip."""
@@ -49,7 +49,7 @@ class ByteRange:
 
 def part_of(header: str, size: int) -> ByteRange:
     """Say what a range means; what is not understood means everything."""
-    found = RANGE.fullmatch(header.strip())
+    found = _RANGE.fullmatch(header.strip())
     if found is None or found[0] == "bytes=-" or size == 0:
         return ByteRange(0, size or None, size)
     first, last = found[1], found[2]

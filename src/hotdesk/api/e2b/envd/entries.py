@@ -9,7 +9,7 @@ from hotdesk.errors import LinkError
 
 TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
 TEXTS = ("name", "path", "permissions", "owner", "group")
-FOLDER_SIZE = 4096
+_FOLDER_SIZE = 4096
 """Bytes of a folder on E2B's file system, ext4; btrfs counts 0 for an empty one."""
 EARLIEST, LATEST = -62135596800, 253402300799
 """Seconds between which a moment has a date."""
@@ -23,19 +23,19 @@ def as_entry(value: object) -> Message:
     if type(size) is not int or type(mode) is not int or type(modified) is not int:
         raise strange()
     if value.get("kind") == "directory":
-        size = max(size, FOLDER_SIZE)
+        size = max(size, _FOLDER_SIZE)
     entry: Message = {name: value[name] for name in TEXTS}
     entry |= {"size": str(min(max(size, 0), 1 << 62)), "mode": mode & 0o777, "modifiedTime": as_time(modified)}
     if (kind := TYPES.get(str(value.get("kind")))) is not None:
         entry["type"] = kind
     if isinstance(target := value.get("target"), str):
         entry["symlinkTarget"] = target
-    if notes := as_metadata(value.get("metadata")):
+    if notes := _as_metadata(value.get("metadata")):
         entry["metadata"] = notes
     return entry
 
 
-def as_metadata(value: object) -> dict[str, str]:
+def _as_metadata(value: object) -> dict[str, str]:
     """Give what callers noted about a file."""
     if not isinstance(value, dict):
         raise strange()

@@ -21,7 +21,7 @@ from hotdesk.config import MIB
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
 
 PORT = 49983
-INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
+_INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
 """What E2B's own machinery uses; nobody here does."""
 SERVICES = {"process.Process": process.METHODS, "filesystem.Filesystem": filesystem.METHODS}
 
@@ -67,10 +67,10 @@ class EnvdCall:
         """Give an error in the middle of a stream as its reader knows it; when the sandbox is gone, break off."""
         if isinstance(error, DeskGone):
             self.reset()
-        return as_rpc(error) if isinstance(error, HotdeskError) else error
+        return _as_rpc(error) if isinstance(error, HotdeskError) else error
 
 
-def as_rpc(error: HotdeskError) -> RpcError:
+def _as_rpc(error: HotdeskError) -> RpcError:
     """Give an error by Connect's own code."""
     return RpcError("invalid_argument" if isinstance(error, BriefError) else "unavailable", str(error))
 
@@ -92,7 +92,7 @@ async def respond(call: EnvdCall) -> Response:
     except DeskGone:
         raise not_running(call.sandbox.id) from None
     except HotdeskError as e:
-        raise as_rpc(e) from None
+        raise _as_rpc(e) from None
 
 
 def refused(error: RpcError) -> Response:
@@ -117,7 +117,7 @@ async def found(call: EnvdCall) -> Response:
             return answer(dict(call.sandbox.env))
         case "GET", "/metrics":
             return answer(await metrics(call))
-        case _, _ if path in INTERNAL:
+        case _, _ if path in _INTERNAL:
             raise ErrorResponse(404, "there is no such thing here")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:

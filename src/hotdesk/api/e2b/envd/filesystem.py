@@ -85,7 +85,7 @@ async def move(call: EnvdCall) -> Response:
     return answer({"entry": as_entry(await do(call, "move", source, destination=destination, owner=user.number))})
 
 
-async def list_dir(call: EnvdCall) -> Response:
+async def _list_dir(call: EnvdCall) -> Response:
     """List a folder."""
     user, message = await read_request(call)
     path = path_of(message, "path", user.home)
@@ -129,7 +129,7 @@ async def watch_dir(call: EnvdCall) -> Response:
         try:
             await say({"start": {}})
             with anyio.move_on_after(seconds):
-                await tell_changes(call, watcher, say)
+                await _tell_changes(call, watcher, say)
         finally:
             with anyio.move_on_after(1, shield=True):
                 await watcher.watch.close()
@@ -138,7 +138,7 @@ async def watch_dir(call: EnvdCall) -> Response:
     return call.stream(tell)
 
 
-async def tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
+async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> None:
     """Tell what happens, for ever; in long silence, that somebody watches."""
     interval = keepalive_of(call.request)
     send, receive = anyio.create_memory_object_stream[list[Change]](1)
@@ -168,7 +168,7 @@ async def described(call: EnvdCall, path: str) -> Message | None:
         return None
 
 
-async def create_watcher(call: EnvdCall) -> Response:
+async def _create_watcher(call: EnvdCall) -> Response:
     """Begin to watch a folder for a caller who asks now and then."""
     message = await unary(call.request)
     if len(call.room.watchers) >= MAX_WATCHERS:
@@ -179,14 +179,14 @@ async def create_watcher(call: EnvdCall) -> Response:
     return answer({"watcherId": name})
 
 
-async def get_watcher_events(call: EnvdCall) -> Response:
+async def _get_watcher_events(call: EnvdCall) -> Response:
     """Give what happened since the last call."""
     watcher = found(call, await unary(call.request))
     events = await watcher.tell(await watcher.watch.changes(), lambda path: described(call, path))
     return answer({"events": events})
 
 
-async def remove_watcher(call: EnvdCall) -> Response:
+async def _remove_watcher(call: EnvdCall) -> Response:
     """Stop watching."""
     message = await unary(call.request)
     watcher = found(call, message)
@@ -205,6 +205,6 @@ def found(call: EnvdCall, message: Message) -> FolderWatcher:
 
 
 METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {
-    "Stat": stat, "MakeDir": make_dir, "Move": move, "ListDir": list_dir, "Remove": remove, "WatchDir": watch_dir,
-    "CreateWatcher": create_watcher, "GetWatcherEvents": get_watcher_events, "RemoveWatcher": remove_watcher,
+    "Stat": stat, "MakeDir": make_dir, "Move": move, "ListDir": _list_dir, "Remove": remove, "WatchDir": watch_dir,
+    "CreateWatcher": _create_watcher, "GetWatcherEvents": _get_watcher_events, "RemoveWatcher": _remove_watcher,
 }  # fmt: skip

@@ -22,13 +22,13 @@ PROGRAM = files("hotdesk.api.e2b.envd").joinpath("guest_files_program.py").read_
 BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
 MAX_FRAME_BYTES = 1 << 20
 """Bytes of one frame."""
-STEP_TIMEOUT_S = 60.0
+_STEP_TIMEOUT_S = 60.0
 """Seconds the program may take for one step."""
-PING_TIMEOUT_S = 5.0
+_PING_TIMEOUT_S = 5.0
 """Seconds a program that waits for work may take to say so."""
-MAX_IDLE = 4
+_MAX_IDLE = 4
 """Programs that wait for work."""
-MAX_BUSY = 32
+_MAX_BUSY = 32
 """Programs that work at a time; further callers wait."""
 MAX_ENTRIES = 100_000
 """Entries of one listing."""
@@ -64,7 +64,7 @@ class Worker:
         """Ask it for something."""
         await self.give(json.dumps(ask).encode())
 
-    async def hear(self, silence: float = STEP_TIMEOUT_S) -> tuple[str, bytes]:
+    async def hear(self, silence: float = _STEP_TIMEOUT_S) -> tuple[str, bytes]:
         """Give its next frame; a failure is raised."""
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
@@ -74,7 +74,7 @@ class Worker:
         if scope.cancelled_caught:
             raise LinkError(f"the program for files said nothing for {silence:.0f} s")
         if letter == b"F":
-            raise as_failed(payload)
+            raise _as_failed(payload)
         return letter.decode(), payload
 
     async def take(self, size: int) -> bytes:
@@ -88,7 +88,7 @@ class Worker:
         del self.buffer[:size]
         return data
 
-    async def result(self, silence: float = STEP_TIMEOUT_S) -> object:
+    async def result(self, silence: float = _STEP_TIMEOUT_S) -> object:
         """Give what it answers in one word."""
         letter, payload = await self.hear(silence)
         if letter != "R":
@@ -101,7 +101,7 @@ class Inside:
     """The programs that handle files in one desk."""
 
     idle: list[Worker] = field(default_factory=list)
-    busy: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MAX_BUSY))
+    busy: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_MAX_BUSY))
 
     @asynccontextmanager
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
@@ -116,7 +116,7 @@ class Inside:
                 sound = True
                 raise
             finally:
-                if sound and not worker.spoilt and len(self.idle) < MAX_IDLE:
+                if sound and not worker.spoilt and len(self.idle) < _MAX_IDLE:
                     self.idle.append(worker)
                 else:
                     await end(worker)
@@ -127,7 +127,7 @@ class Inside:
             worker = self.idle.pop()
             try:
                 await worker.ask({"act": "ping"})
-                await worker.result(PING_TIMEOUT_S)
+                await worker.result(_PING_TIMEOUT_S)
                 return worker
             except HotdeskError:
                 await end(worker)
@@ -211,7 +211,7 @@ def as_json(payload: bytes) -> object:
     return value
 
 
-def as_failed(payload: bytes) -> Exception:
+def _as_failed(payload: bytes) -> Exception:
     """Read what it could not do."""
     match as_json(payload):
         case [str(code), str(text)]:

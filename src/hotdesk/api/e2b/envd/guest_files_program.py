@@ -21,7 +21,7 @@ PIECE = 1 << 16
 BATCH = 100
 PREFIX = "user.e2b."
 LETTERS = ((stat.S_ISDIR, "d"), (stat.S_ISLNK, "L"), (stat.S_ISBLK, "D"), (stat.S_ISFIFO, "p"), (stat.S_ISSOCK, "S"))
-BITS = ((stat.S_ISUID, "u"), (stat.S_ISGID, "g"), (stat.S_ISVTX, "t"))
+_BITS = ((stat.S_ISUID, "u"), (stat.S_ISGID, "g"), (stat.S_ISVTX, "t"))
 
 source, sink = sys.stdin.buffer, sys.stdout.buffer
 
@@ -52,7 +52,7 @@ def permissions(mode: int) -> str:
     """Write a mode as Go does."""
     first = "".join(letter for test, letter in LETTERS if test(mode))
     first += "Dc" if stat.S_ISCHR(mode) else ""
-    first += "".join(letter for bit, letter in BITS if mode & bit)
+    first += "".join(letter for bit, letter in _BITS if mode & bit)
     return (first or "-") + "".join(c if mode & (0o400 >> at) else "-" for at, c in enumerate("rwxrwxrwx"))
 
 

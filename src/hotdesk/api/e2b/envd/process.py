@@ -25,7 +25,7 @@ SIGNALS = {"SIGNAL_SIGKILL": signal.SIGKILL, "SIGNAL_SIGTERM": signal.SIGTERM}
 NUMBERS = {9: signal.SIGKILL, 15: signal.SIGTERM}
 KILL_TIMEOUT_S, KILL_INTERVAL_S = 5.0, 0.05
 """Seconds a killed program may take to end before its caller is answered all the same, and between two looks."""
-NO_FOLDER = "working folder "
+_NO_FOLDER = "working folder "
 """What the guest's word begins with when a program's folder is not there."""
 
 
@@ -37,10 +37,10 @@ async def start(call: EnvdCall) -> Response:
         program = await begun(call, user, message)
         with program.followed() as pieces:
             call.tasks.start_soon(program.hear)
-            await tell_pieces(call, program, pieces, say)
+            await _tell_pieces(call, program, pieces, say)
         if program.done is not None and program.done.timed_out:
             raise RpcError("deadline_exceeded", "the time of this program was up, and it was killed")
-        await tell_end(call, program, say)
+        await _tell_end(call, program, say)
 
     return call.stream(tell)
 
@@ -68,7 +68,7 @@ async def begun(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
 async def why_not(process: Process, cmd: str, cwd: str) -> str:
     """Say why a program did not start."""
     reason = (await process.wait()).reason
-    return f"cwd '{cwd}' does not exist" if reason.startswith(NO_FOLDER) else f"error starting process {cmd}: {reason}"
+    return f"cwd '{cwd}' does not exist" if reason.startswith(_NO_FOLDER) else f"error starting process {cmd}: {reason}"
 
 
 async def connect(call: EnvdCall) -> Response:
@@ -78,15 +78,15 @@ async def connect(call: EnvdCall) -> Response:
     async def tell(say: Say) -> None:
         program = chosen(call, message, ended=True)
         with program.followed() as pieces, anyio.move_on_after(seconds) as scope:
-            await tell_pieces(call, program, pieces, say)
+            await _tell_pieces(call, program, pieces, say)
         if scope.cancelled_caught:
             raise RpcError("deadline_exceeded", "the time of this call is up")
-        await tell_end(call, program, say)
+        await _tell_end(call, program, say)
 
     return call.stream(tell)
 
 
-async def tell_pieces(
+async def _tell_pieces(
     call: EnvdCall, program: SandboxProgram, pieces: MemoryObjectReceiveStream[Piece], say: Say
 ) -> None:
     """Tell what a program says until it ends; in long silence, that it lives."""
@@ -105,7 +105,7 @@ async def tell_pieces(
             await say({"event": {"data": {kind: base64.b64encode(piece[1]).decode()}}})
 
 
-async def tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
+async def _tell_end(call: EnvdCall, program: SandboxProgram, say: Say) -> None:
     """Tell how a program ended; when nobody knows, the connection breaks."""
     if program.done is None:
         call.reset()
@@ -130,7 +130,7 @@ async def stream_input(call: EnvdCall) -> Response:
     return call.stream(tell)
 
 
-async def send_input(call: EnvdCall) -> Response:
+async def _send_input(call: EnvdCall) -> Response:
     """Feed a program."""
     message = await unary(call.request)
     await feed(chosen(call, message), table(message, "input"))
@@ -194,7 +194,7 @@ async def update(call: EnvdCall) -> Response:
     return answer({})
 
 
-async def list_programs(call: EnvdCall) -> Response:
+async def _list_programs(call: EnvdCall) -> Response:
     """List what runs."""
     await unary(call.request)
     return answer({"processes": [described(one) for one in call.room.programs.running()]})
@@ -245,6 +245,6 @@ def as_size(message: Message) -> Size:
 
 
 METHODS: dict[str, Callable[[EnvdCall], Awaitable[Response]]] = {
-    "Start": start, "Connect": connect, "StreamInput": stream_input, "SendInput": send_input,
-    "CloseStdin": close_stdin, "SendSignal": send_signal, "Update": update, "List": list_programs,
+    "Start": start, "Connect": connect, "StreamInput": stream_input, "SendInput": _send_input,
+    "CloseStdin": close_stdin, "SendSignal": send_signal, "Update": update, "List": _list_programs,
 }  # fmt: skip

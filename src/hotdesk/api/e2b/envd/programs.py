@@ -15,7 +15,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from hotdesk.desk.seam import Done, Process, Stream
 from hotdesk.errors import HotdeskError
 
-EXIT_TTL_S = 30.0
+_EXIT_TTL_S = 30.0
 """How long the exit of a program is kept for a late follower."""
 MAX_EXITS = 64
 """Exits that are kept at most."""
@@ -130,7 +130,7 @@ class SandboxPrograms:
     def tidy(self) -> None:
         """Forget what ended long ago."""
         over = sorted((one.ended, pid) for pid, one in self.by_pid.items() if one.over)
-        limit = time.monotonic() - EXIT_TTL_S
+        limit = time.monotonic() - _EXIT_TTL_S
         for place, (when, pid) in enumerate(over):
             if when < limit or place < len(over) - MAX_EXITS:
                 del self.by_pid[pid]

@@ -17,7 +17,7 @@ from hotdesk.api.e2b.responses import ErrorResponse
 Act = Literal["read", "write"]
 MAX_FAILURES, WINDOW_S = 20, 60.0
 """Wrong signatures one address may show to one sandbox, or to all that it does not name, within so many seconds."""
-MAX_ADDRESSES = 4096
+_MAX_ADDRESSES = 4096
 """Addresses whose tries are remembered."""
 
 
@@ -121,5 +121,5 @@ class Tries:
         """Remember a wrong one."""
         recent = [when for when in self.failures.pop(address, ()) if when > time.monotonic() - WINDOW_S]
         self.failures[address] = [*recent, time.monotonic()][-MAX_FAILURES:]
-        while len(self.failures) > MAX_ADDRESSES:
+        while len(self.failures) > _MAX_ADDRESSES:
             self.failures.popitem(last=False)

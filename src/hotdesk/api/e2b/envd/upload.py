@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 16
 """Bytes written together: a small file is one write, so that who watches hears of one."""
-RECEIVE_TIMEOUT_S = 300.0
+_RECEIVE_TIMEOUT_S = 300.0
 """Seconds a caller may send nothing."""
 MAX_HEAD_BYTES = 8192
 """Bytes of headers one part of a form may have."""
@@ -29,7 +29,7 @@ MAX_FILES = 1000
 PREFIX = "x-metadata-"
 KEY = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,246}")
 VALUE = re.compile(r"[\x20-\x7e]*")
-MAX_METADATA_BYTES = 4096
+_MAX_METADATA_BYTES = 4096
 """Bytes of all that is noted about a file."""
 
 Event: TypeAlias = tuple[str, bytes]
@@ -40,23 +40,23 @@ async def body(request: Request) -> AsyncIterator[bytes]:
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip", ""):
         raise ErrorResponse(400, "a file is sent as it is, or with gzip")
-    received = arriving(request)
+    received = _arriving(request)
     async for data in unpacked(received) if coding == "gzip" else received:
         yield data
 
 
-async def arriving(request: Request) -> AsyncIterator[bytes]:
+async def _arriving(request: Request) -> AsyncIterator[bytes]:
     """Yield bytes as they come; a caller that went or fell silent is no end of a file."""
     stream = request.stream()
     while True:
         data = None
-        with anyio.move_on_after(RECEIVE_TIMEOUT_S):
+        with anyio.move_on_after(_RECEIVE_TIMEOUT_S):
             try:
                 data = await anext(stream, b"")
             except ClientDisconnect:
                 raise ErrorResponse(400, "the caller has gone") from None
         if data is None:
-            raise ErrorResponse(408, f"nothing came for {RECEIVE_TIMEOUT_S:.0f} s")
+            raise ErrorResponse(408, f"nothing came for {_RECEIVE_TIMEOUT_S:.0f} s")
         if not data:
             return
         yield data
@@ -174,13 +174,13 @@ async def content(happening: AsyncGenerator[Event]) -> AsyncIterator[bytes]:
         yield data
 
 
-PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
+_PARAMETER = re.compile(r';\s*([a-zA-Z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s]*))')
 
 
 def disposition(headers: Mapping[str, str]) -> tuple[str, str]:
     """Give a part's field and filename; the filename whole, with the folders in it."""
     header = headers.get("content-disposition", "")
-    found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in PARAMETER.findall(header)}
+    found = {key.lower(): re.sub(r"\\(.)", r"\1", quoted) or plain for key, quoted, plain in _PARAMETER.findall(header)}
     return found.get("name", ""), found.get("filename", "")
 
 
@@ -190,6 +190,6 @@ def metadata(headers: Headers) -> dict[str, str]:
     for key, value in found.items():
         if not KEY.fullmatch(key) or not VALUE.fullmatch(value):
             raise ErrorResponse(400, f"metadata '{key[:100]}' is not printable ASCII, or its name is too long")
-    if sum(len(key) + len(value) for key, value in found.items()) > MAX_METADATA_BYTES:
-        raise ErrorResponse(400, f"metadata of more than {MAX_METADATA_BYTES} bytes")
+    if sum(len(key) + len(value) for key, value in found.items()) > _MAX_METADATA_BYTES:
+        raise ErrorResponse(400, f"metadata of more than {_MAX_METADATA_BYTES} bytes")
     return found

@@ -20,13 +20,13 @@ class User:
     home: str
 
 
-USERS = {user.name: user for user in (User("user", 1000, "/home/user"), User("root", 0, "/root"))}
-DEFAULT = USERS["user"]
+_USERS = {user.name: user for user in (User("user", 1000, "/home/user"), User("root", 0, "/root"))}
+DEFAULT = _USERS["user"]
 
 
 def named(name: str) -> User:
     """Give a user; without a name, the usual one."""
-    found = USERS.get(name) if name else DEFAULT
+    found = _USERS.get(name) if name else DEFAULT
     if found is None:
         raise RpcError("unauthenticated", f"invalid username: '{name[:100]}'")
     return found

@@ -18,7 +18,7 @@ TYPES = {
     "rename": "EVENT_TYPE_RENAME",
     "chmod": "EVENT_TYPE_CHMOD",
 }
-DESCRIBED = frozenset({"create", "write", "chmod"})
+_DESCRIBED = frozenset({"create", "write", "chmod"})
 """What happens to something that is still there."""
 
 Describe: TypeAlias = Callable[[str], Awaitable[Message | None]]
@@ -41,7 +41,7 @@ class FolderWatcher:
     async def event(self, change: Change, describe: Describe) -> Message:
         """Say one thing that happened."""
         event: Message = {"name": change.path, "type": TYPES[change.kind]}
-        if self.entries and change.kind in DESCRIBED:
+        if self.entries and change.kind in _DESCRIBED:
             found = await describe(f"{self.path.rstrip('/')}/{change.path}")
             if found is not None:
                 event["entry"] = found

@@ -19,7 +19,7 @@ KEY = re.compile(rb"e2b_[0-9a-f]{40}")
 COOKIE = re.compile(rb"(?i)\s*(?:__(?:host|secure)-)?hotdesk")
 """How cookies of this server's own page are called."""
 DOMAIN = re.compile(rb"(?i);\s*domain\s*=")
-NOT_FORWARDED = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
+_NOT_FORWARDED = frozenset((b"alt-svc", b"clear-site-data", b"strict-transport-security", b"content-length"))
 """What an answer cannot say for more than its own name."""
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -88,7 +88,7 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
 
 def outward(response: Response) -> list[tuple[bytes, bytes]]:
     """Give the headers of an answer as they leave; its length is what was read, not what else it says."""
-    fields = [pair for pair in end_to_end(response.headers, NOT_FORWARDED) if not is_ours(*pair)]
+    fields = [pair for pair in end_to_end(response.headers, _NOT_FORWARDED) if not is_ours(*pair)]
     length = response.headers.get(b"content-length") if response.status not in (204, 304) else None
     if length is not None and length.isdigit():
         fields.append((b"content-length", length))

@@ -21,9 +21,9 @@ from hotdesk.door.http.framing import LAST, BodyReader, Broken, Response, chunk,
 from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
-INTERIM = 16
+_INTERIM = 16
 """Answers before the answer (1xx) that are passed over."""
-HIGHEST = 599
+_HIGHEST = 599
 
 Take = Callable[[], tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 
@@ -99,16 +99,16 @@ class Passing:
             found, _ = reader.feed(data)
             if found:
                 await self.send({"type": "http.response.body", "body": found, "more_body": True})
-            if not reader.done and not (data := await receive_in_turn(self.sock)):
+            if not reader.done and not (data := await _receive_in_turn(self.sock)):
                 reader.eof()
         await self.send({"type": "http.response.body", "body": b""})
 
     async def response(self) -> Response:
         """Read the head of the answer, behind those that only announce it."""
-        for _ in range(INTERIM):
+        for _ in range(_INTERIM):
             response = parse_response(await self.head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
-                if response.status > HIGHEST:
+                if response.status > _HIGHEST:
                     raise Broken(502, "its server's answer has no status")
                 return response
         raise Broken(502, "its server announces an answer again and again")
@@ -118,7 +118,7 @@ class Passing:
         buffer, searched = bytearray(self.rest), 0
         while (end := find_end(buffer, searched)) < 0:
             searched = len(buffer)
-            if not (data := await receive_in_turn(self.sock)):
+            if not (data := await _receive_in_turn(self.sock)):
                 raise Broken(502, "its server hung up without an answer")
             buffer += data
         self.rest = bytes(buffer[end:])
@@ -147,13 +147,13 @@ class Passing:
     async def relay_out(self, writer: asyncio.StreamWriter, scope: anyio.CancelScope) -> None:
         """Pass bytes out until either side ends; then both do."""
         with suppress(OSError):
-            while data := await receive_in_turn(self.sock):
+            while data := await _receive_in_turn(self.sock):
                 writer.write(data)
                 await writer.drain()
         scope.cancel()
 
 
-async def receive_in_turn(sock: socket.socket) -> bytes:
+async def _receive_in_turn(sock: socket.socket) -> bytes:
     """Read what is there, after everybody else had a turn: a server inside may never stop."""
     await anyio.lowlevel.checkpoint()
     return await receive(sock)

@@ -112,7 +112,7 @@ class Traffic:
         if (port, scope["path"].strip("/")) in RUNS:
             check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
         if port == INTERPRETER_PORT:
-            check_interpreter(Headers(scope=scope), sandbox)
+            _check_interpreter(Headers(scope=scope), sandbox)
         try:
             request = inward(scope, masked(sandbox, port))
         except Broken as e:
@@ -141,18 +141,18 @@ async def passed(sandbox: Sandbox, port: int, request: Inward, scope: Scope, rec
 async def dialled(sandbox: Sandbox, port: int) -> socket.socket:
     """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
     if port in CLOSED or port > 65535:
-        raise not_open(sandbox, port)
+        raise _not_open(sandbox, port)
     try:
         return await sandbox.desk.dial(port)
     except DeskGone:
         raise not_running(sandbox.id) from None
     except DeskError:
-        raise not_open(sandbox, port) from None
+        raise _not_open(sandbox, port) from None
     except HotdeskError as e:
         raise ErrorResponse(502, str(e), **where(sandbox, port)) from None
 
 
-def not_open(sandbox: Sandbox, port: int) -> ErrorResponse:
+def _not_open(sandbox: Sandbox, port: int) -> ErrorResponse:
     """Say that nobody listens; the SDKs know it by these words."""
     return ErrorResponse(502, "The sandbox is running but port is not open", **where(sandbox, port))
 
@@ -189,7 +189,7 @@ def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
         )
 
 
-def check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
+def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:
     """Refuse who shows neither the access token nor, as E2B's programs do for contexts, the traffic token."""
     if image_of(sandbox.template) in PLAIN:
         return

@@ -18,7 +18,7 @@ from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.problems import Problem
 from hotdesk.api.tenants import Tenant
 
-BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
+_BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
 HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same key.")
 BROWSER = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser that signed in; see `POST /session`.")
 UNKNOWN = "no key that is known here came along; `hotdesk key new` makes one: send it as `Authorization: Bearer KEY`"
@@ -87,7 +87,7 @@ def key_of(connection: HTTPConnection) -> str | None:
     return connection.headers.get("x-api-key")
 
 
-async def authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
+async def _authorize(connection: HTTPConnection, power: Power | None) -> RequestContext:
     """Say who asks, if they may; and have their tenant's machine up."""
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
@@ -107,17 +107,17 @@ class RequirePower:
     async def __call__(
         self,
         request: Request,
-        bearer: Annotated[object, Security(BEARER)],
+        bearer: Annotated[object, Security(_BEARER)],
         header: Annotated[object, Security(HEADER)],
         browser: Annotated[object, Security(BROWSER)],
     ) -> RequestContext:
         """Say who asks."""
-        return await authorize(request, self.power)
+        return await _authorize(request, self.power)
 
 
 async def on_socket(socket: WebSocket, power: Power) -> RequestContext:
     """Say who opens a WebSocket; a browser must come from our own page."""
-    return await authorize(socket, power)
+    return await _authorize(socket, power)
 
 
 Anybody = Annotated[RequestContext, Depends(RequirePower())]

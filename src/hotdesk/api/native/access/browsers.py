@@ -14,7 +14,7 @@ from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.problems import Problem
 
 COOKIE = "__Host-hotdesk"
-SESSION_LIFETIME_S = 12 * 3600.0
+_SESSION_LIFETIME_S = 12 * 3600.0
 """How long a browser stays signed in."""
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_PER_TENANT = 500
@@ -58,7 +58,7 @@ class Browsers:
         for name in own[: -MAX_SESSIONS_PER_TENANT + 1]:
             del self.sessions[name]
         cookie, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.sessions[cookie] = BrowserSession(caller.key, csrf, now + SESSION_LIFETIME_S, caller.tenant)
+        self.sessions[cookie] = BrowserSession(caller.key, csrf, now + _SESSION_LIFETIME_S, caller.tenant)
         return caller, cookie, csrf
 
     def require_patience(self, address: str, now: float) -> None:

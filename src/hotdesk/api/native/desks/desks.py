@@ -33,7 +33,7 @@ SHOWN = ("open", "starting", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
 ALLOW = "Rules, as `GET https://erp.example.test/*`."
 FACTS = ("id", "image", "state", "opened", "deadline", "cpus", "memory")
-MIN_LIFETIME_S = 10.0
+_MIN_LIFETIME_S = 10.0
 """Seconds a desk lasts at least: with little of a processor it takes some to open."""
 OUTPUT = 1 << 20
 """Bytes of a program's output that an answer holds, of each stream."""
@@ -50,10 +50,10 @@ class DeskOrder(Model):
     memory: Size | Annotated[int, Field(ge=1 << 24, le=1 << 50)] = 2 * GIB
     disk: Size | Annotated[int, Field(ge=1 << 20, le=1 << 50)] = 16 * GIB
     deadline: Annotated[
-        float, Field(ge=MIN_LIFETIME_S, le=86400, description="Seconds until it burns, come what may.")
+        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds until it burns, come what may.")
     ] = 3600
     idle: Annotated[
-        float, Field(ge=MIN_LIFETIME_S, le=86400, description="Seconds without a call until it is burnt.")
+        float, Field(ge=_MIN_LIFETIME_S, le=86400, description="Seconds without a call until it is burnt.")
     ] = 900
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]

@@ -24,7 +24,7 @@ router = APIRouter(prefix="/desks/{desk}", tags=["files"], responses=documented(
 MAX_FILE_BYTES = 4 * GIB
 MAX_ENTRIES = 10_000
 """Entries of one listing."""
-FilePath = Annotated[
+_FilePath = Annotated[
     str, Query(max_length=4096, pattern="^[^\\x00]*$", description="A path inside; relative ones mean the home folder.")
 ]
 Depth = Annotated[int, Query(ge=1, le=16)]
@@ -45,7 +45,7 @@ class EntryShown(Model):
 
 
 @router.get("/entries", summary="List a folder")
-async def entries(context: ForDesks, desk: DeskName, path: FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
+async def entries(context: ForDesks, desk: DeskName, path: _FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
     """List a folder inside a desk, sorted by name."""
     async with at(context, desk) as found:
         listed = await found.list(path or ".", depth=depth, limit=MAX_ENTRIES)
@@ -53,7 +53,7 @@ async def entries(context: ForDesks, desk: DeskName, path: FilePath = "", depth:
 
 
 @router.get("/file", summary="Read a file", response_class=Response, responses=BYTES_RESPONSE)
-async def read(context: ForDesks, desk: DeskName, path: FilePath) -> Response:
+async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
     """Give a file's bytes, to be saved."""
     stack = AsyncExitStack()
     try:
@@ -74,14 +74,14 @@ async def read(context: ForDesks, desk: DeskName, path: FilePath) -> Response:
 
 
 @router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)
-async def write(context: ForDesks, desk: DeskName, path: FilePath, request: Request) -> None:
+async def write(context: ForDesks, desk: DeskName, path: _FilePath, request: Request) -> None:
     """Write a file in place, making its folders."""
     async with at(context, desk) as found:
         await found.write(path, bounded(request, MAX_FILE_BYTES))
 
 
 @router.delete("/file", status_code=204, summary="Remove a file or folder")
-async def remove(context: ForDesks, desk: DeskName, path: FilePath) -> None:
+async def remove(context: ForDesks, desk: DeskName, path: _FilePath) -> None:
     """Remove a path with all below it."""
     if not path.strip("/."):
         raise FileError("a desk's whole home or root is not removed so; burn the desk", "invalid")

@@ -26,7 +26,7 @@ from hotdesk.hands.screen.remote_screen import Far
 router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
 SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
-VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
+_VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
 KEEPALIVE_INTERVAL_S = 30.0
 """Seconds between two words that a person still drives."""
 GONE, REFUSED = 4404, 4403
@@ -45,7 +45,7 @@ class WheelShown(Model):
     worker: bool = Field(description="Whether a worker uses the desk: taking over suspends it.")
 
 
-Viewer = Annotated[str, Field(pattern=NAMED, description=VIEWER)]
+Viewer = Annotated[str, Field(pattern=NAMED, description=_VIEWER)]
 
 
 class Turn(Model):
@@ -132,7 +132,7 @@ async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str,
     """Carry bytes both ways until either side ends."""
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(keep_driving, far, name)
+            tasks.start_soon(_keep_driving, far, name)
             tasks.start_soon(while_admitted, context, tasks.cancel_scope)
             await relay(sock, websocket.receive_bytes, websocket.send_bytes)
             tasks.cancel_scope.cancel()
@@ -141,7 +141,7 @@ async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str,
     await close(websocket, 1000, "")
 
 
-async def keep_driving(far: Far, viewer: str) -> None:
+async def _keep_driving(far: Far, viewer: str) -> None:
     """Tell the desk's owner, again and again, that a viewer is still there."""
     while True:
         await anyio.sleep(KEEPALIVE_INTERVAL_S)

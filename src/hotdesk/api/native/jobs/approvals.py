@@ -23,7 +23,7 @@ from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(prefix="/approvals", tags=["approvals"], responses=documented(409))
 MAX_TEXT_CHARS = 64 << 10
-ApprovalId = Annotated[str, Path(pattern="^[A-Za-z0-9]{1,64}$")]
+_ApprovalId = Annotated[str, Path(pattern="^[A-Za-z0-9]{1,64}$")]
 
 
 class StepInWords(Model):
@@ -82,19 +82,19 @@ class Settled(Model):
 @router.get("", summary="What waits for people")
 async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
     """List what waits, of jobs and of doors, the most urgent first."""
-    found = [*await cases(context), *await at_doors(context)]
+    found = [*await cases(context), *await _at_doors(context)]
     some, more = paged(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("/{id}", summary="Decide")
-async def decide(context: ForApproval, id: ApprovalId, decision: Decision) -> Settled:
+async def decide(context: ForApproval, id: _ApprovalId, decision: Decision) -> Settled:
     """Say yes, no, or what was asked for; to exactly what the digest names, once."""
     for tale in (await context.ledger.summaries()).values():
         if (pending := tale.waiting.pending.get(id)) is not None:
             case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
             return await settle(context, tale, case, decision)
-    return await answer_door(context, id, decision)
+    return await _answer_door(context, id, decision)
 
 
 async def cases(context: RequestContext) -> list[Approval]:
@@ -105,11 +105,11 @@ async def cases(context: RequestContext) -> list[Approval]:
         for pending in tale.waiting.open if tale.ended is None else ():
             if pending.until > now:
                 case = await anyio.to_thread.run_sync(case_of, context.tenant.settings, tale.waiting, pending)
-                found.append(of_case(context, tale, case))
+                found.append(_of_case(context, tale, case))
     return found
 
 
-def of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
+def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> Approval:
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
@@ -187,15 +187,15 @@ def meant(case: OpenDecision, decision: Decision) -> Answer:
     raise Problem(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
 
 
-async def at_doors(context: RequestContext) -> list[Approval]:
+async def _at_doors(context: RequestContext) -> list[Approval]:
     """Give what desks ask for at their doors."""
     tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
     waiting = await questions.everything(context.tenant.settings)
-    return [of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
+    return [_of_question(context, each.question, jobs.get(each.question.desk)) for each in waiting]
 
 
-def of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
+def _of_question(context: RequestContext, question: Question, tale: JobSummary | None) -> Approval:
     """Tell of what a desk asks for."""
     size = {} if question.size == -1 else {"bytes": str(question.size) if question.size >= 0 else "it does not say"}
     place = {"domain": registrable(question.host), "host": question.host}
@@ -212,7 +212,7 @@ def of_question(context: RequestContext, question: Question, tale: JobSummary | 
     )  # fmt: skip
 
 
-async def answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
+async def _answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
     """Answer what a desk asks for, at its owner."""
     if decision.answer not in ("approve", "refuse"):
         raise Problem(400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only")

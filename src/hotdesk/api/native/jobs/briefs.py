@@ -24,7 +24,7 @@ from hotdesk.checks.required import checks_of
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.names import check_name
 
-EXCLUDED_FILES = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
+_EXCLUDED_FILES = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
 """What of a template's folder no job needs."""
 BESIDE = "inputs"
 """What a client may name though only an operator else does: the folder is the job's own, and holds what it sent."""
@@ -50,7 +50,7 @@ def lay_out(
         if name.partition("/")[0] in FILES:
             raise Problem(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
         if template is not None:
-            require_expected_file(template, name)
+            _require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
     if template is None:
         refuse_reserved(text)
@@ -79,7 +79,7 @@ def refuse_reserved(text: str) -> None:
             raise Problem(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
 
 
-def require_expected_file(template: Template, name: str) -> None:
+def _require_expected_file(template: Template, name: str) -> None:
     """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
     expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
@@ -100,5 +100,5 @@ def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]
 
 def bring(template: Template, folder: Path) -> None:
     """Copy what lies beside a template's brief beside this one; what it lacks is for whoever starts it to send."""
-    ignore = shutil.ignore_patterns(*EXCLUDED_FILES)
+    ignore = shutil.ignore_patterns(*_EXCLUDED_FILES)
     shutil.copytree(template.folder, folder, ignore=ignore, dirs_exist_ok=True)

@@ -38,7 +38,7 @@ from hotdesk.job.record.summary import JobSummary, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
 KEY_SHAPE = re.compile(r"[!-~]+")
-ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
+_ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
 """Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
 
 
@@ -65,7 +65,7 @@ class JobOrder(Model):
     template: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$")] | None = None
     values: Annotated[dict[str, Filled], Field(max_length=100, default_factory=dict)]
     files: Annotated[list[FileSent], Field(max_length=1000, default_factory=list)]
-    models: Annotated[list[ModelName], Field(max_length=8, default_factory=list)]
+    models: Annotated[list[_ModelName], Field(max_length=8, default_factory=list)]
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     limits: Limits = Limits()
 
@@ -77,7 +77,7 @@ class JobOrder(Model):
         return self
 
 
-def require_key(key: SecretStr | None) -> SecretStr | None:
+def _require_key(key: SecretStr | None) -> SecretStr | None:
     """Refuse what no header could hold."""
     if key is not None and not KEY_SHAPE.fullmatch(key.get_secret_value()):
         raise ValueError("a key is one word of plain characters")
@@ -89,11 +89,11 @@ class ResumeOrder(Model):
 
     limits: Limits = Limits()
     approve: Literal["auto", "risky", "plan", "every"] | None = None
-    models: Annotated[list[ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
+    models: Annotated[list[_ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
     key: Annotated[
         SecretStr | None,
         Field(max_length=500, description="A provider's key for the first of the models, for this process alone."),
-        AfterValidator(require_key),
+        AfterValidator(_require_key),
     ] = None
 
 
@@ -146,17 +146,17 @@ def prepared(
     files = [SentFile(each.upload, each.name) for each in order.files]
     read = lay_out(context, folder, text, form, files, template)
     scripted = template is not None and template.shown.scripted and not order.models
-    models = () if scripted else chosen_models(context, order, read, template)
+    models = () if scripted else _chosen_models(context, order, read, template)
     amounts = takes(read.size, read.deliverables)
     request = RequestedJob(job, read.goal, context.caller.name, time.time(), order.template or "", amounts)
     return request, scripted, models
 
 
-def chosen_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
+def _chosen_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
     """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
     listed = context.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
-    require_models((*order.models, *own), listed)
+    _require_models((*order.models, *own), listed)
     if not order.models and not read.models.plan and not listed:
         raise Problem(
             400,
@@ -170,7 +170,7 @@ def chosen_models(context: RequestContext, order: JobOrder, read: Brief, templat
     return models
 
 
-def require_models(names: Iterable[str], listed: Sequence[str]) -> None:
+def _require_models(names: Iterable[str], listed: Sequence[str]) -> None:
     """Refuse models that jobs of this server may not use."""
     for name in names:
         if why := refusal(name, listed):
@@ -225,7 +225,7 @@ async def resume(
     if not folder_of(context.tenant.settings, job).is_dir():
         raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
     order = order or ResumeOrder(models=[])
-    require_models(order.models, context.native.serving.models)
+    _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
     options["requester"] = context.caller.name
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)

@@ -14,7 +14,7 @@ from hotdesk.event import JobBegun
 from hotdesk.job.record.decisions import journal_of
 from hotdesk.job.record.summary import LINE, JobSummary
 
-RECENT_NS = 10_000_000_000
+_RECENT_NS = 10_000_000_000
 """Nanoseconds within which a commit is surely seen."""
 NAMES = tuple(kind.__name__ for kind in LINE)
 
@@ -57,4 +57,4 @@ def stamp(journal: Path) -> object:
         except FileNotFoundError:
             found.append((0, 0, 0))
     newest = max(each[0] for each in found)
-    return object() if time.time_ns() - newest < RECENT_NS else tuple(found)
+    return object() if time.time_ns() - newest < _RECENT_NS else tuple(found)

@@ -24,7 +24,7 @@ BRIEF = "brief"
 REQUEST = "request.json"
 USUAL = DeskSize()
 """What a desk has of whose brief nothing is known any more."""
-TAIL = 2000
+_TAIL = 2000
 """Bytes of what a job said last that are read where it never began."""
 
 
@@ -99,7 +99,7 @@ def last_words(settings: Config, job: str) -> str:
     """Give what a job said last, where it ended before it began."""
     try:
         with (folder_of(settings, job) / "stderr").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""

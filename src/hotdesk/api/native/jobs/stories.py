@@ -30,7 +30,7 @@ TITLE, TEXT, LONG = 300, 600, 1200
 ARGUMENT, OUTPUT = 4000, 16_000
 """Characters: desks and models choose how long all of these are."""
 Since = Annotated[int, Query(ge=0, le=1 << 53, description="Only what changed after this place in the journal.")]
-ActNumber = Annotated[int, Path(ge=1, le=10**6)]
+_ActNumber = Annotated[int, Path(ge=1, le=10**6)]
 
 
 class FaultShown(Model):
@@ -119,7 +119,7 @@ async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
 
 
 @router.get("/jobs/{job}/acts/{act}", summary="One act")
-async def get_act(context: ForJobs, job: JobName, act: ActNumber) -> ActShown:
+async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
     """Tell of one use of a tool: all its arguments, and what came of it."""
     found = await remembered(context, job)
     if found is not None:
@@ -161,7 +161,7 @@ def shown(following: Following, after: int) -> StoryShown:
         new = [each for each in new if each.changed <= new[PIECE].changed]
     return StoryShown(
         moments=[moment_of(each) for each in new if isinstance(each, Moment)],
-        steps=[attempt_of(each) for each in new if isinstance(each, Attempted)],
+        steps=[_attempt_of(each) for each in new if isinstance(each, Attempted)],
         acts=[ActLine.model_validate(line_of(each)) for each in new if isinstance(each, ToolUse)],
         last=new[-1].changed if more else max(following.last, after), more=more,
     )  # fmt: skip
@@ -170,38 +170,41 @@ def shown(following: Following, after: int) -> StoryShown:
 def moment_of(moment: Moment) -> MomentShown:
     """Tell of a moment."""
     return MomentShown(
-        number=moment.number, at=moment.at / 1000, title=excerpt(moment.title, TITLE), text=excerpt(moment.text, TEXT),
-        tone=moment.tone, faults=faults_of(moment.faults[:MAX_FAULTS]),
+        number=moment.number, at=moment.at / 1000,
+        title=_excerpt(moment.title, TITLE), text=_excerpt(moment.text, TEXT),
+        tone=moment.tone, faults=_faults_of(moment.faults[:MAX_FAULTS]),
     )  # fmt: skip
 
 
-def faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
+def _faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
     """Tell what is wrong with a file."""
     return [
         FaultShown(
-            where=excerpt(each.where, TITLE), expected=excerpt(each.expected, TITLE), found=excerpt(each.found, TITLE)
+            where=_excerpt(each.where, TITLE),
+            expected=_excerpt(each.expected, TITLE),
+            found=_excerpt(each.found, TITLE),
         )
         for each in faults
     ]
 
 
-def attempt_of(each: Attempted) -> AttemptShown:
+def _attempt_of(each: Attempted) -> AttemptShown:
     """Tell of an attempt at a step."""
     return AttemptShown(
-        number=each.number, at=each.at / 1000, step=excerpt(each.step, TITLE), attempt=each.attempt,
-        what=excerpt(each.what, TEXT), model=excerpt(each.model, TITLE), outcome=each.outcome,
+        number=each.number, at=each.at / 1000, step=_excerpt(each.step, TITLE), attempt=each.attempt,
+        what=_excerpt(each.what, TEXT), model=_excerpt(each.model, TITLE), outcome=each.outcome,
         ended=each.ended / 1000 if each.ended else None,
-        note=excerpt(each.note, LONG) if each.outcome == "failed" else "",
-        leaves=excerpt(each.leaves, LONG), rolled_back=each.rolled_back,
+        note=_excerpt(each.note, LONG) if each.outcome == "failed" else "",
+        leaves=_excerpt(each.leaves, LONG), rolled_back=each.rolled_back,
     )  # fmt: skip
 
 
 def line_of(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
-        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": excerpt(act.tool, TITLE),
-        "call": excerpt(act.call, TEXT), "why": excerpt(act.why, TEXT), "outcome": act.outcome,
-        "seconds": act.ms / 1000, "result": excerpt(act.words or act.output, LONG), "picture": act.has_picture,
+        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": _excerpt(act.tool, TITLE),
+        "call": _excerpt(act.call, TEXT), "why": _excerpt(act.why, TEXT), "outcome": act.outcome,
+        "seconds": act.ms / 1000, "result": _excerpt(act.words or act.output, LONG), "picture": act.has_picture,
     }  # fmt: skip
 
 
@@ -209,15 +212,15 @@ def whole_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.read_json(act.call_paper).get("arguments"), output_of(reading.read_json(act.paper))
     arguments = [
-        ArgumentShown(name=excerpt(str(name), TITLE), value=excerpt(value_of(str(name), value), ARGUMENT))
+        ArgumentShown(name=_excerpt(str(name), TITLE), value=_excerpt(_value_of(str(name), value), ARGUMENT))
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": excerpt(output.text, OUTPUT),
+        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": _excerpt(output.text, OUTPUT),
     })  # fmt: skip
 
 
-def value_of(name: str, value: object) -> str:
+def _value_of(name: str, value: object) -> str:
     """Write an argument; the bytes of a file as the text they are."""
     if name == "data" and isinstance(value, str):
         try:
@@ -227,7 +230,7 @@ def value_of(name: str, value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def excerpt(text: str, longest: int) -> str:
+def _excerpt(text: str, longest: int) -> str:
     """Give a text that can be written as UTF-8, of one that is long the beginning and the end."""
     if len(text) > longest:
         half = longest // 2

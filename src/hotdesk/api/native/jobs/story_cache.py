@@ -10,7 +10,7 @@ import anyio
 
 from hotdesk.job.report.story import Following
 
-MAX_STORIES = 32
+_MAX_STORIES = 32
 """Stories that are remembered, of all tenants together."""
 
 
@@ -32,7 +32,7 @@ class Stories:
         """Give a story, the remembered one if there is one."""
         found = self.stories.pop((tenant, job), None) or Remembered(begin())
         self.stories[tenant, job] = found
-        while len(self.stories) > MAX_STORIES:
+        while len(self.stories) > _MAX_STORIES:
             self.stories.popitem(last=False)
         return found
 

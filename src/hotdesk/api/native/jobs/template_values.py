@@ -17,7 +17,7 @@ from hotdesk.brief.data import Rule
 from hotdesk.door.policy.scope import rules_of
 from hotdesk.errors import BriefError
 
-HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
+_HOLE = re.compile(r"\{([a-z][a-z0-9_]{0,31})\}")
 WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 """One host, or one part of a path: nothing in it ends a word, begins a path, or stands for more than itself."""
 STAND_IN = "hotdesk-parameter"
@@ -44,7 +44,7 @@ class Parameters:
 
     def free_in(self, value: object) -> list[str]:
         """List the parameters in texts that a client wrote."""
-        return [name for text in texts(value) for name in HOLE.findall(text) if name in self.free]
+        return [name for text in texts(value) for name in _HOLE.findall(text) if name in self.free]
 
 
 def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
@@ -52,7 +52,7 @@ def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str,
     filled: dict[str, object] = {}
     for key, value in brief.items():
         if key in RULES:
-            filled[key] = [fill_rule(key, each, parameters) for each in value] if isinstance(value, list) else value
+            filled[key] = [_fill_rule(key, each, parameters) for each in value] if isinstance(value, list) else value
             continue
         if key not in TEXTS:
             require_none(key, value, parameters)
@@ -62,7 +62,7 @@ def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str,
     return filled
 
 
-def fill_rule(key: str, rule: object, parameters: Parameters) -> object:
+def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
     """Fill one rule or grant in."""
     filled, free = parameters.fill(rule), parameters.free_in(rule)
     for name in free:
@@ -73,12 +73,12 @@ def fill_rule(key: str, rule: object, parameters: Parameters) -> object:
                 f"{name!r} is one host or one part of a path here: letters, digits, '.', '-' and '_' only",
             )
     if free and key == "egress":
-        require_one_host(rule, parameters)
+        _require_one_host(rule, parameters)
         require_public(read_rules(filled))
     return filled
 
 
-def require_one_host(value: object, parameters: Parameters) -> None:
+def _require_one_host(value: object, parameters: Parameters) -> None:
     """Refuse a value that makes another host of a rule than the operator meant: a whole one, or one label of one."""
     for name in dict.fromkeys(parameters.free_in(value)):
         stood_in = put_in(value, {**parameters.values, name: STAND_IN})
@@ -143,4 +143,4 @@ def put_in(value: object, values: Mapping[str, str]) -> object:
         return {key: put_in(each, values) for key, each in value.items()}
     if isinstance(value, list):
         return [put_in(each, values) for each in value]
-    return HOLE.sub(lambda hole: values.get(hole[1], hole[0]), value) if isinstance(value, str) else value
+    return _HOLE.sub(lambda hole: values.get(hole[1], hole[0]), value) if isinstance(value, str) else value

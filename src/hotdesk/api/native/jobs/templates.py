@@ -35,7 +35,7 @@ from hotdesk.config import Config
 router = APIRouter(prefix="/templates", tags=["jobs"], responses=documented())
 FILE = "template.toml"
 Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
-Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
+_Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 """One paragraph, however its lines were broken in the file."""
 
 
@@ -44,7 +44,7 @@ class Value(Model):
 
     name: Annotated[str, Field(pattern="^[a-z][a-z0-9_]{0,31}$")]
     title: str = ""
-    text: Prose = ""
+    text: _Prose = ""
     kind: Literal["text", "long", "number", "boolean"] = "text"
     choices: list[str] | None = None
     default: Filled | None = None
@@ -54,7 +54,7 @@ class Wanted(Model):
     """A file the job needs."""
 
     name: str
-    text: Prose = ""
+    text: _Prose = ""
 
 
 class TemplateShown(Model):
@@ -62,7 +62,7 @@ class TemplateShown(Model):
 
     name: str
     title: str
-    text: Prose
+    text: _Prose
     values: list[Value]
     files: list[Wanted]
     uploads: bool = Field(description="Whether other files may come along.")

@@ -19,7 +19,7 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, tell
 
-NOT_ASKED = "could not be asked"
+_NOT_ASKED = "could not be asked"
 """What is said of a model that did not answer: `brain.models.line`."""
 
 
@@ -107,11 +107,11 @@ def line(context: RequestContext, tale: JobSummary) -> JobLine:
 
 def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
-    state, _ = tale.state(is_live(context, tale.job), int(time.time() * 1000))
+    state, _ = tale.state(_is_live(context, tale.job), int(time.time() * 1000))
     return tell(journal_of(context.tenant.settings), tale.job) if state == "killed" else tale
 
 
-def is_live(context: RequestContext, job: str) -> bool:
+def _is_live(context: RequestContext, job: str) -> bool:
     """Say whether somebody works at a job: as long as its process is there it cannot be gone on with."""
     here = context.native.jobs.starter.is_running(context.tenant.name, job)
     return here or is_held(context.tenant.settings.lib / JOBS / job)
@@ -119,7 +119,7 @@ def is_live(context: RequestContext, job: str) -> bool:
 
 def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     """Give what a line about a job says."""
-    settings, live = context.tenant.settings, is_live(context, tale.job)
+    settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
     at, of = tale.place
     cost = tale.cost
@@ -130,7 +130,7 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
-        "needs_model": state == "paused" and NOT_ASKED in why,
+        "needs_model": state == "paused" and _NOT_ASKED in why,
         "by": request.by if request is not None else tale.by,
         "begun": tale.begun / 1000,
         "ended": tale.over / 1000 if tale.ended is not None else None,
@@ -170,7 +170,7 @@ def whole(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) 
             DeskOfJob(id=each, gone=each not in open_desks, checking=each in tale.checking) for each in tale.desks
         ],
         "deliverables": deliverables(tale),
-        "receipt": receipt_of(tale.receipt),
+        "receipt": _receipt_of(tale.receipt),
     })  # fmt: skip
 
 
@@ -218,7 +218,7 @@ def deliverables(tale: JobSummary) -> list[DeliverableShown]:
     return found
 
 
-def receipt_of(burnt: JobBurnt | None) -> ReceiptShown | None:
+def _receipt_of(burnt: JobBurnt | None) -> ReceiptShown | None:
     """Tell of a receipt."""
     if burnt is None:
         return None
