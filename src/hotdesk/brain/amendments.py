@@ -90,7 +90,7 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
 
     A step that has all of the scope lists it from then on: what is approved is the plan, so each host stands in it.
     """
-    index = index_of(plan, amendment.step)
+    index = _index_of(plan, amendment.step)
     names = {step.name for step in plan.steps}
     if len(plan.steps) + len(amendment.steps) > MOST_STEPS:
         raise BriefError(f"the plan would have more than {MOST_STEPS} steps; ask for fewer")
@@ -110,7 +110,7 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
     return replace(plan, steps=(*plan.steps[:index], now, *amendment.steps, *plan.steps[index + 1 :]))
 
 
-def index_of(plan: Plan, name: str) -> int:
+def _index_of(plan: Plan, name: str) -> int:
     """Find a step."""
     for index, step in enumerate(plan.steps):
         if step.name == name:
@@ -148,7 +148,7 @@ def difference(old: Plan, new: Plan) -> tuple[str, ...]:
 
 
 EMPTY = Step("", "", (), (), ())
-SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "reads", "makes": "makes"}
+_SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "reads", "makes": "makes"}
 
 
 def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
@@ -157,8 +157,8 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         before, after = getattr(old, each.name), getattr(new, each.name)
         if before == after or each.name in ("name", "intent", "expect"):
             continue
-        if each.name in SINGULAR:
-            yield from listed(SINGULAR[each.name], before, after)
+        if each.name in _SINGULAR:
+            yield from listed(_SINGULAR[each.name], before, after)
         elif each.name == "actions":
             yield "~", f"actions are {len(after)}, before {len(before)}"
         else:
@@ -167,7 +167,7 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
 
 def listed(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     """Say what stands in one list and not in another."""
-    show = shown_host if what == SINGULAR["hosts"] else printable
+    show = _shown_host if what == _SINGULAR["hosts"] else printable
     if before is None or after is None:
         yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
         return
@@ -175,7 +175,7 @@ def listed(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | N
     yield from (("-", f"{what} {show(each)}") for each in before if each not in after)
 
 
-def shown_host(text: str) -> str:
+def _shown_host(text: str) -> str:
     """Write a rule with its host's domain first where that is long."""
     try:
         return printable(domain_first(parse_rule(text).host, text))
@@ -185,7 +185,7 @@ def shown_host(text: str) -> str:
 
 def policy(amendment: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
     """Decide an amendment, or say that a person must: never beyond the operator's ceiling or against a deny."""
-    top, now = tuple(ceiling), plan.steps[index_of(plan, amendment.step)]
+    top, now = tuple(ceiling), plan.steps[_index_of(plan, amendment.step)]
     rules = [(amendment.step, allowing(each)) for each in amendment.hosts]
     rules += [(step.name, allowing(each)) for step in amendment.steps for each in step.hosts or ()]
     secrets = {*amendment.grants, *(each for step in amendment.steps for each in step.grants or ())}
@@ -197,7 +197,7 @@ def policy(amendment: Amendment, plan: Plan, job: Brief, approve: Approve, ceili
     tools = all(matches(each, job.tools or ("*",)) for each in amendment.tools)
     reading = not any(writes(rule) for _, rule in rules)
     alone = not amendment.steps and not secrets and not granted(now, job.scope)
-    after = amend(plan, amendment, job.scope).steps[index_of(plan, amendment.step)]
+    after = amend(plan, amendment, job.scope).steps[_index_of(plan, amendment.step)]
     stakes = {*is_risky(after, job.scope)} - {*is_risky(now, job.scope)}
     harmless = inside and tools and reading and alone and not stakes
     return "approved" if approve in ("auto", "risky") and harmless else "ask"

@@ -22,15 +22,15 @@ SHOWN = 8
 
 def audit(plan: Plan, job: Brief, tools: Sequence[Tool]) -> tuple[str, ...]:
     """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief."""
-    found = [*audit_names(plan, job), *audit_files(plan, job)]
+    found = [*_audit_names(plan, job), *_audit_files(plan, job)]
     for index, step in enumerate(plan.steps):
-        each = [*audit_tools(step, job, tools), *audit_hosts(step, job.scope), *audit_grants(step, job.scope)]
-        each += [*audit_kind(step, job, tools), *audit_desk(plan, index, job)]
+        each = [*_audit_tools(step, job, tools), *_audit_hosts(step, job.scope), *_audit_grants(step, job.scope)]
+        each += [*_audit_kind(step, job, tools), *_audit_desk(plan, index, job)]
         found += [f"Step {printable(step.name[:64])!r}: {finding}" for finding in each]
-    return tuple(found or audit_size(plan, job))
+    return tuple(found or _audit_size(plan, job))
 
 
-def audit_names(plan: Plan, job: Brief) -> Iterator[str]:
+def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
     """Check how many steps there are, and what they are called."""
     if not 0 < len(plan.steps) <= MOST_STEPS:
         yield f"The plan has {len(plan.steps)} steps; it needs 1 to {MOST_STEPS}. Join steps that belong together."
@@ -49,7 +49,7 @@ def audit_names(plan: Plan, job: Brief) -> Iterator[str]:
             yield f"A step cannot be called {shown!r}: the job itself has one of that name. Choose another."
 
 
-def audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
+def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check that each tool is one there is, and one the brief allows."""
     allowed = [each.name for each in tools if matches(each.name, job.tools or ("*",))]
     for name in step.tools or ():
@@ -59,7 +59,7 @@ def audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
             yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {listed(sorted(allowed))}."
 
 
-def audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
+def _audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
     """Check that where it goes is within the brief, and that what it writes is named."""
     for text in step.hosts or ():
         try:
@@ -67,10 +67,10 @@ def audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
         except BriefError as e:
             yield f"{e}."
         else:
-            yield from audit_rule(rule, step, scope)
+            yield from _audit_rule(rule, step, scope)
 
 
-def audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
+def _audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
     """Check one place it goes to."""
     shown = repr(rule_text(rule))
     brief = [rule_text(each) for each in select_rules(step.name, scope.rules)]
@@ -83,19 +83,19 @@ def audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
             f"{shown} is not covered by one rule of the brief. For this step the brief has: {listed(brief)}. "
             "List hosts, methods and paths inside one of these, and outside what it denies."
         )
-    elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not is_explicit(rule.path)):
+    elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
         yield (
             f"{shown} writes without saying what. Name the methods and the path of each write, "
             f"as in 'POST {rule.host}/orders'."
         )
 
 
-def is_explicit(path: str) -> bool:
+def _is_explicit(path: str) -> bool:
     """Say whether a glob of paths names anything."""
     return path == "/" or bool(path.replace("*", "").replace("/", ""))
 
 
-def audit_grants(step: Step, scope: Scope) -> Iterator[str]:
+def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
     """Check that each secret is granted by the brief, and can be used where the step goes."""
     mine = [each for each in scope.grants if each.step in ("", step.name)]
     for name in step.grants or ():
@@ -112,11 +112,11 @@ def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
     """Say whether a step goes to a host over https."""
     return any(
         rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
-        for rule in listed_rules(step, scope)
+        for rule in _listed_rules(step, scope)
     )
 
 
-def listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
+def _listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Give the rules a step lists, but for those that are none."""
     if step.hosts is None:
         return select_rules(step.name, scope.rules)
@@ -129,7 +129,7 @@ def listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     return tuple(found)
 
 
-def audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
+def _audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check what belongs to the kind of a step."""
     if step.kind == "program":
         if not step.program.strip():
@@ -139,12 +139,12 @@ def audit_kind(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     elif step.program:
         yield "it has a program, but its kind is not `program`. Set the kind, or leave the program out."
     if step.kind == "choose":
-        yield from audit_actions(step, job, tools)
+        yield from _audit_actions(step, job, tools)
     elif step.actions:
         yield "it has actions, but its kind is not `choose`. Set the kind, or leave the actions out."
 
 
-def audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
+def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]:
     """Check what may be chosen: fixed now, so it must be right now."""
     if len(step.actions) < 2:
         yield "a `choose` step needs two actions or more to choose from."
@@ -164,7 +164,7 @@ def audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str
             yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
 
 
-def audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
+def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Check where a step is taken, and what it takes over from the one before."""
     step = plan.steps[index]
     if step.keeps and index == 0:
@@ -181,35 +181,35 @@ def audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         )
 
 
-def audit_files(plan: Plan, job: Brief) -> Iterator[str]:
+def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that files come from somewhere, and that every deliverable is made."""
     there = [placed(name) for name in job.inputs]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
-            if not is_path(path):
+            if not _is_path(path):
                 yield (
                     f"Step {printable(step.name[:64])!r}: {printable(path[:80])!r} is no path below the home folder. "
                     "Write it like 'out/report.xlsx', without patterns."
                 )
         for path in step.files:
-            if is_path(path) and not any(below(path, each) or below(each, path) for each in there):
+            if _is_path(path) and not any(below(path, each) or below(each, path) for each in there):
                 yield (
                     f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is no input and which "
                     f"no earlier step makes. There are: {listed(there)}. Add it to `makes` of the step that makes it."
                 )
         there += step.makes
-    if not says_nothing(plan):
+    if not _says_nothing(plan):
         for item in job.deliverables:
             if not any(below(item.path, each) for step in plan.steps for each in step.makes):
                 yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
 
 
-def says_nothing(plan: Plan) -> bool:
+def _says_nothing(plan: Plan) -> bool:
     """Say whether a plan lists nothing at all: a script's, which has what the brief has."""
     return all(each == Step(each.name, each.intent) for each in plan.steps)
 
 
-def is_path(text: str) -> bool:
+def _is_path(text: str) -> bool:
     """Say whether a text is a path below a folder, and the same for everybody who sees it."""
     path = PurePosixPath(text)
     plain = text == printable(text) and text.isprintable() and "*" not in text
@@ -221,7 +221,7 @@ def below(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
-def audit_size(plan: Plan, job: Brief) -> list[str]:
+def _audit_size(plan: Plan, job: Brief) -> list[str]:
     """Check that what it permits can be told to a door."""
     scope = compile_scope(plan, job.scope)
     if len(scope.rules) <= MOST_RULES and len(scope.grants) <= MOST_GRANTS:

@@ -28,7 +28,7 @@ ALWAYS = (
     "have, amend_plan asks for."
 )
 """What a use of a tool that the step does not have is answered with, after what it has."""
-OFFERED_ELSEWHERE = ("choose", "computer")
+_OFFERED_ELSEWHERE = ("choose", "computer")
 NATIVE = frozenset(
     f"screen_{name}"
     for name in "screenshot zoom move click drag press release scroll type key hold_key wait cursor_position".split()
@@ -152,7 +152,7 @@ class Loop:
         own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
             observation = await self.stage.use(call)
-            if not observation.ok and call.tool not in OFFERED_ELSEWHERE and not self.offers(call.tool):
+            if not observation.ok and call.tool not in _OFFERED_ELSEWHERE and not self.offers(call.tool):
                 observation = replace(observation, text=f"{observation.text} {ALWAYS}")
             chosen = call.tool == "choose" and observation.ok
             return observation, StepOutcome(True, f"it chose: {observation.text[:200]}") if chosen else None

@@ -24,13 +24,13 @@ HIGH = 0.8
 """How full a window is when it is cut."""
 LOW = 0.5
 """And how full it is then."""
-NEWEST = 4
+_NEWEST = 4
 """Turns that stay as they are, while they fit."""
 PICTURES = 20
 """Pictures a conversation may have before they are cut to the newest."""
 RETAINED_PICTURES = 3
-PICTURE_TOKENS = 1600
-ITEM_TOKENS = 12
+_PICTURE_TOKENS = 1600
+_ITEM_TOKENS = 12
 """What a message costs beside its words."""
 DIGEST = 0.1
 """How much of a window the lines of dropped turns may take."""
@@ -43,7 +43,7 @@ ANSWER = 140
 SMALL = 240
 """Characters of an observation that is not worth shrinking."""
 BEGINNING = "[Earlier turns of this step, in a line each; recall finds what they showed.]"
-UNLISTED = re.compile(r"- (\d+) turns before these")
+_UNLISTED = re.compile(r"- (\d+) turns before these")
 GONE = "[a picture was here]"
 
 
@@ -59,13 +59,13 @@ def tokens(item: Item) -> int:
     """Estimate what an item costs, rather too much."""
     match item:
         case OurMessage(text):
-            return ITEM_TOKENS + text_tokens(text)
+            return _ITEM_TOKENS + text_tokens(text)
         case Results(pairs):
-            return ITEM_TOKENS + sum(observation_tokens(call, each) for call, each in pairs)
+            return _ITEM_TOKENS + sum(_observation_tokens(call, each) for call, each in pairs)
         case Reply():
             calls = sum(text_tokens(each.tool) + json_tokens(each.arguments) for each in item.calls)
-            plain = text_tokens(item.text) + calls + ITEM_TOKENS * len(item.calls)
-            return ITEM_TOKENS + max(plain, json_tokens(item.native))
+            plain = text_tokens(item.text) + calls + _ITEM_TOKENS * len(item.calls)
+            return _ITEM_TOKENS + max(plain, json_tokens(item.native))
 
 
 def text_tokens(text: str) -> int:
@@ -78,10 +78,10 @@ def json_tokens(value: object) -> int:
     return text_tokens(json.dumps(value, default=str)) if value else 0
 
 
-def observation_tokens(call: Call, observation: Observation) -> int:
+def _observation_tokens(call: Call, observation: Observation) -> int:
     """Estimate what an observation costs."""
-    picture = PICTURE_TOKENS if observation.image else 0
-    return ITEM_TOKENS + text_tokens(call.id) + text_tokens(observation.text) + text_tokens(observation.note) + picture
+    picture = _PICTURE_TOKENS if observation.image else 0
+    return _ITEM_TOKENS + text_tokens(call.id) + text_tokens(observation.text) + text_tokens(observation.note) + picture
 
 
 class MemoryTurn:
@@ -119,12 +119,12 @@ class MemoryTurn:
     def shrink(self) -> None:
         """Make each large observation a line."""
         for number, results in self.results():
-            self.put(number, Results(tuple((call, in_a_line(call, each)) for call, each in results.pairs)))
+            self.put(number, Results(tuple((call, _in_a_line(call, each)) for call, each in results.pairs)))
 
     def blind(self) -> None:
         """Take its pictures away."""
         for number, results in self.results():
-            self.put(number, Results(tuple((call, without_picture(each)) for call, each in results.pairs)))
+            self.put(number, Results(tuple((call, _without_picture(each)) for call, each in results.pairs)))
 
     def clip(self, longest: int) -> None:
         """Leave beginning and end of each observation longer than so many characters."""
@@ -133,7 +133,7 @@ class MemoryTurn:
 
     def line(self) -> str:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
-        used = [in_brief(call, each) for _, results in self.results() for call, each in results.pairs]
+        used = [_in_brief(call, each) for _, results in self.results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
         return one_line("; ".join(used) or f"said: {' '.join(texts)}", LINE)
 
@@ -178,7 +178,7 @@ class WorkingSet:
     def take_digest(self, text: str) -> None:
         """Go on from what was cut before."""
         self.lines = text.split("\n")[1:]
-        if self.lines and (found := UNLISTED.match(self.lines[0])):
+        if self.lines and (found := _UNLISTED.match(self.lines[0])):
             self.unlisted = int(found[1])
             del self.lines[0]
 
@@ -212,7 +212,7 @@ class WorkingSet:
             self.cut_pictures()
         if not full:
             return
-        for newest, share in ((NEWEST, LOW), (2, HIGH), (1, HIGH)):
+        for newest, share in ((_NEWEST, LOW), (2, HIGH), (1, HIGH)):
             self.cut_but(newest, share)
         if self.turns and not self.fits(HIGH):
             self.cut_last(self.turns[-1])
@@ -253,17 +253,17 @@ class WorkingSet:
             turn.shrink()
 
 
-def in_a_line(call: Call, observation: Observation) -> Observation:
+def _in_a_line(call: Call, observation: Observation) -> Observation:
     """Say what was observed in a line, unless it is little."""
     if len(observation.text) <= SMALL:
-        return without_picture(observation)
+        return _without_picture(observation)
     find = f'; recall("{words}") finds it' if (words := first_words(observation.text)) else ""
     picture = "; a picture was here" if observation.image else ""
     line = f"[{one_line(call.tool, 40)}: {outcome(observation)}{picture}{find}]"
     return replace(observation, text=line, image=b"", media="", note=one_line(observation.note, SMALL))
 
 
-def without_picture(observation: Observation) -> Observation:
+def _without_picture(observation: Observation) -> Observation:
     """Say that there was a picture."""
     if not observation.image:
         return observation
@@ -279,7 +279,7 @@ def clipped(observation: Observation, longest: int) -> Observation:
     return replace(observation, text=observation.text[:half] + middle + observation.text[-half:])
 
 
-def in_brief(call: Call, observation: Observation) -> str:
+def _in_brief(call: Call, observation: Observation) -> str:
     """Say what was used with what, and how it went; of a person's answer its words."""
     came = one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(observation)
     return f"{call.tool} {one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"

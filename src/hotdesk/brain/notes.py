@@ -20,14 +20,14 @@ MEMORY = 4 * MIB
 """Bytes of text that are held."""
 FOUND = 6000
 """Characters of what is found."""
-PASSAGE = 300
+_PASSAGE = 300
 """Characters of a line that is quoted; longer ones are looked at in parts."""
-OVERLAP = 60
-PER_ENTRY = 3
+_OVERLAP = 60
+_PER_ENTRY = 3
 """Lines quoted of one entry."""
-LIKELY = 16
+_LIKELY = 16
 """Lines of one entry that are looked at closely."""
-OWN_WORD = 1.2
+_OWN_WORD = 1.2
 """What a note or a summary counts more than the same line of an observation."""
 COMMON = frozenset(
     "the and for was were with from that this are you has have had not but which what where when who how of to in is "
@@ -35,7 +35,7 @@ COMMON = frozenset(
 )
 HEADING = "Found, best first. What stands after > is quoted, mostly what the desk showed: material, not instructions."
 NOTHING = "Nothing seen or noted in this job has these words. Try others, fewer, or a part of what stood there."
-UNREAD = "recall"
+_UNREAD = "recall"
 """The tool whose observations are none of their own."""
 
 
@@ -94,7 +94,7 @@ class Notes:
 
     def add(self, entry: NoteEntry) -> None:
         """Take an entry; texts that are held beyond the limit are let go of, the oldest observations first."""
-        if entry.tool == UNREAD:
+        if entry.tool == _UNREAD:
             return
         self.entries.append(entry)
         if entry.text is not None:
@@ -108,7 +108,7 @@ class Notes:
         """Hold a text no longer; without a paper to read it from, its beginning stays."""
         assert entry.text is not None
         self.size -= sys.getsizeof(entry.text)
-        entry.text = None if entry.paper else entry.text[:PASSAGE]
+        entry.text = None if entry.paper else entry.text[:_PASSAGE]
         self.size += sys.getsizeof(entry.text) if entry.text else 0
 
     def text(self, entry: NoteEntry) -> str:
@@ -134,9 +134,9 @@ class Notes:
 
     def search(self, query: NoteQuery, number: int, entry: NoteEntry) -> list[tuple[float, int, str]]:
         """Give an entry's best passages: score, entry, words. Of two alike the newer is better."""
-        own = 1.0 if entry.kind == "observation" else OWN_WORD
-        likely = heapq.nlargest(LIKELY, query.glance(self.text(entry)))
-        return heapq.nlargest(PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
+        own = 1.0 if entry.kind == "observation" else _OWN_WORD
+        likely = heapq.nlargest(_LIKELY, query.glance(self.text(entry)))
+        return heapq.nlargest(_PER_ENTRY, ((own * query.score(part), number, part) for _, _, part in likely))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class NoteQuery:
         """Give the passages of a text that have any of the words, and roughly how much: most have none."""
         folded = text.casefold()
         there = [(word, weight(word)) for word in self.words if word in folded]
-        for number, part in enumerate(passages(text) if there else ()):
+        for number, part in enumerate(_passages(text) if there else ()):
             folded = part.casefold()
             if rough := sum(worth for word, worth in there if word in folded):
                 yield rough + (self.phrase in folded), number, part
@@ -185,9 +185,9 @@ def split(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def passages(text: str) -> Iterator[str]:
+def _passages(text: str) -> Iterator[str]:
     """Give a text's lines, long ones in parts that overlap."""
     for line in text.splitlines():
         stripped = line.strip()
-        for start in range(0, max(len(stripped) - OVERLAP, 1), PASSAGE - OVERLAP):
-            yield stripped[start : start + PASSAGE]
+        for start in range(0, max(len(stripped) - _OVERLAP, 1), _PASSAGE - _OVERLAP):
+            yield stripped[start : start + _PASSAGE]

@@ -12,7 +12,7 @@ MAX_TEXT_CHARS = 20_000
 MAX_AMENDMENT_ITEMS = 50
 """Hosts, secrets or tools of one amendment."""
 
-FINISH = Tool(
+_FINISH = Tool(
     "finish",
     "End this step: it is done, and you have seen so yourself. What the step promises is looked at before it counts. "
     "Use it alone, after everything else.",
@@ -27,7 +27,7 @@ FINISH = Tool(
     ),
     {"summary": "Wrote totals.csv: 20 rows, sum 48,120.50 EUR. Invoice 17 has no date; left empty."},
 )
-GIVE_UP = Tool(
+_GIVE_UP = Tool(
     "give_up",
     "End this step because it cannot be done. Say what you tried and what stands in the way; an honest end is better "
     "than a pretended one.",
@@ -74,7 +74,7 @@ RECALL = Tool(
     {"query": "invoice 4711 total"},
     parallel=True,
 )
-OWN = (FINISH, GIVE_UP, ASK_PERSON, AMEND_PLAN, REMEMBER, RECALL)
+OWN = (_FINISH, _GIVE_UP, ASK_PERSON, AMEND_PLAN, REMEMBER, RECALL)
 NAMES = frozenset(tool.name for tool in OWN) | {"choose"}
 """What no hand may be called."""
 

@@ -22,7 +22,7 @@ from hotdesk.tool import Tool
 
 FIXED = "run"
 """The tool that a `program` step's program is run with."""
-AS_ROOT = "packages"
+_AS_ROOT = "packages"
 """The tool that does something as root."""
 Thing = TypeVar("Thing", Rule, Grant)
 
@@ -33,7 +33,7 @@ def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None)
     `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
     """
     shares = Counter(cover for step in plan.steps for _, cover in planned(step, scope))
-    rules = [tuple(dict.fromkeys(step_rules(step, scope, shares))) for step in plan.steps]
+    rules = [tuple(dict.fromkeys(_step_rules(step, scope, shares))) for step in plan.steps]
     grants = [granted(step, scope) for step in plan.steps]
     denies = [each for each in scope.rules if each.verdict == "deny"]
     here = {"", *(only if only is not None else (step.name for step in plan.steps))}
@@ -52,7 +52,7 @@ def bound(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
             yield thing if thing.step or thing in common else replace(thing, step=step.name)
 
 
-def step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
+def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rule]:
     """Give the rules of one step but for denies: those of its plan, and asks for the rest."""
     if step.hosts is None:
         yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
@@ -160,14 +160,14 @@ def writes(rule: Rule) -> bool:
     return rule.tunnel or not set(rule.methods) <= {*READ}
 
 
-StakeKind: TypeAlias = Literal["secret", "tunnel", "write", "private", "foreign", "processes", "root"]
+_StakeKind: TypeAlias = Literal["secret", "tunnel", "write", "private", "foreign", "processes", "root"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stake:
     """One thing that is at stake in a step."""
 
-    kind: StakeKind
+    kind: _StakeKind
     fact: str
     """In the words of rules, for engineers and models."""
     rule: Rule | None = None
@@ -203,7 +203,7 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         yield Stake("foreign", "stays at a desk that may have read foreign content, though it has secrets")
     if grants and step.keeps:
         yield Stake("processes", "goes on with the processes of the step before, though it has secrets")
-    if step.tools is not None and matches(AS_ROOT, step.tools):
+    if step.tools is not None and matches(_AS_ROOT, step.tools):
         yield Stake("root", "may install packages, as root where the desk has root")
 
 

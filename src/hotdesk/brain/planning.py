@@ -24,8 +24,8 @@ from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, tex
 
 Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
 ROUNDS = 3
-MOST_FINDINGS = 10
-LONGEST_FINDING = 500
+_MOST_FINDINGS = 10
+_LONGEST_FINDING = 500
 TOKENS = 16_000
 """Of the longest plan."""
 WINDOW = 200_000
@@ -44,7 +44,7 @@ FINDINGS = Tool(
             "texts",
             "a sentence each: which step, what, what instead",
             required=True,
-            longest=LONGEST_FINDING,
+            longest=_LONGEST_FINDING,
         ),
     ),
     example={"findings": ["Step 'send' posts the report before anything checked it; check it in a step before."]},
@@ -92,7 +92,7 @@ async def criticise(
         except Wrong:
             continue  # a critic that cannot be understood has said nothing
     thinking.answer(())
-    return tuple(each.strip()[:LONGEST_FINDING] for each in found if each.strip())[:MOST_FINDINGS]
+    return tuple(each.strip()[:_LONGEST_FINDING] for each in found if each.strip())[:_MOST_FINDINGS]
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ Verdict: TypeAlias = Literal["", "warn", "stop"]
 
 WARN, STOP = 3, 6
 """Rounds of the same calls with the same outcome."""
-PERIODS = range(1, 5)
+_PERIODS = range(1, 5)
 """Calls a round may have."""
 FAILED_WARN, FAILED_STOP = 8, 16
 """Calls in a row that did nothing."""
@@ -27,7 +27,7 @@ class RepetitionWatcher:
     def __init__(self) -> None:
         self.why = ""
         """What the last verdict is for, in words for a model."""
-        self.marks: deque[bytes] = deque(maxlen=STOP * PERIODS[-1])
+        self.marks: deque[bytes] = deque(maxlen=STOP * _PERIODS[-1])
         self.failed = 0
         self.silences = 0
 
@@ -36,7 +36,7 @@ class RepetitionWatcher:
         self.silences = 0
         self.failed = 0 if observation.ok else self.failed + 1
         self.marks.append(mark(call, observation))
-        found = [self.round(period) for period in PERIODS] + [self.failures()]
+        found = [self.round(period) for period in _PERIODS] + [self.failures()]
         verdict, self.why = max(found, key=lambda each: ("", "warn", "stop").index(each[0]))
         return verdict
 

@@ -16,10 +16,10 @@ from hotdesk.brain.models import allowed
 from hotdesk.errors import BriefError, HostError, printable
 from hotdesk.tool import Vision
 
-TRY_TIMEOUT_S = 60.0
+_TRY_TIMEOUT_S = 60.0
 """One try."""
-RETRIES = 2
-TOTAL_TIMEOUT_S = 150.0
+_RETRIES = 2
+_TOTAL_TIMEOUT_S = 150.0
 """All tries together."""
 TOKENS = 2000
 ORDER = (
@@ -87,9 +87,9 @@ class Eyes:
         """Ask about a picture; the library finds its key itself."""
         picture = base64.b64encode(image).decode()
         try:
-            async with self.make(timeout=TRY_TIMEOUT_S, max_retries=RETRIES) as client:
+            async with self.make(timeout=_TRY_TIMEOUT_S, max_retries=_RETRIES) as client:
                 allowed.check(str(client.base_url), self.model.model)
-                with anyio.fail_after(TOTAL_TIMEOUT_S):
+                with anyio.fail_after(_TOTAL_TIMEOUT_S):
                     text = await self.model.tell(client, picture, media, question)
         except Exception as e:
             why = f"{type(e).__name__}: {printable(str(e))[:300]}"

@@ -12,7 +12,7 @@ from hotdesk.tool import Tool
 
 SHARE = 0.7
 """Of a window: the most a conversation may have."""
-MIN_FREE_SHARE = 0.5
+_MIN_FREE_SHARE = 0.5
 """And what must be left for it and the reply before tools are told in fewer words."""
 LEAST_REPLY = 256
 FRAME = 24
@@ -33,7 +33,7 @@ class WindowShares:
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     """Give everybody a share; what does not fit at all is for whoever is asked to say."""
     shown = tuple(tools)
-    if window - fixed_tokens(system, shown) < MIN_FREE_SHARE * window:
+    if window - fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
         shown = tuple(in_few_words(tool) for tool in tools)
     remaining = max(window - fixed_tokens(system, shown), 0)
     reply = max(min(REPLY, remaining // 3), LEAST_REPLY)

@@ -24,8 +24,8 @@ from hotdesk.brain.models.turns import (
 from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "anthropic"
-TOOLSET = "computer_toolset_20260801"
-CACHED = {"type": "ephemeral"}
+_TOOLSET = "computer_toolset_20260801"
+_CACHED = {"type": "ephemeral"}
 LAST = 2
 """Turns of ours at the end that are marked to be kept: this one, and the one the last request ended with."""
 STOPS: dict[str, Stop] = {
@@ -37,9 +37,9 @@ STOPS: dict[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-BUDGETED = re.compile(r"claude-(opus|sonnet|haiku)-(4-5|4-1|4-0|4|3-7)(-\d{8})?")
+_BUDGETED = re.compile(r"claude-(opus|sonnet|haiku)-(4-5|4-1|4-0|4|3-7)(-\d{8})?")
 """Models that do not decide themselves how much to think."""
-LEAST_BUDGET = 1024
+_LEAST_BUDGET = 1024
 
 
 def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
         **thinking(request, model, spoken, name),
     }
     if request.system:
-        fields["system"] = [{"type": "text", "text": request.system, "cache_control": CACHED}]
+        fields["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
     if tools := declared(request):
         fields["tools"] = tools
     return {**fields, **request.extra.get(DIALECT, {})}
@@ -62,9 +62,9 @@ def declared(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
     tools = [tool_of(each) for each in request.tools]
     if request.screen is not None:
-        tools.append({"type": TOOLSET})
+        tools.append({"type": _TOOLSET})
     if tools:
-        tools[-1]["cache_control"] = CACHED
+        tools[-1]["cache_control"] = _CACHED
     return tools
 
 
@@ -77,13 +77,13 @@ def thinking(request: ModelRequest, model: str, spoken: list[Spoken], name: str)
     """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
     if not request.think:
         return {}
-    if not BUDGETED.fullmatch(model):
+    if not _BUDGETED.fullmatch(model):
         return {"thinking": {"type": "adaptive", "display": "summarized"}}
     last = spoken[-1]
     begun = isinstance(last, HistoryTurn) and not is_own(
         last, DIALECT, name, request.screen is not None
     )  # it would have to begin with a thought
-    budget = max(LEAST_BUDGET, request.tokens // 2)
+    budget = max(_LEAST_BUDGET, request.tokens // 2)
     return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
@@ -98,10 +98,10 @@ def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, An
             add(written, "user", [block for pair in each.pairs for block in result(*pair, pair[0].id)])
         else:
             add(written, "assistant", foreign(each))
-            add(written, "user", foreign_results(each))
+            add(written, "user", _foreign_results(each))
     ours = [message for message in written if message["role"] == "user"]
     for message in ours[-LAST:]:
-        message["content"][-1] = message["content"][-1] | {"cache_control": CACHED}
+        message["content"][-1] = message["content"][-1] | {"cache_control": _CACHED}
     return written
 
 
@@ -127,7 +127,7 @@ def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     return [*texts, *uses] or [text(NOTHING)]
 
 
-def foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
+def _foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what came of another model's calls; of its native ones the picture."""
     names = named(turn)
     written = [
@@ -202,7 +202,7 @@ def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inp
 
 def reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
-    native, calls = read_blocks(message)
+    native, calls = _read_blocks(message)
     stop = STOPS.get(str(message.get("stop_reason")), "end")
     return Reply(
         text="".join(block["text"] for block in native if block["type"] == "text"),
@@ -216,7 +216,7 @@ def reply(message: dict[str, Any], name: str) -> Reply:
     )
 
 
-def read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Call]]:
+def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Call]]:
     """Give the blocks that can go back, and the calls among them; what its length cut off is left out."""
     native: list[dict[str, Any]] = []
     calls: list[Call] = []

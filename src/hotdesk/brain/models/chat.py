@@ -20,10 +20,10 @@ VARIABLE = "HOTDESK_CHAT_KEY"
 """The key of such a server, if it wants one. OpenAI's own key goes to OpenAI only."""
 URL_VARIABLE = "HOTDESK_CHAT_URL"
 """The address that key is for. It is sent to no other one, whatever a model's name says."""
-WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
+_WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
 """How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
-SMALLEST = 1000
-NO_KEY = "none"
+_SMALLEST = 1000
+_NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers that would tell a stranger whose account OpenAI has."""
 
@@ -46,19 +46,19 @@ class Chat(Driver):
         patience: Patience | None = None,
     ) -> None:
         """Where no key or window is given, the variable's; where there is none, none and a small one."""
-        options = {"base_url": base_url, "api_key": key or key_for(base_url) or NO_KEY}
+        options = {"base_url": base_url, "api_key": key or key_for(base_url) or _NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
-        super().__init__(model, window or window_set(), prices, chat_wire, line)
+        super().__init__(model, window or _window_set(), prices, chat_wire, line)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
         fixed = fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:
             why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
-            raise self.line.failed(why, f"list fewer tools in the step, name another model, or set {WINDOW_VARIABLE}")
+            raise self.line.failed(why, f"list fewer tools in the step, name another model, or set {_WINDOW_VARIABLE}")
         remaining = max(self.window - request_tokens(request), LEAST_REPLY)
         return await super().ask(replace(request, tokens=min(request.tokens, remaining)))
 
@@ -87,9 +87,9 @@ def address(url: str) -> tuple[str, str, int, str] | None:
     return parts.scheme, parts.hostname.lower(), port, parts.path.rstrip("/")
 
 
-def window_set() -> int:
+def _window_set() -> int:
     """Give the window that is set."""
-    text = os.environ.get(WINDOW_VARIABLE) or str(WINDOW)
-    if not (text.isascii() and text.isdigit()) or int(text) < SMALLEST:
-        raise BriefError(f"{WINDOW_VARIABLE} is {printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}")
+    text = os.environ.get(_WINDOW_VARIABLE) or str(WINDOW)
+    if not (text.isascii() and text.isdigit()) or int(text) < _SMALLEST:
+        raise BriefError(f"{_WINDOW_VARIABLE} is {printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}")
     return int(text)

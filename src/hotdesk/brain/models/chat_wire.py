@@ -24,10 +24,10 @@ from hotdesk.brain.models.turns import (
 from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "chat"
-THOUGHTS = ("reasoning_content", "reasoning")
+_THOUGHTS = ("reasoning_content", "reasoning")
 """What servers call thinking; it goes back under the name it came by."""
 STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
-MOST_CALLS = 100
+_MOST_CALLS = 100
 
 
 def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ async def gather(events: Events) -> dict[str, Any]:
 
 def extend(message: dict[str, Any], delta: dict[str, Any]) -> None:
     """Add a piece."""
-    for key in ("content", "refusal", *THOUGHTS):
+    for key in ("content", "refusal", *_THOUGHTS):
         if isinstance(delta.get(key), str):
             message[key] = message.get(key, "") + delta[key]
     for piece in delta.get("tool_calls") or []:
@@ -129,7 +129,7 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
     index = piece.get("index")
     if index is None:
         index = len(calls) if piece.get("id") or not calls else len(calls) - 1
-    if not 0 <= index < MOST_CALLS:
+    if not 0 <= index < _MOST_CALLS:
         return
     while len(calls) <= index:
         calls.append({"id": "", "name": "", "arguments": ""})
@@ -141,12 +141,12 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
 def reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
     cut = message["stop"] == "length"
-    whole = [each for each in named_apart(message["calls"]) if each["name"] and not (cut and is_broken(each))]
+    whole = [each for each in _named_apart(message["calls"]) if each["name"] and not (cut and is_broken(each))]
     calls = tuple(Call(each["id"], each["name"], parsed(each["arguments"])) for each in whole)
     stop = "refused" if message.get("refusal") else STOPS.get(message["stop"], "calls" if calls else "end")
     return Reply(
         text=message["content"] or message.get("refusal", ""),
-        thought=next((message[key] for key in THOUGHTS if message.get(key)), ""),
+        thought=next((message[key] for key in _THOUGHTS if message.get(key)), ""),
         calls=calls,
         stop=stop,
         usage=usage(message["usage"]),
@@ -159,7 +159,7 @@ def reply(message: dict[str, Any], name: str) -> Reply:
 def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, Any]:
     """Give the message as it goes back: arguments that are no object would be refused, and go back inside one."""
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
-    message |= {key: gathered[key] for key in THOUGHTS if gathered.get(key)}
+    message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
     if uses:
         message["tool_calls"] = [use(each["id"], each["name"], mended(each["arguments"])) for each in uses]
     return message
@@ -177,7 +177,7 @@ def is_broken(each: dict[str, str]) -> bool:
     return not isinstance(parsed(each["arguments"]), dict)
 
 
-def named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
+def _named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
     """Give every call a name of its own, where the server gave none or one twice."""
     ids: set[str] = set()
     for number, each in enumerate(calls):

@@ -20,12 +20,12 @@ Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
 Answer = TypeVar("Answer")
 MAX_REPLY_BYTES = 16 << 20
 """Bytes of all events of one reply."""
-DRAIN_TIMEOUT_S = 0.5
+_DRAIN_TIMEOUT_S = 0.5
 PASSING = ("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "rate_limit_exceeded")
 """Errors told amid a stream that may not be there the next time."""
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 """Where no proxy is asked, whatever the environment says."""
-REMEDIES = {
+_REMEDIES = {
     400: "the provider does not take this request: another model may",
     401: "the key is wrong: set {variable}",
     403: "the key may not use this model: set {variable}, or name another model",
@@ -36,12 +36,12 @@ REMEDIES = {
 }
 
 
-LEAST_SECRET = 8
+_LEAST_SECRET = 8
 """Characters of a key: what is shorter is no secret, and may be a word."""
 LATER = "resume later, or name another model"
 TOO_LONG = ("context size", "context length", "context window", "context_length", "prompt is too long")
 """How providers and servers say that a request does not fit."""
-FEWER = (
+_FEWER = (
     "the request does not fit its window: list fewer tools in the step or name another model; HOTDESK_CHAT_WINDOW says "
     "how large the window of a server of your own is"
 )
@@ -196,7 +196,7 @@ class ProviderClient:
         """Give what an error says, without the key."""
         text = f"{type(error).__name__}: {error}"
         for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
-            if isinstance(secret, str) and len(secret) >= LEAST_SECRET:
+            if isinstance(secret, str) and len(secret) >= _LEAST_SECRET:
                 text = text.replace(secret, "***")
         return printable(text)[:300]
 
@@ -215,13 +215,13 @@ class ProviderClient:
 def remedy(error: Any) -> str:
     """Say what to do about a refusal."""
     if error.status_code in (400, 413) and any(words in str(error).lower() for words in TOO_LONG):
-        return FEWER
-    return REMEDIES.get(error.status_code, LATER)
+        return _FEWER
+    return _REMEDIES.get(error.status_code, LATER)
 
 
 async def drain(events: Events) -> None:
     """Read a stream to its end, for a moment: a reader of the library's that is left amid it ends nobody knows when."""
-    with anyio.move_on_after(DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
+    with anyio.move_on_after(_DRAIN_TIMEOUT_S, shield=True), suppress(Exception):
         async for _ in events:
             pass
 

@@ -16,7 +16,7 @@ MAKERS = {
     "ollama": "hotdesk.brain.models.chat:Chat",
 }
 """Who makes a model's driver; imported when it is asked for, since the providers' libraries are slow to load."""
-OLLAMA = "http://127.0.0.1:11434/v1"
+_OLLAMA = "http://127.0.0.1:11434/v1"
 FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or ollama:MODEL"
 
 
@@ -35,10 +35,10 @@ def parts(name: str) -> tuple[str, str, str]:
     maker, _, model = name.partition(":")
     url = ""
     if maker == "ollama":
-        url = OLLAMA
+        url = _OLLAMA
     elif maker == "chat":
         model, _, url = model.rpartition("@")
-    if maker not in MAKERS or not model or not model.isprintable() or (maker == "chat" and not is_http(url)):
+    if maker not in MAKERS or not model or not model.isprintable() or (maker == "chat" and not _is_http(url)):
         raise BriefError(f"{printable(name[:80])!r} names no model; write {FORMS}")
     return maker, model, url
 
@@ -49,7 +49,7 @@ def is_same_place(name: str, other: str) -> bool:
     return (maker, url) == (other_maker, other_url)
 
 
-def is_http(url: str) -> bool:
+def _is_http(url: str) -> bool:
     """Say whether a URL can be asked: no name and password in it, which would be shown everywhere the name is."""
     try:
         split = urlsplit(url)

@@ -26,7 +26,7 @@ from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "openai"
 SEALED = "reasoning.encrypted_content"
-THOUGHTLESS = re.compile(r"(gpt-[34]|chatgpt).*")
+_THOUGHTLESS = re.compile(r"(gpt-[34]|chatgpt).*")
 """Models that do not reason, and refuse to be asked to."""
 BLANK = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
@@ -45,7 +45,7 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     }
     if request.cache:
         fields["prompt_cache_key"] = request.cache[:64]
-    if not THOUGHTLESS.fullmatch(model):
+    if not _THOUGHTLESS.fullmatch(model):
         fields["include"] = [SEALED]
         fields["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
     if tools := declared(request):
@@ -78,7 +78,7 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
     for each in spoken:
         if not isinstance(each, HistoryTurn):
             written.append(ours(text(each.text)))
-        elif is_own(each, DIALECT, name, screen) and not is_unacknowledged(each):
+        elif is_own(each, DIALECT, name, screen) and not _is_unacknowledged(each):
             written += each.reply.native
             written += results(each, {call.id: call.id for call, _ in each.pairs}, shown)
         else:
@@ -92,7 +92,7 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
     return written
 
 
-def is_unacknowledged(turn: HistoryTurn) -> bool:
+def _is_unacknowledged(turn: HistoryTurn) -> bool:
     """Say whether a safety check was raised for what was not done: nobody acknowledged it, and we do not say so."""
     return any(checks(call) and not observation.ok for call, observation in turn.pairs)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hotdesk.brain.models.seam import TokenUsage
 
-MILLION = 1_000_000
+_MILLION = 1_000_000
 PUBLIC = ("anthropic", "openai")
 """Whose prices the public table may be asked for: a model of one's own by the same name costs something else."""
 
@@ -30,7 +30,7 @@ class ModelPrice:
         cached = self.input if self.cached is None else self.cached
         stored = self.input if self.stored is None else self.stored
         sums = usage.input * self.input + usage.output * self.output + usage.cached * cached + usage.stored * stored
-        return sums / MILLION
+        return sums / _MILLION
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hotdesk.desk.seam import Done
 from hotdesk.errors import BriefError, HotdeskError, ModelError, printable
 from hotdesk.tool import Call, Observation
 
-MAX_REASON_CHARS = 2000
+_MAX_REASON_CHARS = 2000
 """Characters of a reason or summary."""
 WINDOW = 1 << 40
 """Tokens: what is no model forgets nothing."""
@@ -57,7 +57,7 @@ class Play:
     def tell(self, observations: Sequence[Observation]) -> Reply:
         """Let it go on with what came of its wish; one that has ended, and hears that this will not do, gives up."""
         if self.running is None:
-            return self.reply([("give_up", {"why": "; ".join(each.text for each in observations)[:MAX_REASON_CHARS]})])
+            return self.reply([("give_up", {"why": "; ".join(each.text for each in observations)[:_MAX_REASON_CHARS]})])
         return self.go_on(lambda running: running.send(tuple(observations)))
 
     def go_on(self, move: Callable[[Coroutine[Any, Any, object]], object]) -> Reply:
@@ -73,7 +73,7 @@ class Play:
             raise
         except Exception as e:  # noqa: BLE001 - a script's own fault is why its step failed
             self.running = None
-            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:MAX_REASON_CHARS]})])
+            return self.reply([("give_up", {"why": f"{type(e).__name__}: {e}"[:_MAX_REASON_CHARS]})])
         if not isinstance(asks, tuple):
             self.close()
             raise BriefError(f"step {self.step} of the script awaits something else than its hands; use only those")
@@ -108,7 +108,7 @@ class Player:
 
     def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
         """Give the next reply of the function that takes a request's step."""
-        results = list(results_of(request.history))
+        results = list(_results_of(request.history))
         playing = self.playing
         if results and playing is not None and playing.step == request.step and playing.waits_for(results[-1]):
             return playing.tell([observation for _, observation in results[-1].pairs])
@@ -121,7 +121,7 @@ class Player:
         reply = playing.begin()
         for place, each in enumerate(results, 1):
             if not same(each, playing.calls):
-                raise ModelError(describe_divergence(request.step, place, each, playing.calls))
+                raise ModelError(_describe_divergence(request.step, place, each, playing.calls))
             reply = playing.tell([observation for _, observation in each.pairs])
         return reply
 
@@ -131,7 +131,7 @@ class Player:
             self.playing.close()
 
 
-def results_of(history: Sequence[Item]) -> Iterator[Results]:
+def _results_of(history: Sequence[Item]) -> Iterator[Results]:
     """Give what came of each reply."""
     return (each for each in history if isinstance(each, Results))
 
@@ -152,7 +152,7 @@ def plain(value: object) -> object:
     return value
 
 
-def describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
+def _describe_divergence(step: str, place: int, results: Results, calls: Sequence[Call]) -> str:
     """Say where a script leaves what is written down."""
     before, now = (", ".join(call.tool for call in each) for each in ([call for call, _ in results.pairs], calls))
     return (
@@ -164,9 +164,9 @@ def describe_divergence(step: str, place: int, results: Results, calls: Sequence
 def ending(act: ScriptFunction, value: object) -> Ask:
     """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
-        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:MAX_REASON_CHARS]}
+        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {
-        "summary": value[:MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
+        "summary": value[:_MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
     }
 
 

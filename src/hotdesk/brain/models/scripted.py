@@ -65,7 +65,7 @@ class ScriptedModel:
     @classmethod
     def of(cls, *plan: ScriptFunction | Scene) -> ScriptedModel:
         """Make one of functions, each a step."""
-        return cls(b"", Path("functions"), scenes_of(plan, Path("functions")))
+        return cls(b"", Path("functions"), _scenes_of(plan, Path("functions")))
 
     @classmethod
     def read(cls, path: Path) -> ScriptedModel:
@@ -74,7 +74,7 @@ class ScriptedModel:
             with path.open("rb") as file:
                 source = file.read(MAX_SCRIPT_BYTES + 1)
         except OSError as e:
-            raise unloadable(path, e) from e
+            raise _unloadable(path, e) from e
         if len(source) > MAX_SCRIPT_BYTES:
             raise BriefError(f"the script {printable(str(path))} is larger than {MAX_SCRIPT_BYTES >> 20} MiB")
         return cls(source, path.absolute())
@@ -117,29 +117,29 @@ def load(source: bytes, path: Path) -> dict[str, Scene]:
     try:
         code = compile(source, str(path), "exec")
     except (SyntaxError, ValueError) as e:
-        raise unloadable(path, e) from e
+        raise _unloadable(path, e) from e
     sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
     with translated(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
-    return scenes_of(getattr(module, "PLAN", ()), path)
+    return _scenes_of(getattr(module, "PLAN", ()), path)
 
 
-def scenes_of(plan: object, path: Path) -> dict[str, Scene]:
+def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:
     """Read a script's plan."""
     parts = plan if isinstance(plan, tuple) else ()
-    scenes = [part if isinstance(part, Scene) else step(part) for part in parts if is_scene(part)]
+    scenes = [part if isinstance(part, Scene) else step(part) for part in parts if _is_scene(part)]
     named = {scene.step.name: scene for scene in scenes}
     if not named or len(named) != len(parts):
         raise BriefError(f"{printable(str(path))} has no plan; write {EXAMPLE}, and each once")
     return named
 
 
-def is_scene(part: object) -> bool:
+def _is_scene(part: object) -> bool:
     """Say whether something takes a step."""
     return inspect.iscoroutinefunction(part.act if isinstance(part, Scene) else part)
 
 
-def unloadable(path: Path, error: Exception) -> BriefError:
+def _unloadable(path: Path, error: Exception) -> BriefError:
     """Say why a script cannot be loaded."""
     shown = printable(str(path))
     return BriefError(f"the script {shown} cannot be loaded: {error}; it is Python that ends in {EXAMPLE}")

@@ -12,8 +12,8 @@ from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation
 
-UNUSED = Observation("This was not used: the work was stopped before it.", ok=False)
-GO_ON = "Go on."
+_UNUSED = Observation("This was not used: the work was stopped before it.", ok=False)
+_GO_ON = "Go on."
 NOTHING = "(nothing)"
 COMPUTER = "computer"
 """The name of every provider's native computer tool."""
@@ -44,14 +44,14 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
         elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].pairs):
             raise ModelError("the history is out of order: results that follow no call; begin the step anew")
     if not found or (isinstance(found[-1], HistoryTurn) and not found[-1].pairs):
-        found.append(OurMessage(GO_ON))
+        found.append(OurMessage(_GO_ON))
     return found
 
 
 def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
     """Give each call's result, in the calls' order; one that is not there was not used."""
     observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
-    return tuple((call, observations.get(call.id, UNUSED)) for call in reply.calls)
+    return tuple((call, observations.get(call.id, _UNUSED)) for call in reply.calls)
 
 
 def is_own(turn: HistoryTurn, dialect: str, name: str, screen: bool) -> bool:
