@@ -11,8 +11,8 @@ from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
 
-ScopeEntry: TypeAlias = str | Mapping[str, object]
-MakeScope: TypeAlias = Callable[[Iterable[ScopeEntry], Iterable[ScopeEntry], Mapping[str, str]], Scope]
+_ScopeEntry: TypeAlias = str | Mapping[str, object]
+MakeScope: TypeAlias = Callable[[Iterable[_ScopeEntry], Iterable[_ScopeEntry], Mapping[str, str]], Scope]
 """Reads rules, grants and names: the very function the command line has, so that the same words mean the same."""
 
 
@@ -46,7 +46,7 @@ def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope
     return rules
 
 
-def fails(make_scope: MakeScope, rules: list[ScopeEntry], grants: list[ScopeEntry], names: dict[str, str]) -> bool:
+def fails(make_scope: MakeScope, rules: list[_ScopeEntry], grants: list[_ScopeEntry], names: dict[str, str]) -> bool:
     """Say whether a scope cannot be made of these."""
     try:
         make_scope(rules, grants, names)

@@ -45,10 +45,10 @@ def beyond(job: Brief, ceiling: Ceiling) -> tuple[str, ...]:
     if ceiling == FREE:
         return ()
     job = within(job, ceiling)
-    return (*beyond_wall(job, ceiling), *beyond_names(job, ceiling), *beyond_amounts(job, ceiling))
+    return (*_beyond_wall(job, ceiling), *_beyond_names(job, ceiling), *_beyond_amounts(job, ceiling))
 
 
-def beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what holds the job, and who admits its plan."""
     if WALLS.index(job.wall) < WALLS.index(ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
@@ -58,7 +58,7 @@ def beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
         yield "only the operator says where a name leads; have it written to `[door] names` and leave names out"
 
 
-def beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
@@ -68,7 +68,7 @@ def beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
             yield f"the model {model} may see nothing of here, {only(ceiling.models)}; name another"
 
 
-def beyond_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _beyond_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what is used."""
     amounts = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     for name, amount in {**amounts, "seconds": job.seconds}.items():

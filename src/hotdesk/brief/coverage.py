@@ -21,7 +21,7 @@ from hotdesk.brief.rules import PORTS
 
 COMMON = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 """Methods of which it is sure that `write` admits them."""
-Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
+_Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
 
 
 def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
@@ -40,10 +40,10 @@ def covers(wide: Rule, narrow: Rule) -> bool:
     return (
         covers_host(wide.host, narrow.host)
         and ends(narrow) <= ends(wide)
-        and covers_methods(wide.methods, narrow.methods)
-        and covers_path(wide.path, narrow.path)
-        and covers_query(wide.query, narrow.query)
-        and covers_budgets(wide, narrow)
+        and _covers_methods(wide.methods, narrow.methods)
+        and _covers_path(wide.path, narrow.path)
+        and _covers_query(wide.query, narrow.query)
+        and _covers_budgets(wide, narrow)
         and (wide.private or not narrow.private)
     )
 
@@ -69,7 +69,7 @@ def overlap(rule: Rule, catch: Rule) -> bool:
     return methods and not apart(rule.path, catch.path)
 
 
-def decides(rule: Rule) -> Rank:
+def decides(rule: Rule) -> _Rank:
     """Give what says which of two rules decides: the higher does, and with equal ones it is not sure."""
     whole = rule.verdict == "deny" and rule.methods == ANY and rule.path == "/**" and rule.query is None
     prefix, star, _ = rule.path.partition("*")
@@ -115,12 +115,12 @@ def shares_host(one: str, other: str) -> bool:
     return covers_host(one, other) or covers_host(other, one)
 
 
-def covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
+def _covers_methods(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
     """Say whether methods are all among others."""
     return set(narrow) <= set(wide) or (wide == ANY and set(narrow) <= COMMON)
 
 
-def covers_path(wide: str, narrow: str) -> bool:
+def _covers_path(wide: str, narrow: str) -> bool:
     """Say whether one glob of paths surely matches whatever another does."""
     if wide in ("/**", narrow):
         return True
@@ -131,10 +131,10 @@ def covers_path(wide: str, narrow: str) -> bool:
     else:
         long = len(inner) == len(outer)
     pairs = list(zip(outer, inner, strict=False))
-    return long and not any("**" in pair for pair in pairs) and all(covers_segment(*pair) for pair in pairs)
+    return long and not any("**" in pair for pair in pairs) and all(_covers_segment(*pair) for pair in pairs)
 
 
-def covers_segment(wide: str, narrow: str) -> bool:
+def _covers_segment(wide: str, narrow: str) -> bool:
     """Say whether a segment's glob surely matches whatever another does; `%2F` may be a slash, and then is none."""
     if wide == narrow:
         return True
@@ -153,12 +153,12 @@ def apart(one: str, other: str) -> bool:
     for first, second in zip(first_parts, second_parts, strict=False):
         if "**" in (first, second):
             return False
-        if apart_segments(first, second):
+        if _apart_segments(first, second):
             return True
     return "**" not in first_parts + second_parts and len(first_parts) != len(second_parts)
 
 
-def apart_segments(one: str, other: str) -> bool:
+def _apart_segments(one: str, other: str) -> bool:
     """Say whether two segments' globs surely have nothing in common."""
     if "*" not in one and "*" not in other:
         return one != other
@@ -171,22 +171,22 @@ def apart_segments(one: str, other: str) -> bool:
     return not (begin and end)
 
 
-def covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[str, str], ...] | None) -> bool:
+def _covers_query(wide: tuple[tuple[str, str], ...] | None, narrow: tuple[tuple[str, str], ...] | None) -> bool:
     """Say whether parameters are all among others, with values that may be sent there."""
     if wide is None or narrow is None:
         return wide is None
     parameters = {unquote_plus(name): value for name, value in wide}
-    return all(covers_value(parameters.get(unquote_plus(name)), value) for name, value in narrow)
+    return all(_covers_value(parameters.get(unquote_plus(name)), value) for name, value in narrow)
 
 
-def covers_value(wide: str | None, narrow: str) -> bool:
+def _covers_value(wide: str | None, narrow: str) -> bool:
     """Say whether a value's glob surely matches whatever another does."""
     if wide is None or wide in ("*", narrow):
         return wide is not None
     return "*" not in narrow and compile_value(wide).fullmatch(unquote_plus(narrow)) is not None
 
 
-def covers_budgets(wide: Rule, narrow: Rule) -> bool:
+def _covers_budgets(wide: Rule, narrow: Rule) -> bool:
     """Say whether a rule wants no more than another has; one that says nothing gets what there is."""
     pairs = ((wide.up, narrow.up), (wide.down, narrow.down), (wide.rate, narrow.rate))
     return all(have is None or want is None or want <= have for have, want in pairs)

@@ -12,36 +12,36 @@ from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue, plain
 from hotdesk.errors import printable
 
-LONGEST_GOAL = 10_000
-MOST_FILES = 100
+_LONGEST_GOAL = 10_000
+_MOST_FILES = 100
 """Inputs or deliverables of one job."""
-MOST_CHECKS = 16
-KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
-VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
-OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks", "active")
+_MOST_CHECKS = 16
+_KIND_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_VERSION_SHAPE = re.compile(r"[1-9][0-9]{0,8}")
+_OF_DELIVERABLE = ("path", "kind", "check", "expect", "checks", "active")
 OTHER = "file"
 """The kind of what has no suffix."""
 
 
 def read_goal(field: BriefValue) -> str:
     """Read what is wanted."""
-    if not isinstance(field.value, str) or not plain(field.value) or not 0 < len(field.value.strip()) <= LONGEST_GOAL:
-        raise field.wrong(f"the goal is no text of at most {LONGEST_GOAL} characters; write {example(field, 'goal')}")
+    if not isinstance(field.value, str) or not plain(field.value) or not 0 < len(field.value.strip()) <= _LONGEST_GOAL:
+        raise field.wrong(f"the goal is no text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}")
     return field.value.strip()
 
 
 def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
-    for each in fields.listed(field, "inputs", MOST_FILES):
-        name, written = drive_input(each) if each.value.startswith(DRIVE) else file_input(each, folder)
+    for each in fields.listed(field, "inputs", _MOST_FILES):
+        name, written = _drive_input(each) if each.value.startswith(DRIVE) else _file_input(each, folder)
         if name in found:
             raise each.wrong(f"two inputs are called {name!r}; name each once")
         found[name] = written
     return tuple(found.values())
 
 
-def file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
+def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the name of a file or folder beside the brief, which no link leads away from there."""
     path = fields.path(field)
     place = folder / path
@@ -52,10 +52,10 @@ def file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     return path, path
 
 
-def drive_input(field: BriefValue) -> tuple[str, str]:
+def _drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
-    if at and not VERSION_SHAPE.fullmatch(version):
+    if at and not _VERSION_SHAPE.fullmatch(version):
         raise field.wrong(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
     path = fields.path(replace(field, value=name))
     return path, f"{DRIVE}{path}{at}{version}"
@@ -64,8 +64,8 @@ def drive_input(field: BriefValue) -> tuple[str, str]:
 def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
     """Read the files that are wanted; none lies where another is, or inside it."""
     found: list[Deliverable] = []
-    for each in fields.listed(field, "deliverables", MOST_FILES, "tables", (dict,)):
-        one = read_deliverable(each)
+    for each in fields.listed(field, "deliverables", _MOST_FILES, "tables", (dict,)):
+        one = _read_deliverable(each)
         if any(inside(one.path, other.path) or inside(other.path, one.path) for other in found):
             raise each.get("path").wrong(f"two deliverables are at {one.path!r}; give each a path of its own")
         found.append(one)
@@ -79,52 +79,52 @@ def inside(path: str, folder: str) -> bool:
     return PurePosixPath(path).is_relative_to(folder)
 
 
-def read_deliverable(item: BriefValue) -> Deliverable:
+def _read_deliverable(item: BriefValue) -> Deliverable:
     """Read one file that is wanted."""
-    item.table("a deliverable", OF_DELIVERABLE, example(item, "deliverables"))
+    item.table("a deliverable", _OF_DELIVERABLE, example(item, "deliverables"))
     if not item.has("path"):
         raise item.wrong(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
     path = fields.path(item.get("path"))
     suffix = PurePosixPath(path).suffix[1:].lower()
-    kind = item.get("kind", suffix if KIND_SHAPE.fullmatch(suffix) else OTHER)
-    if not isinstance(kind.value, str) or not KIND_SHAPE.fullmatch(kind.value):
+    kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
+    if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
         raise kind.wrong(f"kind is no word such as a suffix; write {item.write('kind', 'xlsx')}")
-    return Deliverable(path, kind.value, read_checks(item, kind.value), read_active(item))
+    return Deliverable(path, kind.value, _read_checks(item, kind.value), _read_active(item))
 
 
-def read_active(item: BriefValue) -> tuple[str, ...]:
+def _read_active(item: BriefValue) -> tuple[str, ...]:
     """Read what a deliverable may do beyond being read."""
     active = item.get("active", [])
     names = active.value
-    if not isinstance(names, list) or not all(isinstance(each, str) and KIND_SHAPE.fullmatch(each) for each in names):
+    if not isinstance(names, list) or not all(isinstance(each, str) and _KIND_SHAPE.fullmatch(each) for each in names):
         instead = item.write("active", ["macros", "external-links"])
         raise active.wrong(f"active is no list of what the file may do beyond being read; write {instead}")
     return tuple(names)
 
 
-def read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
+def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
     """Read what it must pass: what is listed; else the one that is named, or that has the name of its kind."""
     if item.has("checks"):
-        return several_checks(item, item.get("checks"))
+        return _several_checks(item, item.get("checks"))
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
         raise item.wrong(f"nothing says how {item.value['path']!r} is checked; write {one}, or {none} for not at all")
-    return (read_check(item, item.get("check", kind)),)
+    return (_read_check(item, item.get("check", kind)),)
 
 
-def several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
+def _several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
         raise checks.wrong("a deliverable has checks, or check and expect, not both; move those into checks")
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
-    if not isinstance(checks.value, list) or len(checks.value) > MOST_CHECKS:
-        raise checks.wrong(f"checks is no list of at most {MOST_CHECKS} tables; write {instead}")
+    if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
+        raise checks.wrong(f"checks is no list of at most {_MOST_CHECKS} tables; write {instead}")
     for each in checks.each():
         each.table("a check", ("check", "expect"), instead)
-    return tuple(read_check(each, each.get("check")) for each in checks.each())
+    return tuple(_read_check(each, each.get("check")) for each in checks.each())
 
 
-def read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
+def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
     """Read one check and what it shall find."""
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):

@@ -21,10 +21,10 @@ from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number
 from hotdesk.errors import BriefError, printable
 
 EXAMPLE = "erp-token@erp.example.test bearer"
-SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
+_SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 MOST_SECONDS = 31 * 24 * 3600.0
 MOST_FIELDS = 32
 PINNED = ("query", "form", "json")
@@ -61,7 +61,7 @@ def check_grant(grant: Grant) -> Grant:
 def grant_text(grant: Grant) -> str:
     """Write a grant as the text it can be read from."""
     words = [f"{grant.secret}@{bracketed(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
-    words += [place_text(place) for place in grant.places]
+    words += [_place_text(place) for place in grant.places]
     words += [f"env={grant.env}"] if grant.env else []
     words += [f"step={grant.step}"] if grant.step else []
     words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
@@ -72,7 +72,7 @@ def grant_text(grant: Grant) -> str:
     return " ".join(words)
 
 
-def place_text(place: SecretPlace) -> str:
+def _place_text(place: SecretPlace) -> str:
     """Write one place."""
     name = f"={encoded(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
@@ -87,21 +87,21 @@ def encoded(name: str) -> str:
 def read_words(words: list[str]) -> Grant:
     """Put a grant together from its words."""
     name, at, authority = words[0].partition("@") if words else ("", "", "")
-    found = HOST_SHAPE.fullmatch(authority)
+    found = _HOST_SHAPE.fullmatch(authority)
     if not at or not found:
         raise ValueError("it is not written as NAME@host[:port]")
     grant = Grant(secret=name, host=found[1], port=int(found[2] or 443))
     used: set[str] = set()
     for position, word in enumerate(words[1:], 1):
-        grant = with_word(grant, word, words[position - 1], used)
+        grant = _with_word(grant, word, words[position - 1], used)
     return grant
 
 
-def with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
+def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
     """Add what one word says to a grant."""
     name, equals, value = word.partition("=")
     if name in get_args(PlaceKind):
-        return replace(grant, places=(*grant.places, read_place(name, value)))
+        return replace(grant, places=(*grant.places, _read_place(name, value)))
     if word == "swap":
         if not grant.places or before.partition("=")[0] not in get_args(PlaceKind):
             raise ValueError("`swap` stands behind the place it is for, as in `bearer swap`")
@@ -127,7 +127,7 @@ def read_option(name: str, value: str) -> dict[str, object]:
     raise ValueError(f"{printable(name[:80])!r} is not part of a grant")
 
 
-def read_place(kind: str, value: str) -> SecretPlace:
+def _read_place(kind: str, value: str) -> SecretPlace:
     """Read one place."""
     name, _, pinned = value.partition(":") if kind in PINNED else (value, "", "")
     method, _, path = pinned.partition(":")
@@ -137,7 +137,7 @@ def read_place(kind: str, value: str) -> SecretPlace:
 
 def checked(grant: Grant) -> Grant:
     """Check each field of a grant, and give it in canonical form."""
-    if not isinstance(grant.secret, str) or not SECRET_SHAPE.fullmatch(grant.secret):
+    if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("a secret's name is of small letters, digits and `-`, 64 at most")
     if grant.port is None:
         raise ValueError("it has no port")
@@ -145,94 +145,94 @@ def checked(grant: Grant) -> Grant:
     number("seconds", grant.seconds, float, 0.001, MOST_SECONDS)
     for flag in (grant.foreign, grant.identity):
         one_of("flag", flag, (True, False))
-    if not isinstance(grant.env, str) or (grant.env and not is_variable(grant.env)):
+    if not isinstance(grant.env, str) or (grant.env and not _is_variable(grant.env)):
         raise ValueError("env is no name for a variable, or one the system uses itself")
     if not isinstance(grant.step, str) or not STEP_SHAPE.fullmatch(grant.step):
         raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
     return replace(
         grant,
-        host=because("host", grant.host, exact_host),
+        host=because("host", grant.host, _exact_host),
         seconds=None if grant.seconds is None else float(f"{float(grant.seconds):.15g}"),
-        places=checked_places(grant.places),
-        fields=checked_fields(grant.fields),
-        allow_headers=checked_headers(grant.allow_headers),
-        allow_fields=checked_fields(grant.allow_fields),
+        places=_checked_places(grant.places),
+        fields=_checked_fields(grant.fields),
+        allow_headers=_checked_headers(grant.allow_headers),
+        allow_fields=_checked_fields(grant.allow_fields),
     )
 
 
-def is_variable(name: str) -> bool:
+def _is_variable(name: str) -> bool:
     """Say whether a placeholder may stand in a variable of that name."""
     reserved = name in SYSTEM or name.startswith("LD_") or name.upper().endswith("_PROXY")
-    return VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
+    return _VARIABLE_SHAPE.fullmatch(name) is not None and not reserved
 
 
-def exact_host(text: str) -> str:
+def _exact_host(text: str) -> str:
     """Give the one host a secret is for."""
     if "*" in text or "/" in text:
         raise ValueError("is a pattern; a secret goes to one host, written out")
     return canonical_host(text if text.startswith("[") or not is_address(text) else bracketed(text))
 
 
-def checked_fields(names: object) -> tuple[str, ...]:
+def _checked_fields(names: object) -> tuple[str, ...]:
     """Give the fields of answers, each once."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError("the fields are no list of names")
     for name in names:
-        plain_name(name)
+        _plain_name(name)
     return tuple(dict.fromkeys(names))
 
 
-def checked_places(places: object) -> tuple[SecretPlace, ...]:
+def _checked_places(places: object) -> tuple[SecretPlace, ...]:
     """Check places; the same one twice is a mistake."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
         raise ValueError("the places are no list of places")
-    done = tuple(checked_place(place) for place in places)
+    done = tuple(_checked_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
         raise ValueError("a place stands there twice")
     return done
 
 
-def checked_place(place: object) -> SecretPlace:
+def _checked_place(place: object) -> SecretPlace:
     """Check one place, and give it in canonical form."""
     if not isinstance(place, SecretPlace):
         raise ValueError("a place is none")
     one_of("place", place.kind, get_args(PlaceKind))
     one_of("swap", place.swap, (True, False))
     if place.kind in PINNED:
-        return checked_pin(place)
+        return _checked_pin(place)
     if (place.method, place.path) != ("", ""):
         raise ValueError(f"{place.kind} goes with every request; it takes no method and no path")
     if place.kind in ("bearer", "basic"):
         if place.name != "":
             raise ValueError(f"{place.kind} takes no name")
         return place
-    if not isinstance(place.name, str) or not TOKEN_SHAPE.fullmatch(place.name):
+    if not isinstance(place.name, str) or not _TOKEN_SHAPE.fullmatch(place.name):
         raise ValueError(f"{place.kind} needs a name of letters, digits and `-`, as in header=X-Api-Key")
-    if place.kind == "header" and is_framing(place.name):
+    if place.kind == "header" and _is_framing(place.name):
         raise ValueError(f"the header {place.name} says how a message is sent; use cookie= for a cookie, or another")
     return place
 
 
-def is_framing(name: str) -> bool:
+def _is_framing(name: str) -> bool:
     """Say whether the door writes a header itself."""
     return name.lower() in FRAMING or name.lower().startswith("proxy-")
 
 
-def checked_headers(names: object) -> tuple[str, ...]:
+def _checked_headers(names: object) -> tuple[str, ...]:
     """Give the headers a desk may send, each once and in lower case."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError(f"allow-header takes names of headers, {MOST_FIELDS} at most")
     for name in names:
-        if not isinstance(name, str) or not TOKEN_SHAPE.fullmatch(name):
+        if not isinstance(name, str) or not _TOKEN_SHAPE.fullmatch(name):
             raise ValueError("allow-header needs a header's name, as in allow-header=X-Tenant")
-        if is_framing(name) or name.lower() == "authorization":
+        if _is_framing(name) or name.lower() == "authorization":
             raise ValueError(f"the header {name} cannot be allowed; `foreign` lets a desk use credentials of its own")
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 
 
-def checked_pin(place: SecretPlace) -> SecretPlace:
+def _checked_pin(place: SecretPlace) -> SecretPlace:
     """Check a place that is bound to one method and path."""
-    plain_name(place.name)
+    _plain_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
         raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
@@ -242,7 +242,7 @@ def checked_pin(place: SecretPlace) -> SecretPlace:
     )
 
 
-def plain_name(name: object) -> None:
+def _plain_name(name: object) -> None:
     """Refuse what is no printable name."""
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
         raise ValueError("a field's name is empty, too long, or holds what cannot be seen")

@@ -14,16 +14,16 @@ from hotdesk.brief.value import BriefValue
 from hotdesk.config import MIB, WALLS, parse_seconds
 from hotdesk.errors import printable
 
-MOST_TOOLS = 200
-MOST_MODELS = 8
+_MOST_TOOLS = 200
+_MOST_MODELS = 8
 MOST_SECONDS = 7 * 86400
-MOST_WAIT = 30 * 86400
-MOST_TOKENS = 10**12
-MOST_DOLLARS = 10**6
+_MOST_WAIT = 30 * 86400
+_MOST_TOKENS = 10**12
+_MOST_DOLLARS = 10**6
 MOST_ACTS = 10**6
 PROVIDERS = ("anthropic", "openai", "chat")
 """Whom a brief may name: who is asked over a network, at an address the operator chose. Never a script."""
-TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
+_TOOL_SHAPE = re.compile(r"[a-z][a-z0-9_]{0,63}\*?|\*")
 MODEL_SHAPE = re.compile(r"[a-z]{1,32}:[A-Za-z0-9._/:@-]{1,128}")
 
 
@@ -35,11 +35,11 @@ def read_image(field: BriefValue) -> str:
 def read_tools(brief: BriefValue) -> tuple[str, ...]:
     """Read which tools it may use."""
     field = brief.get("tools", [])
-    tools = fields.listed(field, "tools", MOST_TOOLS)
+    tools = fields.listed(field, "tools", _MOST_TOOLS)
     if brief.has("tools") and not tools:
         raise field.wrong(f"without a tool nothing can be done; write {example(field, 'tools')}")
     for each in tools:
-        if not TOOL_SHAPE.fullmatch(each.value):
+        if not _TOOL_SHAPE.fullmatch(each.value):
             shown = printable(each.value[:80])
             raise each.wrong(f"{shown!r} is no tool, nor how several begin; write {example(field, 'tools')}")
     return tuple(each.value for each in tools)
@@ -76,9 +76,9 @@ def read_size(field: BriefValue) -> DeskSize:
 def read_budget(field: BriefValue) -> JobBudget:
     """Read what it may use."""
     field.table("budget", ("tokens", "dollars", "acts"), example(field, "budget"))
-    dollars = fields.number(field, "budget.dollars", 0.01, MOST_DOLLARS)
+    dollars = fields.number(field, "budget.dollars", 0.01, _MOST_DOLLARS)
     return JobBudget(
-        tokens=fields.count(field, "budget.tokens", MOST_TOKENS),
+        tokens=fields.count(field, "budget.tokens", _MOST_TOKENS),
         dollars=None if dollars is None else float(dollars),
         acts=fields.count(field, "budget.acts", MOST_ACTS),
     )
@@ -93,8 +93,8 @@ def read_seconds(brief: BriefValue) -> float:
 def read_wait(field: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
-    if seconds is None or not 1 <= seconds <= MOST_WAIT:
-        raise field.wrong(f"wait is no time from 1 to {MOST_WAIT} seconds; write {example(field, 'wait')}")
+    if seconds is None or not 1 <= seconds <= _MOST_WAIT:
+        raise field.wrong(f"wait is no time from 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
     return seconds
 
 
@@ -117,19 +117,19 @@ def read_models(brief: BriefValue) -> Models:
 def several(field: BriefValue) -> tuple[str, ...]:
     """Read a model, or those that are tried one after the other."""
     if isinstance(field.value, str):
-        return (read_model(field),)
-    if not isinstance(field.value, list) or not 1 <= len(field.value) <= MOST_MODELS:
+        return (_read_model(field),)
+    if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
         instead = example(field, "models.plan")
-        raise field.wrong(f"{field.where[-1]} is no model nor a list of 1 to {MOST_MODELS}; write {instead}")
-    return tuple(dict.fromkeys(read_model(each) for each in field.each()))
+        raise field.wrong(f"{field.where[-1]} is no model nor a list of 1 to {_MOST_MODELS}; write {instead}")
+    return tuple(dict.fromkeys(_read_model(each) for each in field.each()))
 
 
 def read_look(field: BriefValue) -> str:
     """Read which model may be shown pictures."""
-    return "" if field.value == "" else read_model(field)
+    return "" if field.value == "" else _read_model(field)
 
 
-def read_model(field: BriefValue) -> str:
+def _read_model(field: BriefValue) -> str:
     """Read a model's name: never an address, never a script."""
     name = field.value if isinstance(field.value, str) else ""
     provider, _, model = name.partition(":")

@@ -24,9 +24,9 @@ STRING = re.compile(
     r"|'[^'\n]*+'",
     re.DOTALL,
 )
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
-SCALAR = re.compile(r"[^,\]}\n#]*+")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+_SCALAR = re.compile(r"[^,\]}\n#]*+")
 
 
 class UnparsableTextError(Exception):
@@ -126,7 +126,7 @@ class Scan:
     def key(self) -> str:
         """Read one key, bare or quoted."""
         if self.text[self.at] not in "\"'":
-            return self.take(BARE_KEY)
+            return self.take(_BARE_KEY)
         word = self.take(STRING)
         if word[0] == "'":
             return word[1:-1]
@@ -147,8 +147,8 @@ class Scan:
             case "[" | "{" as bracket:
                 self.inside(where, bracket)
             case _:
-                line, word = self.line(), self.take(SCALAR).strip()
-                if self.strict and word in NO_NUMBERS:
+                line, word = self.line(), self.take(_SCALAR).strip()
+                if self.strict and word in _NO_NUMBERS:
                     raise ValueError(f", line {line}: {word} is nothing that JSON has; write a number")
 
     def inside(self, where: Where, bracket: str) -> None:

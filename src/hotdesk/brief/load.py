@@ -33,7 +33,7 @@ from hotdesk.errors import BriefError, printable
 FILES = ("brief.toml", "brief.json")
 MAX_BRIEF_BYTES = 1 << 20
 """Bytes of the largest brief."""
-TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
+_TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 def read_job(path: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
@@ -81,7 +81,7 @@ def parse_job(data: bytes, folder: Path, make_scope: MakeScope, form: Form = "to
 def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope, *, operator: bool = True) -> Brief:
     """Read a brief that is a mapping; `BriefError` says which field, and why."""
     try:
-        brief = BriefValue(as_plain(table))
+        brief = BriefValue(_as_plain(table))
         if not plain(brief.value):
             raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
         digest = hashlib.sha256(canonical_json(brief.value).encode()).hexdigest()
@@ -131,18 +131,18 @@ def parse_text(text: str, form: Form) -> BriefValue:
     """Parse a text, and know its lines: counted first, because that alone takes no longer than the text is."""
     if form == "json":
         lines = json_lines(text)
-        return BriefValue(parse_json(text), form=form, lines=lines)
+        return BriefValue(_parse_json(text), form=form, lines=lines)
     lines = toml_lines(text)
     try:
         table = tomllib.loads(text)
     except ValueError as e:
-        place = TOML_PLACE.search(str(e))
+        place = _TOML_PLACE.search(str(e))
         line = f", line {place[1]}, column {place[2]}" if place else ""
-        raise ValueError(f"{line}: it is not TOML: {TOML_PLACE.sub('', str(e))}; mend that line") from None
+        raise ValueError(f"{line}: it is not TOML: {_TOML_PLACE.sub('', str(e))}; mend that line") from None
     return BriefValue(table, form=form, lines=lines)
 
 
-def parse_json(text: str) -> object:
+def _parse_json(text: str) -> object:
     """Parse JSON; what only looks so was refused when its lines were counted."""
     try:
         return json.loads(text)
@@ -152,10 +152,10 @@ def parse_json(text: str) -> object:
         raise ValueError(f": it is not JSON: {e}; write shorter numbers") from None
 
 
-def as_plain(value: object) -> object:
+def _as_plain(value: object) -> object:
     """Turn what Python users have at hand into what a file would hold."""
     if isinstance(value, Mapping):
-        return {str(key): as_plain(each) for key, each in value.items()}
+        return {str(key): _as_plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [as_plain(each) for each in value]
+        return [_as_plain(each) for each in value]
     return fspath(value) if isinstance(value, PathLike) else value

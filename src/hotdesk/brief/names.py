@@ -12,15 +12,15 @@ LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 NAME_SHAPE = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 NUMBER_SHAPE = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 """What some programs read as an address, whatever stands before it: `1.2.3`, `127.1`, `0x7f000001`."""
-QUAD_SHAPE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
-AUTHORITY_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
+_QUAD_SHAPE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
+_AUTHORITY_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 STOPS = "\u3002\uff0e\uff61"
 """Dots of other scripts."""
-DEVIATIONS = "ßẞςǰΐΰ\u200c\u200d"
+_DEVIATIONS = "ßẞςǰΐΰ\u200c\u200d"
 """What IDNA 2003 and its successors write differently: two names for one spelling."""
 WIDEST = {4: 8, 6: 7}
 """The widest network a rule may name, as a prefix length."""
-LONG_HOST = 40
+_LONG_HOST = 40
 """Characters from which on a host's end may be cut off, or overlooked."""
 SHARED = frozenset(
     """
@@ -52,7 +52,7 @@ def canonical_name(text: str) -> str:
     return name
 
 
-def canonical_address(text: str) -> str:
+def _canonical_address(text: str) -> str:
     """Give an address in its one canonical form, without brackets."""
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
@@ -68,25 +68,25 @@ def canonical_host(text: str) -> str:
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
             raise ValueError("has brackets around what is no IPv6 address")
-        return canonical_address(text[1:-1])
-    return canonical_address(text) if QUAD_SHAPE.fullmatch(text) else canonical_name(text)
+        return _canonical_address(text[1:-1])
+    return _canonical_address(text) if _QUAD_SHAPE.fullmatch(text) else canonical_name(text)
 
 
 def canonical_pattern(text: str) -> str:
     """Give what a rule may name: a name in any script, `*.` and a name, an address or a network."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if "/" in bare:
-        return canonical_network(bare)
-    if ":" in bare or QUAD_SHAPE.fullmatch(bare):
-        return canonical_address(bare)
+        return _canonical_network(bare)
+    if ":" in bare or _QUAD_SHAPE.fullmatch(bare):
+        return _canonical_address(bare)
     if text.startswith("*."):
-        return f"*.{narrow(ascii_name(text[2:]))}"
+        return f"*.{narrow(_ascii_name(text[2:]))}"
     if "*" in text:
         raise ValueError("has a `*` that does not stand alone in front, as in `*.example.test`")
-    return ascii_name(text)
+    return _ascii_name(text)
 
 
-def canonical_network(text: str) -> str:
+def _canonical_network(text: str) -> str:
     """Give a network in its canonical form, or the address if it holds one only."""
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
@@ -96,14 +96,14 @@ def canonical_network(text: str) -> str:
         raise ValueError("is a network with bits set behind its prefix; write its first address") from None
     if network.prefixlen < WIDEST[network.version]:
         raise ValueError(f"is wider than /{WIDEST[network.version]}; name the network you mean")
-    return canonical_address(str(network[0])) if network.num_addresses == 1 else str(network)
+    return _canonical_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
-def ascii_name(text: str) -> str:
+def _ascii_name(text: str) -> str:
     """Give a name a person wrote, in any script, as it is sent."""
     if text.isascii():
         return canonical_name(text)
-    if any(c in DEVIATIONS or c in STOPS for c in text):
+    if any(c in _DEVIATIONS or c in STOPS for c in text):
         raise ValueError("has a character that names are written with in two ways; write it in punycode (`xn--…`)")
     try:
         encoded = text.encode("idna").decode("ascii")
@@ -131,12 +131,12 @@ def registrable(host: str) -> str:
 
 def domain_first(host: str, text: str) -> str:
     """Begin a text about a host with its domain where the name is long: how that begins is for its owner to choose."""
-    return f"{registrable(host)}: {text}" if len(host) > LONG_HOST else text
+    return f"{registrable(host)}: {text}" if len(host) > _LONG_HOST else text
 
 
 def split_authority(text: str) -> tuple[str, int | None]:
     """Give the canonical host of `host[:port]`, and the port if one is written."""
-    found = AUTHORITY_SHAPE.fullmatch(text)
+    found = _AUTHORITY_SHAPE.fullmatch(text)
     if not found or (found[2] and int(found[2]) > 65535):
         raise ValueError("is not written as `host` or `host:port`")
     return canonical_host(found[1]), int(found[2]) if found[2] else None
@@ -149,4 +149,4 @@ def bracketed(host: str) -> str:
 
 def is_address(host: str) -> bool:
     """Say whether a canonical host or pattern is an address or a network of them."""
-    return ":" in host or "/" in host or bool(QUAD_SHAPE.fullmatch(host))
+    return ":" in host or "/" in host or bool(_QUAD_SHAPE.fullmatch(host))

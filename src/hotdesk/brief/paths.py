@@ -11,14 +11,14 @@ from typing import TypeAlias
 from urllib.parse import unquote_plus, unquote_to_bytes
 
 PATH_SHAPE = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@\[\]|{}^/-]|%[0-9A-Fa-f]{2})*")
-QUERY_SHAPE = re.compile(r"[!\"$-~]*")
-UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_QUERY_SHAPE = re.compile(r"[!\"$-~]*")
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 PERCENT = re.compile("%([0-9A-Fa-f]{2})")
-BROKEN_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_BROKEN_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 TWICE = re.compile("%25[0-9A-Fa-f]{2}")
 DOTS = re.compile(r"/ *\.{1,2} *(?:[;/]|$)")
 """A segment that means `here` or `above` to somebody: also with parameters, as in `/..;/`."""
-ENCODED_SLASH = "\0"
+_ENCODED_SLASH = "\0"
 """Stands for `%2F` read as part of a segment."""
 SEPARATOR = re.compile("[&;]")
 LONGEST_GLOB = 1024
@@ -42,7 +42,7 @@ def canonical_path(text: str) -> str:
 def normal(found: re.Match[str]) -> str:
     """Write one percent form canonically."""
     code = int(found[1], 16)
-    if code in UNRESERVED:
+    if code in _UNRESERVED:
         return chr(code)
     if code < 0x20 or code in b"\x7f\\":
         raise ValueError("holds a control character or a backslash")
@@ -54,7 +54,7 @@ def readings(path: str) -> tuple[str, ...]:
     if "%" not in path:
         return (path,)
     try:
-        whole, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (ENCODED_SLASH, "/"))
+        whole, split = (unquote_to_bytes(path.replace("%2F", slash)).decode() for slash in (_ENCODED_SLASH, "/"))
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8 behind its percent forms") from None
     return (whole,) if whole == split else (whole, split)
@@ -77,7 +77,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         if segment == "**":
             groups.append([])
         else:
-            groups[-1].append(segment_pattern(segment))
+            groups[-1].append(_segment_pattern(segment))
     first, *rest = groups
     if not rest:
         return re.compile("/" + "/".join(first), re.DOTALL)
@@ -89,17 +89,17 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL)
 
 
-def segment_pattern(segment: str) -> str:
+def _segment_pattern(segment: str) -> str:
     """Write one segment's glob as an expression."""
-    return stars(segment, "[^/]", literal)
+    return _stars(segment, "[^/]", literal)
 
 
 def compile_value(glob: str) -> re.Pattern[str]:
     """Compile the glob of a parameter's value, in which `*` is anything."""
-    return re.compile(stars(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL)
+    return re.compile(_stars(glob, ".", lambda text: re.escape(unquote_plus(text, errors="strict"))), re.DOTALL)
 
 
-def stars(glob: str, one: str, write: Callable[[str], str]) -> str:
+def _stars(glob: str, one: str, write: Callable[[str], str]) -> str:
     """Write a glob as an expression: what stands between two stars is taken where it first fits."""
     first, *rest = glob.split("*")
     if not rest:
@@ -110,19 +110,19 @@ def stars(glob: str, one: str, write: Callable[[str], str]) -> str:
 
 def literal(text: str) -> str:
     """Write literal text of a path as an expression; who writes `%2F` in a rule means both readings of it."""
-    return f"[{ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
+    return f"[{_ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 
 
 def canonical_query(text: str) -> str:
     """Give a query back, if it is visible ASCII."""
-    if not QUERY_SHAPE.fullmatch(text):
+    if not _QUERY_SHAPE.fullmatch(text):
         raise ValueError("holds a character that must be written as %XX")
     return text
 
 
 def parameters(query: str) -> tuple[tuple[str, str], ...] | None:
     """Split a query into names and values; None when servers could split it in different ways."""
-    if ";" in query or BROKEN_PERCENT.search(query):
+    if ";" in query or _BROKEN_PERCENT.search(query):
         return None
     try:
         pairs = (part.partition("=") for part in query.split("&") if part)

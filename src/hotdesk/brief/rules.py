@@ -30,20 +30,20 @@ WORDS = frozenset({*VERDICTS, "read", "write", "private"})
 NEVER = frozenset({"CONNECT", "TRACE", "TRACK"})
 """Methods nobody may use: they open what the door cannot judge, or send back what it put in."""
 METHOD_SHAPE = re.compile(r"(?=.{1,32}\Z)[A-Z]+(?:-[A-Z]+)*")
-METHODS_SHAPE = re.compile(r"[A-Z-]+(?:,[A-Z-]+)*")
-NETWORK_SHAPE = re.compile(r"\A([A-Za-z]+://)?([0-9]+(?:\.[0-9]+){3}/[0-9]{1,2})(?=[:/?]|\Z)")
+_METHODS_SHAPE = re.compile(r"[A-Z-]+(?:,[A-Z-]+)*")
+_NETWORK_SHAPE = re.compile(r"\A([A-Za-z]+://)?([0-9]+(?:\.[0-9]+){3}/[0-9]{1,2})(?=[:/?]|\Z)")
 """A network without its brackets."""
-TARGET_SHAPE = re.compile(
+_TARGET_SHAPE = re.compile(
     r"(?:(?P<scheme>[A-Za-z]+)://)?(?P<host>\[[^\[\]]*\]|[^/?:\[\]]*)(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>/[^?]*)?(?:\?(?P<query>.*))?"
 )
-PARAMETER_SHAPE = re.compile(r"(?:[A-Za-z0-9._~!$'()*+,:@\[\]|{}/?^-]|%[0-9A-Fa-f]{2})*")
+_PARAMETER_SHAPE = re.compile(r"(?:[A-Za-z0-9._~!$'()*+,:@\[\]|{}/?^-]|%[0-9A-Fa-f]{2})*")
 STEP_SHAPE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,63})?")
 PORTS = {"http": 80, "https": 443}
 MOST_BYTES = 1 << 50
-MOST_RATE = 10_000.0
-MOST_PARAMETERS = 32
-LONGEST_PARAMETER = 512
+_MOST_RATE = 10_000.0
+_MOST_PARAMETERS = 32
+_LONGEST_PARAMETER = 512
 UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 
 
@@ -111,25 +111,25 @@ def read_words(words: list[str]) -> Rule:
     rest = list(words)
     verdict = rest.pop(0) if rest and rest[0] in VERDICTS else "allow"
     methods: tuple[str, ...] = READ if verdict != "deny" else ANY
-    if rest and verdict != "tunnel" and (rest[0] in ("read", "write") or METHODS_SHAPE.fullmatch(rest[0])):
-        methods = read_methods(rest.pop(0), verdict)
+    if rest and verdict != "tunnel" and (rest[0] in ("read", "write") or _METHODS_SHAPE.fullmatch(rest[0])):
+        methods = _read_methods(rest.pop(0), verdict)
     if not rest:
         raise ValueError("it names no host")
-    rule = read_target(rest.pop(0))
+    rule = _read_target(rest.pop(0))
     rule = replace(rule, verdict=VERDICTS[verdict], tunnel=verdict == "tunnel", methods=methods)
-    return replace(rule, **read_options(rest))  # type: ignore[arg-type]
+    return replace(rule, **_read_options(rest))  # type: ignore[arg-type]
 
 
-def read_methods(word: str, verdict: str) -> tuple[str, ...]:
+def _read_methods(word: str, verdict: str) -> tuple[str, ...]:
     """Read the methods of a rule."""
     if word == "write" and verdict == "deny":
         raise ValueError("`deny write` can be meant in two ways: leave `write` out to deny all, or name the methods")
     return {"read": READ, "write": ANY}.get(word) or tuple(word.split(","))
 
 
-def read_target(text: str) -> Rule:
+def _read_target(text: str) -> Rule:
     """Read where a rule leads."""
-    found = TARGET_SHAPE.fullmatch(NETWORK_SHAPE.sub(r"\1[\2]", text))
+    found = _TARGET_SHAPE.fullmatch(_NETWORK_SHAPE.sub(r"\1[\2]", text))
     if not found:
         raise ValueError(f"{printable(text[:200])!r} is not written as [scheme://]host[:port][/path][?name=value]")
     if found["scheme"] and found["scheme"].lower() not in PORTS:
@@ -139,17 +139,17 @@ def read_target(text: str) -> Rule:
         scheme=found["scheme"].lower() if found["scheme"] else None,  # type: ignore[arg-type]
         port=int(found["port"]) if found["port"] else None,
         path=found["path"] or "/**",
-        query=None if found["query"] is None else read_query(found["query"]),
+        query=None if found["query"] is None else _read_query(found["query"]),
     )
 
 
-def read_query(text: str) -> tuple[tuple[str, str], ...]:
+def _read_query(text: str) -> tuple[tuple[str, str], ...]:
     """Read the parameters of a rule; one without a value may have any."""
     parts = [part.partition("=") for part in text.split("&")] if text else []
     return tuple((name, value if equals else "*") for name, equals, value in parts)
 
 
-def read_options(words: list[str]) -> dict[str, object]:
+def _read_options(words: list[str]) -> dict[str, object]:
     """Read what stands behind a rule's target."""
     options: dict[str, object] = {}
     for word in words:
@@ -185,18 +185,18 @@ def read_table(table: Mapping[str, object]) -> Rule:
             values[name] = parse_size(size)
     if isinstance(query := values.get("query"), Mapping):
         values["query"] = tuple(query.items())
-    values["methods"] = table_methods(values.get("methods"), values.get("verdict"))
+    values["methods"] = _table_methods(values.get("methods"), values.get("verdict"))
     if not isinstance(values.get("host"), str):
         raise ValueError("it names no host")
     return Rule(**values)  # type: ignore[arg-type]
 
 
-def table_methods(value: object, verdict: object) -> object:
+def _table_methods(value: object, verdict: object) -> object:
     """Read the methods of a table: a word or a list."""
     if value is None:
         return ANY if verdict == "deny" else READ
     if isinstance(value, str):
-        return read_methods(value, str(verdict))
+        return _read_methods(value, str(verdict))
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -211,7 +211,7 @@ def checked(rule: Rule) -> Rule:
     number("port", rule.port, int, 1, 65535)
     number("up", rule.up, int, 1, MOST_BYTES)
     number("down", rule.down, int, 1, MOST_BYTES)
-    number("rate", rule.rate, float, 0.001, MOST_RATE)
+    number("rate", rule.rate, float, 0.001, _MOST_RATE)
     if not isinstance(rule.step, str) or not STEP_SHAPE.fullmatch(rule.step):
         raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
     rule = replace(
@@ -219,14 +219,14 @@ def checked(rule: Rule) -> Rule:
         host=because("host", rule.host, canonical_pattern),
         port=None if rule.scheme and rule.port == PORTS[rule.scheme] else rule.port,
         rate=None if rule.rate is None else float(f"{float(rule.rate):.15g}"),
-        methods=checked_methods(rule.methods),
+        methods=_checked_methods(rule.methods),
         path=because("path", rule.path, paths.canonical_glob),
-        query=None if rule.query is None else checked_query(rule.query),
+        query=None if rule.query is None else _checked_query(rule.query),
     )
-    return checked_whole(rule)
+    return _checked_whole(rule)
 
 
-def checked_whole(rule: Rule) -> Rule:
+def _checked_whole(rule: Rule) -> Rule:
     """Check what only makes sense together."""
     if rule.query == () and rule.verdict != "allow":
         raise ValueError("a deny or ask with an empty query would hold for nothing; leave the `?` out")
@@ -237,7 +237,7 @@ def checked_whole(rule: Rule) -> Rule:
     return rule
 
 
-def checked_methods(methods: object) -> tuple[str, ...]:
+def _checked_methods(methods: object) -> tuple[str, ...]:
     """Give methods sorted, each once."""
     if methods == ANY:
         return ANY
@@ -251,13 +251,13 @@ def checked_methods(methods: object) -> tuple[str, ...]:
     return tuple(sorted(set(methods)))
 
 
-def checked_query(query: object) -> tuple[tuple[str, str], ...]:
+def _checked_query(query: object) -> tuple[tuple[str, str], ...]:
     """Give parameters sorted by name, each once."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
-    if pairs is None or len(pairs) != len(query) or len(pairs) > MOST_PARAMETERS:  # type: ignore[arg-type]
+    if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]
         raise ValueError("the query is no list of names and values")
     for text in (text for pair in pairs for text in pair):
-        if not isinstance(text, str) or len(text) > LONGEST_PARAMETER or not PARAMETER_SHAPE.fullmatch(text):
+        if not isinstance(text, str) or len(text) > _LONGEST_PARAMETER or not _PARAMETER_SHAPE.fullmatch(text):
             raise ValueError("a parameter is too long, or holds a character that must be written as %XX")
     if any("*" in name or not name for name, _ in pairs):
         raise ValueError("a parameter's name is empty or holds a `*`")

@@ -34,7 +34,7 @@ class BriefValue:
         """Write how a field is given, in the language of this brief."""
         *tables, last = key.split(".")
         if self.form == "toml":
-            return f"{key} = {toml_text(example)}"
+            return f"{key} = {_toml_text(example)}"
         text = f'"{last}": {json.dumps(example)}' if self.form == "json" else f"{last}={example!r}"
         for table in reversed(tables):
             text = f'"{table}": {{{text}}}' if self.form == "json" else f"{table}=dict({text})"
@@ -68,16 +68,16 @@ def spelt(where: Where) -> str:
     return text.removeprefix(".")
 
 
-def toml_text(value: object) -> str:
+def _toml_text(value: object) -> str:
     """Write a value as TOML does on one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{toml_key(str(key))} = {toml_text(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml_key(str(key))} = {_toml_text(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml_text, value)) + "]"
+        return "[" + ", ".join(map(_toml_text, value)) + "]"
     return json.dumps(value)
 
 
-def toml_key(key: str) -> str:
+def _toml_key(key: str) -> str:
     """Write a key, quoted where it must be."""
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 

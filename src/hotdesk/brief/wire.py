@@ -20,7 +20,7 @@ Thing = TypeVar("Thing", Rule, Grant)
 
 def scope_json(scope: Scope) -> str:
     """Write a scope as canonical JSON."""
-    return canonical_json({**asdict_shallow(scope), "names": dict(scope.names)})
+    return canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
 
 
 def digest(thing: Scope | Rule) -> str:
@@ -38,10 +38,10 @@ def parse_scope(value: object) -> Scope:
     except StrictError as e:
         raise wrong(str(e)) from None
     for rule in scope.rules:
-        require_canonical(rule, check_rule)
+        _require_canonical(rule, check_rule)
     for grant in scope.grants:
-        require_canonical(grant, check_grant)
-    require_names(scope.names)
+        _require_canonical(grant, check_grant)
+    _require_names(scope.names)
     return scope
 
 
@@ -50,29 +50,29 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def asdict_shallow(scope: Scope) -> dict[str, object]:
+def _asdict_shallow(scope: Scope) -> dict[str, object]:
     """Give a scope as plain values; its names are any mapping, which `asdict` would copy by its type."""
     return {
         "rules": [asdict(rule) for rule in scope.rules],
-        "grants": [grant_values(grant) for grant in scope.grants],
+        "grants": [_grant_values(grant) for grant in scope.grants],
         "may_ask": scope.may_ask,
         **({"anywhere": True} if scope.anywhere else {}),
     }
 
 
-def grant_values(grant: Grant) -> dict[str, object]:
+def _grant_values(grant: Grant) -> dict[str, object]:
     """Give a grant as plain values; lists that older versions did not have only where there is something in them."""
     values = asdict(grant)
     return {name: value for name, value in values.items() if value or name not in ("allow_headers", "allow_fields")}
 
 
-def require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
+def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
     """Refuse what is not in canonical form already: another form would have another digest."""
     if check(thing) != thing:
         raise wrong(f"{printable(str(thing)[:200])} is not in canonical form")
 
 
-def require_names(names: Mapping[str, str]) -> None:
+def _require_names(names: Mapping[str, str]) -> None:
     """Refuse names that lead to no host and port."""
     for name, upstream in names.items():
         try:
