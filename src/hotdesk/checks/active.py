@@ -57,7 +57,7 @@ ALWAYS: Mapping[str, str] = {
 """What no brief can name: what was not looked into is not known to be anything."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
 MOST_FAULTS = 20
-MOST_REQUESTS = 50
+_MOST_REQUESTS = 50
 """Things a file asks for when it is opened that are read."""
 EXAMPLE = 'active = ["macros"]'
 FIELDS = ("allow", "code", "open", "draw")
@@ -68,7 +68,7 @@ REACHING = frozenset(
     }
 )  # fmt: skip
 """Families of content that may reach for something when it is opened. A file that may hold one may do so."""
-NOT_OPENED = "what it does when a program opens it: it was looked into, and not opened"
+_NOT_OPENED = "what it does when a program opens it: it was looked into, and not opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class ActiveCheck:
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
         named = [f"{each}: the brief allows it" for each in self.allow]
-        unopened = () if self.open else (NOT_OPENED,)
+        unopened = () if self.open else (_NOT_OPENED,)
         return (*named, *unopened, "faults of the programs that open it, and what a link leads to once it is clicked")
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
@@ -166,10 +166,10 @@ class ActiveFindings:
             case {"unreadable": str(why)}:
                 raise ValueError(f"it cannot be looked into: {printable(why[:200])}")
             case {"kind": kind, "bytes": size, "parts": parts, "count": count, "found": list(found), **more}:
-                faults = tuple(map(fault_of, found))
+                faults = tuple(map(_fault_of, found))
                 if read_number(count) < len(faults) or (read_number(count) and not faults):
                     raise ValueError("what was found is not what was counted")
-                opener, requests = read_opened(more.get("opened")) if opened else ("", ())
+                opener, requests = _read_opened(more.get("opened")) if opened else ("", ())
                 tools = more.get("tools")
                 named = tools if isinstance(tools, dict) and len(tools) < 9 else {}
                 versions = {read_text(key, 40): read_text(value, 40) for key, value in named.items()}
@@ -179,7 +179,7 @@ class ActiveFindings:
                 raise ValueError("what was seen of it makes no sense")
 
 
-def fault_of(thing: object) -> Fault:
+def _fault_of(thing: object) -> Fault:
     """Read one finding."""
     match thing:
         case [str(family), where, what] if family in LOOKED_FOR:
@@ -188,11 +188,11 @@ def fault_of(thing: object) -> Fault:
             raise ValueError("what was found is nothing that was looked for")
 
 
-def read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
+def _read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
     """Read what opened a file, and what the file asked of it; one that could not be opened has no pass."""
     match thing:
-        case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= MOST_REQUESTS:
-            return read_text(by, 40), tuple(request_of(each) for each in requests)
+        case {"by": by, "requests": list(requests), "why": ""} if len(requests) <= _MOST_REQUESTS:
+            return read_text(by, 40), tuple(_request_of(each) for each in requests)
         case {"by": by, "why": str(why)}:
             opener = read_text(by, 40)
             found = f"{opener} cannot open it: {printable(why[:160])}"
@@ -201,7 +201,7 @@ def read_opened(thing: object) -> tuple[str, tuple[Fault, ...]]:
             raise ValueError("how it was opened makes no sense")
 
 
-def request_of(thing: object) -> Fault:
+def _request_of(thing: object) -> Fault:
     """Read what a file asked for when it was opened."""
     match thing:
         case [str(what), target]:

@@ -22,7 +22,7 @@ LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", 
 MOST_CELLS = 1_000_000
 SHOWN = 80
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-CALCULATED = ("=", "+", "-", "@")
+_CALCULATED = ("=", "+", "-", "@")
 CENT = Decimal("0.005")
 
 
@@ -74,7 +74,7 @@ class CsvCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            table, source = read_tables(evidence.report)
+            table, source = _read_tables(evidence.report)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a table in UTF-8", e)
         faults = [*self.shape(table)]
@@ -126,7 +126,7 @@ class CsvCheck:
             for number, row in enumerate(table, 1):
                 for cell in row:
                     bare = visible(cell)
-                    begins = first_of(bare) in CALCULATED and len(bare) > 1
+                    begins = first_of(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
                         yield Fault(
                             "formulas", f"line {number}", "no cell that a spreadsheet calculates", shown([cell])
@@ -159,7 +159,7 @@ def total(table: Sequence[Sequence[str]], name: str) -> Decimal | None:
     return sum(map(Decimal, cells), Decimal()) if all(map(NUMBER.fullmatch, cells)) else None
 
 
-def read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
+def _read_tables(report: bytes) -> tuple[list[list[str]], list[list[str]]]:
     """Read what the desk said strictly: the table, and its source."""
     match read_json(report):
         case {"unreadable": str(why)}:

@@ -81,12 +81,12 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
                 raise ValueError("it says too much")
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
-            return tuple(map(read_fault, faults))[:MOST_FAULTS], tuple(map(read_text, facts)), shown
+            return tuple(map(_read_fault, faults))[:MOST_FAULTS], tuple(map(read_text, facts)), shown
         case _:
             raise ValueError("it says something else than it should")
 
 
-def read_fault(value: object) -> Fault:
+def _read_fault(value: object) -> Fault:
     """Read one fault."""
     match value:
         case {"where": where, "expected": expected, "found": found, **more} if not more:

@@ -30,7 +30,7 @@ MAX_REPORT_BYTES = 32 << 20
 """Bytes of the longest line of JSON."""
 MOST_NESTED = 1_500_000
 """Lists and tables in it: an empty one takes thirty times its letters."""
-LARGEST_ALL = 96 << 20
+_LARGEST_ALL = 96 << 20
 """Bytes that come out of a desk for one file, pages and all."""
 MOST_PAGES = 200
 WIDEST = 2000
@@ -86,7 +86,7 @@ async def look(
     `stays` names one that is run in its place, answers for it, and stays for later calls.
     """
     folder, stdin = f"{desk.home}/{FOLDER}", json.dumps(request).encode()
-    run = partial(desk.run, stdin=stdin, timeout=seconds, output_limit=LARGEST_ALL)
+    run = partial(desk.run, stdin=stdin, timeout=seconds, output_limit=_LARGEST_ALL)
     done = Done(NOBODY)
     if RESIDENT in needs:
         done = await run(["python3", "-I", "-S", "-B", "-c", CALL, folder, program])
@@ -121,14 +121,14 @@ def unpack(output: bytes) -> Evidence:
     """Take apart what a program said; pages that are not what they are said to be are not there."""
     report, _, rest = output.partition(b"\n")
     try:
-        sizes = page_sizes(read_json(report))
-        pages = tuple(read_pages(sizes, rest))
+        sizes = _page_sizes(read_json(report))
+        pages = tuple(_read_pages(sizes, rest))
     except (ValueError, RecursionError, zlib.error):
         return Evidence(report[:MAX_REPORT_BYTES])
     return Evidence(report[:MAX_REPORT_BYTES], pages)
 
 
-def page_sizes(evidence: object) -> list[tuple[int, int, int]]:
+def _page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     """Read how large the pages are: width, height, bytes when deflated."""
     listed = evidence.get("drawn", []) if isinstance(evidence, dict) else []
     found: list[tuple[int, int, int]] = reader(SIZES)(listed)
@@ -137,7 +137,7 @@ def page_sizes(evidence: object) -> list[tuple[int, int, int]]:
     return found
 
 
-def read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[DrawnPixels]:
+def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[DrawnPixels]:
     """Inflate pixels, never more than were announced."""
     pages, at = [], 0
     for width, height, size in sizes:

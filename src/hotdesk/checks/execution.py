@@ -23,7 +23,7 @@ MAX_OUTPUT_BYTES = 1 << 20
 QUOTED = 300
 """Characters of an output that are shown."""
 RUN_TIMEOUT_S = 60.0
-ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+_ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ async def run(
     desk: Desk, argv: Sequence[str], *, stdin: str = "", cwd: str | None = None, seconds: float = RUN_TIMEOUT_S
 ) -> Execution:
     """Run a program, and take what it does from the desk's keeper."""
-    done = await desk.run(argv, stdin=stdin.encode(), env=ENV, cwd=cwd, timeout=seconds, output_limit=MAX_OUTPUT_BYTES)
+    done = await desk.run(argv, stdin=stdin.encode(), env=_ENV, cwd=cwd, timeout=seconds, output_limit=MAX_OUTPUT_BYTES)
     return Execution(done.exit_code, as_text(done.stdout), as_text(done.stderr) or done.reason, why_not(done))
 
 
@@ -76,12 +76,12 @@ def read_runs(evidence: Evidence, names: Sequence[str]) -> tuple[dict[str, Execu
     """Read it back strictly: the runs, which are these, and what else was told."""
     match read_json(evidence.report):
         case {"runs": dict(runs), **more} if set(runs) == set(names):
-            return {str(name): read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
+            return {str(name): _read_run(each) for name, each in runs.items()}, {str(key): more[key] for key in more}
         case _:
             raise ValueError("what was seen of it makes no sense")
 
 
-def read_run(each: object) -> Execution:
+def _read_run(each: object) -> Execution:
     """Read one run."""
     match each:
         case {"exit_code": code, "stdout": str(stdout), "stderr": str(stderr), "trouble": str(trouble)}:

@@ -27,7 +27,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
 MOST_PLACES = 100_000
 
 
-def require_kind(name: str) -> str:
+def _require_kind(name: str) -> str:
     """Refuse a type there is not."""
     if name not in KINDS:
         raise ValueError(f"expected one of {', '.join(KINDS)}")
@@ -49,7 +49,7 @@ class JsonCheck:
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
     required: Texts = ()
-    types: Annotated[Mapping[str, Annotated[str, require_kind]], Length(MOST_WORDS)] = field(default_factory=dict)
+    types: Annotated[Mapping[str, Annotated[str, _require_kind]], Length(MOST_WORDS)] = field(default_factory=dict)
     lengths: Counts = field(default_factory=dict)
     values: Table = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class JsonCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            document = read_document(evidence.report)
+            document = _read_document(evidence.report)
             faults = list(self.faults(document))
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "JSON", e)
@@ -86,7 +86,7 @@ class JsonCheck:
                     yield fault("required", where, "something", value)
         for place, kind in self.types.items():
             for where, value in found(document, place):
-                if not is_kind(value, kind):
+                if not _is_kind(value, kind):
                     yield fault("types", where, f"a {kind}", value)
         for place, span in self.lengths.items():
             for where, value in found(document, place):
@@ -130,14 +130,14 @@ def inside(where: str, value: object, step: str) -> Iterator[tuple[str, object]]
         yield there, value.get(step, NOTHING) if isinstance(value, dict) else NOTHING
 
 
-def is_kind(value: object, kind: str) -> bool:
+def _is_kind(value: object, kind: str) -> bool:
     """Say whether a value is of a kind; true is no number."""
     return isinstance(value, KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
 def kind_of(value: object) -> str:
     """Name a value's kind."""
-    return next((kind for kind in ("integer", *KINDS) if is_kind(value, kind)), "nothing")
+    return next((kind for kind in ("integer", *KINDS) if _is_kind(value, kind)), "nothing")
 
 
 def fault(rule: str, where: str, expected: str, value: object) -> Fault:
@@ -146,7 +146,7 @@ def fault(rule: str, where: str, expected: str, value: object) -> Fault:
     return Fault(rule, where, expected, read_text(repr(value), 100) if short else kind_of(value))
 
 
-def read_document(report: bytes) -> object:
+def _read_document(report: bytes) -> object:
     """Read what the desk said: the document, as it read it."""
     match read_json(report):
         case {"unreadable": str(why)}:

@@ -22,7 +22,7 @@ from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
 LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
-TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
+_TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
               "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml",
               "unittest.py", "unittest/*", "pytest.py", "pytest/*", "_pytest/*", "Makefile")  # fmt: skip
 """What is a test, or says how tests are run: a change that touches it could make any test pass."""
@@ -32,7 +32,7 @@ CHANGE = re.compile(r":([0-7]{6}) ([0-7]{6}) \S+ \S+ ([A-Z])\d*\0([^\0]+)\0")
 PLAIN = ("000000", "100644", "100755")
 FAILED = re.compile(r"fail|error", re.I)
 COPY = 'cp -a "$1" before && cp -a "$1" after && rm -rf before/.git after/.git'
-NOT_STARTED = (126, 127)
+_NOT_STARTED = (126, 127)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class PatchCheck:
     """Names of tests that fail without the change."""
     allowed: Texts = ()
     """Patterns of paths that it may touch; none: all."""
-    test_paths: Annotated[Texts, lambda paths: paths or TEST_PATHS] = TEST_PATHS
+    test_paths: Annotated[Texts, lambda paths: paths or _TEST_PATHS] = _TEST_PATHS
     may_change_tests: bool = False
     seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
@@ -84,7 +84,7 @@ class PatchCheck:
         """Judge both states, and what lies between them."""
         try:
             runs, _ = execution.read_runs(evidence, STEPS)
-            changed = read_changes(runs["changed"])
+            changed = _read_changes(runs["changed"])
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a change that can be applied", e)
         faults = [*applied(runs, changed), *self.touched(changed), *self.tested(runs[BEFORE], runs[AFTER])]
@@ -107,12 +107,12 @@ class PatchCheck:
                 yield Fault("plain files", where, "a plain file", "a link or something else")
             if self.allowed and not is_any(path, self.allowed):
                 yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} alone", "a change")
-            if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and stands_in(path))):
+            if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and _stands_in(path))):
                 yield Fault("tests unchanged", where, "tests as they were, and how they are run", "a change")
 
     def tested(self, before: Execution, after: Execution) -> Iterator[Fault]:
         """Find tests that passed before, or fail after."""
-        if before.exit_code == 0 or before.exit_code in NOT_STARTED or before.trouble:
+        if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
             found = before.trouble or f"exit code {before.exit_code}: {tail(before)}"
             yield Fault("red before", "", "tests that fail without the change", found)
         for name in self.red:
@@ -134,7 +134,7 @@ def applied(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterato
         yield Fault("applies", "", "a change", "none")
 
 
-def read_changes(listed: Execution) -> list[tuple[str, str, str]]:
+def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
     """Read what git listed: how each path was changed, and what it is now."""
     if listed.exit_code not in (0, 1) or listed.trouble:
         raise ValueError(f"what it changes could not be listed: {quoted(listed.stderr)}")
@@ -149,7 +149,7 @@ def is_any(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, each) or fnmatchcase(path, f"{each.rstrip('/')}/*") for each in patterns)
 
 
-def stands_in(path: str) -> bool:
+def _stands_in(path: str) -> bool:
     """Say whether a file is loaded instead of a module of Python's own, where tests run in the folder it is in."""
     name, dot, _ = path.replace("/__init__.", ".").partition(".")
     return bool(dot) and name in sys.stdlib_module_names

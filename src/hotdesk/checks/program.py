@@ -18,7 +18,7 @@ from hotdesk.strict import Alias
 
 EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
 LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
-WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
+_WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
 """What runs a program of a suffix; others run themselves."""
 
 
@@ -50,7 +50,7 @@ class ProgramCheck(Ending):
         """Run it, and look for what it shall have made."""
         place = f"{desk.home}/{path}"
         await desk.run(["chmod", "+x", place], timeout=10)
-        argv = [*(self.runs_with or WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
+        argv = [*(self.runs_with or _WITH.get(PurePosixPath(path).suffix, ())), place, *self.args]
         done = await execution.run(desk, argv, stdin=self.stdin, seconds=self.seconds)
         return execution.to_evidence({"program": done}, made={name: await size_of(desk, name) for name in self.makes})
 

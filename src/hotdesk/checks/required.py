@@ -10,7 +10,7 @@ from hotdesk.checks.active import NAME
 
 CODE = ("program", "patch", "command")
 """Checks of what is code: that it is, is no fault."""
-CODE_KINDS = ("patch", "diff", "program", "py", "sh", "pl", "rb", "js", "c", "rs", "go", "exe", "bin")
+_CODE_KINDS = ("patch", "diff", "program", "py", "sh", "pl", "rb", "js", "c", "rs", "go", "exe", "bin")
 OPENED = frozenset(
     """
     docx docm dotx dotm doc dot rtf xlsx xlsm xltx xltm xlsb xls xlt pptx pptm potx potm ppsx ppsm ppt pps pot
@@ -33,7 +33,7 @@ def checks_of(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str,
 
 def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     """Say what a deliverable may do beyond being read, and whether it is opened to see."""
-    code = item.kind in CODE_KINDS or any(each.check in CODE for each in item.checks)
+    code = item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
     expect: dict[str, object] = {"allow": list(item.active), "code": code}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}

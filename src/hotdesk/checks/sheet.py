@@ -27,8 +27,8 @@ LOOK_TIMEOUT_S = 60.0
 MOST_CELLS = 20_000
 MOST_ADDED = 10_000_000
 """Numbers that all sums together add up, so that nobody can keep us busy."""
-SUM_SHAPE = re.compile(r"=SUM\(([^()]*)\)")
-DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
+_SUM_SHAPE = re.compile(r"=SUM\(([^()]*)\)")
+_DIFFERENCE_SHAPE = re.compile(r"=([^-]*)-([^-]*)")
 FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 KEYS = ("columns", "rows", "red_where", "total")
 EXAMPLE = 'expect = {columns = ["Invoice", "Difference"], rows = 5, red_where = "Difference", total = "Difference"}'
@@ -91,7 +91,7 @@ class SheetCheck:
         """Judge what was seen."""
         looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
         try:
-            sheet, tools = read_evidence(evidence.report)
+            sheet, tools = _read_evidence(evidence.report)
             faults = tuple(islice(self.faults(sheet), MOST_FAULTS))
         except (ValueError, RecursionError) as e:
             return unreadable(looked_for, "a workbook", e)
@@ -108,7 +108,7 @@ class SheetCheck:
         """Say what holds, of a workbook in which everything does."""
         facts = [
             f"{len(self.want.columns)} columns, {self.want.rows} rows",
-            f"{many(count_formulas(sheet), 'formula')}, calculated again",
+            f"{many(_count_formulas(sheet), 'formula')}, calculated again",
         ]
         if self.want.red_where:
             facts.append(f"red where {self.want.red_where} is not 0, and only there")
@@ -119,11 +119,11 @@ class SheetCheck:
         return {
             "rows": Table(self.want, sheet).last - 1,
             "cells": len(sheet.cells),
-            "formulas": count_formulas(sheet),
+            "formulas": _count_formulas(sheet),
         }
 
 
-def count_formulas(sheet: Sheet) -> int:
+def _count_formulas(sheet: Sheet) -> int:
     """Count the cells with a formula."""
     return sum(1 for cell in sheet.cells.values() if cell.formula)
 
@@ -170,7 +170,7 @@ class Calculation:
         """Calculate a sum or a difference; None for every other formula."""
         if added := summed(formula):
             return self.sum(added)
-        found = DIFFERENCE_SHAPE.fullmatch(formula)
+        found = _DIFFERENCE_SHAPE.fullmatch(formula)
         sides = [self.number(found[side]) for side in (1, 2)] if found else []
         match sides:
             case [float(first), float(second)]:
@@ -189,19 +189,19 @@ class Calculation:
 
     def number(self, text: str) -> float | None:
         """Give the number in a cell."""
-        where = own_area(text)
+        where = _own_area(text)
         cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
         return cell.number if cell else None
 
 
 def summed(formula: str) -> Area | None:
     """Give the part of a column that a formula adds up, if it does that alone."""
-    found = SUM_SHAPE.fullmatch(formula)
-    added = own_area(found[1]) if found else None
+    found = _SUM_SHAPE.fullmatch(formula)
+    added = _own_area(found[1]) if found else None
     return added if added and added.left == added.right else None
 
 
-def own_area(text: str) -> Area | None:
+def _own_area(text: str) -> Area | None:
     """Read an area of the sheet itself."""
     try:
         found = area(text)
@@ -210,7 +210,7 @@ def own_area(text: str) -> Area | None:
     return found if not found.sheet else None
 
 
-def read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
+def _read_evidence(evidence: bytes) -> tuple[Sheet, Mapping[str, str]]:
     """Read what the desk told of the first sheet; `ValueError` for anything it was not asked for."""
     match read_json(evidence):
         case {"unreadable": str(why)}:
@@ -238,7 +238,7 @@ def read_cell(record: object) -> Cell:
         } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= MAX_TEXT_CHARS:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("a cell holds no number that can be")
-            where = own_area(at)
+            where = _own_area(at)
             if where is None or where.size != 1:
                 raise ValueError("a cell is nowhere")
             text = "=" + formula.removeprefix("=") if formula else ""

@@ -59,7 +59,7 @@ class ZipCheck:
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
         try:
-            members = read_members(evidence.report)
+            members = _read_members(evidence.report)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "an archive", e)
         faults = [*self.missing(members), *sound(members)]
@@ -102,18 +102,18 @@ def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
         visited.add(each.name.casefold())
 
 
-def read_members(report: bytes) -> tuple[Member, ...]:
+def _read_members(report: bytes) -> tuple[Member, ...]:
     """Read what the desk said strictly."""
     match read_json(report):
         case {"unreadable": str(why)}:
             raise ValueError(f"it cannot be opened as an archive: {printable(why[:200])}")
         case {"members": list(members)} if 0 < len(members) <= MOST_MEMBERS:
-            return tuple(map(read_member, members))
+            return tuple(map(_read_member, members))
         case _:
             raise ValueError("what was seen of it makes no sense, or it is empty")
 
 
-def read_member(record: object) -> Member:
+def _read_member(record: object) -> Member:
     """Read one member."""
     match record:
         case [str(name), size, bool(whole), str(kind)] if read_number(size) >= 0:

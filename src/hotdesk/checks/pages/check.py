@@ -21,8 +21,8 @@ from hotdesk.errors import printable
 
 WIDEST = 900
 """Pixels of the widest page."""
-MOST_SHOWN = 60
-MOST_OF_A_RULE = 10
+_MOST_SHOWN = 60
+_MOST_OF_A_RULE = 10
 """Faults that are told of one rule."""
 LOOK_TIMEOUT_S = 120.0
 
@@ -79,9 +79,11 @@ class PagesCheck:
         except (ValueError, RecursionError) as e:
             return unreadable(tuple(rules), self.kind, e)
         pages = evidence.pages if all(page.width <= WIDEST for page in evidence.pages) else ()
-        found = [list(islice(each, MOST_OF_A_RULE)) for each in self.rules(document, pages).values()]
+        found = [list(islice(each, _MOST_OF_A_RULE)) for each in self.rules(document, pages).values()]
         faults = tuple(short(fault) for each in found for fault in each)[:MOST_FAULTS]
-        return Verdict(tuple(rules), faults, self.facts(document), values(document), document.tools, pages[:MOST_SHOWN])
+        return Verdict(
+            tuple(rules), faults, self.facts(document), values(document), document.tools, pages[:_MOST_SHOWN]
+        )
 
     def rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
         """Give every rule by its name, with what breaks it."""

@@ -14,22 +14,22 @@ MOST_LINES = 2000
 """Of one page."""
 MOST_EACH = 500
 """Of anything else there is several of on a page."""
-MOST_OF_ALL = 4000
+_MOST_OF_ALL = 4000
 """Of anything else there is several of in a file."""
-MAX_FRAME_TEXT_CHARS = 5000
+_MAX_FRAME_TEXT_CHARS = 5000
 """Characters of the longest text of one box."""
 FARTHEST = 1e6
 """Points beyond which nothing can be."""
 FAR = Otherwise("something is farther away than anything can be")
 
 
-def at_most(count: int, name: str) -> Length:
+def _at_most(count: int, name: str) -> Length:
     return Length(count, why=f"it has more {name} than the {count} that can be looked at")
 
 
 Point: TypeAlias = Annotated[float, Range(-FARTHEST, FARTHEST), FAR, float]
 Number: TypeAlias = Annotated[float, float]
-Numbers: TypeAlias = Annotated[tuple[Number | None, ...], Length(MOST_OF_ALL)]
+Numbers: TypeAlias = Annotated[tuple[Number | None, ...], Length(_MOST_OF_ALL)]
 Short: TypeAlias = Annotated[str, read_text]
 Word: TypeAlias = Annotated[str, partial(read_text, longest=80)]
 
@@ -107,7 +107,7 @@ class PageLink:
 
 
 Lines: TypeAlias = Annotated[
-    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], at_most(MOST_LINES, "lines")
+    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], _at_most(MOST_LINES, "lines")
 ]
 
 
@@ -124,11 +124,11 @@ class PageContent:
     size: Annotated[tuple[Point, Point], sized]
     """Width and height."""
     lines: Lines
-    pictures: Annotated[tuple[Drawing, ...], at_most(MOST_EACH, "pictures")] = ()
-    links: Annotated[tuple[Annotated[PageLink, ROW], ...], at_most(MOST_EACH, "links")] = ()
+    pictures: Annotated[tuple[Drawing, ...], _at_most(MOST_EACH, "pictures")] = ()
+    links: Annotated[tuple[Annotated[PageLink, ROW], ...], _at_most(MOST_EACH, "links")] = ()
     unmapped: int = 0
     """Characters that stand for nothing anybody knows."""
-    fonts: Annotated[tuple[tuple[Word, bool], ...], at_most(MOST_EACH, "fonts")] = ()
+    fonts: Annotated[tuple[tuple[Word, bool], ...], _at_most(MOST_EACH, "fonts")] = ()
     """Each by its name, and whether it is embedded."""
 
     @property
@@ -184,7 +184,7 @@ class Chart:
     name: Short
     where: Short
     problem: Short
-    series: Annotated[tuple[Series, ...], at_most(MOST_EACH, "series")] = ()
+    series: Annotated[tuple[Series, ...], _at_most(MOST_EACH, "series")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Frame:
     kind: Word
     name: Word
     box: Place
-    text: Annotated[str, Length(MAX_FRAME_TEXT_CHARS)] = ""
+    text: Annotated[str, Length(_MAX_FRAME_TEXT_CHARS)] = ""
     grows: bool = False
     """Whether it follows its text."""
     empty: bool = False
@@ -208,16 +208,16 @@ class DocumentEvidence:
     """Everything told of a file."""
 
     count: Annotated[int, Range(0), Otherwise("nobody counted its pages")]
-    leaves: Annotated[tuple[PageContent, ...], Alias("pages"), at_most(MOST_PAGES, "pages")] = ()
+    leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _at_most(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)
-    fonts: Annotated[tuple[Annotated[Font, ROW], ...], at_most(MOST_EACH, "fonts")] = ()
-    media: Annotated[tuple[Annotated[Medium, ROW], ...], at_most(MOST_OF_ALL, "media")] = ()
-    charts: Annotated[tuple[Chart, ...], at_most(MOST_EACH, "charts")] = ()
+    fonts: Annotated[tuple[Annotated[Font, ROW], ...], _at_most(MOST_EACH, "fonts")] = ()
+    media: Annotated[tuple[Annotated[Medium, ROW], ...], _at_most(_MOST_OF_ALL, "media")] = ()
+    charts: Annotated[tuple[Chart, ...], _at_most(MOST_EACH, "charts")] = ()
     frames: Annotated[
-        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], at_most(MOST_OF_ALL, "frames")
+        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], _at_most(_MOST_OF_ALL, "frames")
     ] = ()
-    loose: Annotated[tuple[Lines, ...], at_most(MOST_PAGES, "pages")] = ()
+    loose: Annotated[tuple[Lines, ...], _at_most(MOST_PAGES, "pages")] = ()
     """The lines of each page when no box is of fixed height; empty: none was."""
     area: Place | None = None
     """Where text may stand on a page, when a document says so."""

@@ -34,19 +34,19 @@ EXAMPLES = {
 """What is written in a brief, of everything that can be."""
 
 
-def require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
+def _require_web(addresses: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse what is no address of the web."""
     if not all(each.startswith(("https://", "http://")) for each in addresses):
         raise ValueError("a list of addresses that begin with https:// or http://")
     return addresses
 
 
-Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
-Words: TypeAlias = Annotated[tuple[Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
+_Visible: TypeAlias = Annotated[str, re.compile(r"(?s).*\S.*")]
+Words: TypeAlias = Annotated[tuple[_Visible, ...], Length(sys.maxsize, 1), Otherwise("a list of texts")]
 Numbers: TypeAlias = Annotated[
     frozenset[Annotated[int, Range(1, MAX_COUNT)]], Otherwise("a list of page numbers, from 1")
 ]
-Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
+_Switch: TypeAlias = Annotated[bool, Otherwise("true or false")]
 Count: TypeAlias = Annotated[Span | None, By(read_span)]
 
 
@@ -60,13 +60,13 @@ class PageExpectations:
     words: Words = ()
     characters: Annotated[int, Range(0, MAX_COUNT), Otherwise(f"a whole number, at most {MAX_COUNT}")] = 0
     """Letters and digits that every page has at least, but those that may be blank or are scanned."""
-    text: Switch = True
+    text: _Switch = True
     """Whether what can be read on a page must be text."""
     scanned: Annotated[bool | Numbers, Otherwise("a list of page numbers, from 1")] = False
     """Whether pages, or which, may be pictures of text."""
-    sources: Annotated[Words, require_web] = ()
+    sources: Annotated[Words, _require_web] = ()
     """Where links in a footer may lead."""
-    footer: Switch = False
+    footer: _Switch = False
     """Whether every page has such a link."""
     no_footer: Numbers = frozenset()
     """Pages that need none."""
@@ -74,9 +74,9 @@ class PageExpectations:
     pictures: Count = None
     fonts: Words = ()
     """Fonts that need not be there: whoever reads the file has them."""
-    embedded: Switch = False
+    embedded: _Switch = False
     """Whether a PDF must bring even the fonts that every reader has."""
-    title: Annotated[Visible | bool, Otherwise("true or false")] = False
+    title: Annotated[_Visible | bool, Otherwise("true or false")] = False
     """The title in the file's properties; True: any."""
     allow: Words = ()
     """What looks left over from a template, and is meant."""

@@ -18,16 +18,16 @@ NEAR = 1.5
 """Points that nobody sees."""
 FAR = 8.0
 """Points that text may stand out of its column: the padding of a table's cells."""
-SHORTEST = 3
+_SHORTEST = 3
 """Letters of the shortest text that can lie on another."""
 MOST_COMPARED = 1_000_000
 """Pairs of lines, so that nobody can keep us busy."""
 MOST_SOUGHT = 2_000_000
 """Lines that are looked at for the text of shapes, for the same reason."""
-MOST_OF_IT = 0.6
+_MOST_OF_IT = 0.6
 """The part of a text that is found when the rest is drawn otherwise, as fields and dates are."""
 QUOTED = 60
-NO_LETTERS = re.compile(r"[\W_]+")
+_NO_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Layout:
         """Find writing that touches the very edge; a picture may."""
         for name in EDGES:
             along = leaf.height if name in ("left", "right") else leaf.width
-            strokes = [part * along for part in touched(page, name) if not in_picture(leaf, name, part * along)]
+            strokes = [part * along for part in touched(page, name) if not _in_picture(leaf, name, part * along)]
             if len(strokes) >= FEWEST:
                 where = f"{self.at(place)}, {name} edge, {strokes[0]:.0f} pt along"
                 yield Fault("clipped", where, "a margin", "writing or lines that run off the edge")
@@ -79,7 +79,7 @@ class Layout:
         """Find text that lies on other text."""
         remaining = MOST_COMPARED
         for place, leaf in enumerate(self.document.leaves):
-            lines = [line for line in leaf.lines if not line.how and len(plain(line.text)) >= SHORTEST]
+            lines = [line for line in leaf.lines if not line.how and len(plain(line.text)) >= _SHORTEST]
             for line, other in islice(meeting(lines), remaining):
                 remaining -= 1
                 if covers(line, other):
@@ -115,7 +115,7 @@ class Layout:
             return
         drawn = min(seeking.find(frame.text, leaf.lines), key=lambda box: far(box, frame.box), default=frame.box)
         if side := beyond(drawn, frame.box, 2 * NEAR):
-            found = f"{quoted(frame.text)} beyond its {side} edge, {overhang(drawn, frame.box):.0f} pt"
+            found = f"{quoted(frame.text)} beyond its {side} edge, {_overhang(drawn, frame.box):.0f} pt"
             yield Fault("overflow", where, "text within its shape", found)
 
     def too_wide(self, frame: Frame) -> Iterator[Fault]:
@@ -139,12 +139,12 @@ class Layout:
         area = self.document.area
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
-                if area is not None and not line.how and in_margin(line.box, area, leaf.width):
+                if area is not None and not line.how and _in_margin(line.box, area, leaf.width):
                     found = f"{quoted(line.text)} in the right margin"
                     yield Fault("overflow", self.at(place, line.box), "text between the margins", found)
 
 
-def in_margin(box: Box, area: Box, width: float) -> bool:
+def _in_margin(box: Box, area: Box, width: float) -> bool:
     """Say whether a line of the text runs into the right margin, and not off the page."""
     beside = area.right + FAR < box.right <= width + NEAR
     return beside and area.top <= box.top and box.bottom <= area.bottom
@@ -165,7 +165,7 @@ def beyond(box: Box, whole: Box, slack: float) -> str:
     return side if over[side] > slack else ""
 
 
-def overhang(box: Box, whole: Box) -> float:
+def _overhang(box: Box, whole: Box) -> float:
     """Say how far something reaches beyond an edge."""
     return max(whole.left - box.left, whole.top - box.top, box.right - whole.right, box.bottom - whole.bottom)
 
@@ -176,7 +176,7 @@ def is_cut(box: Box, whole: Box) -> bool:
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
 
-def in_picture(leaf: PageContent, edge: str, at: float) -> bool:
+def _in_picture(leaf: PageContent, edge: str, at: float) -> bool:
     """Say whether a picture reaches the edge there."""
     for picture in leaf.pictures:
         box = picture.box
@@ -241,11 +241,11 @@ class Seeking:
             if words[place] and sought.startswith(words[place], done):
                 done += len(words[place])
                 found.append(place)
-            elif len(words[place]) > SHORTEST:
+            elif len(words[place]) > _SHORTEST:
                 break
             if done == len(sought) or self.remaining <= 0:
                 break
-        return found if done >= MOST_OF_IT * len(sought) else []
+        return found if done >= _MOST_OF_IT * len(sought) else []
 
 
 def around(boxes: Sequence[Box]) -> Box:
@@ -264,7 +264,7 @@ def far(box: Box, other: Box) -> float:
 
 def plain(text: str) -> str:
     """Give a text as letters and digits alone."""
-    return NO_LETTERS.sub("", text).casefold()
+    return _NO_LETTERS.sub("", text).casefold()
 
 
 def quoted(text: str) -> str:

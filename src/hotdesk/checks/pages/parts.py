@@ -11,14 +11,14 @@ from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import quoted
 from hotdesk.checks.seam import Fault
 
-EVERYWHERE = frozenset(
+_EVERYWHERE = frozenset(
     {"Symbol", "ZapfDingbats"}
     | {f"Helvetica{each}" for each in ("", "-Bold", "-Oblique", "-BoldOblique")}
     | {f"Courier{each}" for each in ("", "-Bold", "-Oblique", "-BoldOblique")}
     | {f"Times-{each}" for each in ("Roman", "Bold", "Italic", "BoldItalic")}
 )
 """The fonts that every reader of PDF has."""
-ALIKE = {
+_ALIKE = {
     "arial": "liberation sans", "helvetica": "liberation sans", "times new roman": "liberation serif",
     "times": "liberation serif", "courier new": "liberation mono", "courier": "liberation mono",
     "calibri": "carlito", "calibri light": "carlito", "cambria": "caladea",
@@ -26,7 +26,7 @@ ALIKE = {
 """Fonts that are as wide as others, letter by letter."""
 SIGNS = frozenset({"symbol", "wingdings", "wingdings 2", "wingdings 3", "webdings", "opensymbol"})
 """Fonts of signs, which an office has its own for."""
-MIN_PICTURE_SHARE = 0.01
+_MIN_PICTURE_SHARE = 0.01
 """The part of a page that a picture of one colour may cover."""
 CLOSE = 1e-6
 
@@ -49,13 +49,13 @@ class DocumentParts:
                     found = f"{quoted(name)}, which is not"
                     yield Fault("fonts", f"{self.word} {place + 1}", "every font embedded", found)
         for font in self.document.fonts:
-            if font.name not in self.want.fonts and not is_alike(font.name, font.drawn):
+            if font.name not in self.want.fonts and not _is_alike(font.name, font.drawn):
                 found = f"{quoted(font.name)}, which is drawn as {quoted(font.drawn)}"
                 yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
 
     def is_known(self, name: str) -> bool:
         """Say whether a font need not be embedded."""
-        return name in self.want.fonts or (name in EVERYWHERE and not self.want.embedded)
+        return name in self.want.fonts or (name in _EVERYWHERE and not self.want.embedded)
 
     def media(self) -> Iterator[Fault]:
         """Find pictures that show nothing, and parts that are missing."""
@@ -66,7 +66,7 @@ class DocumentParts:
                 where = f"{self.word} {place + 1}, at {picture.box}"
                 if picture.problem:
                     yield Fault("media", where, "a picture", picture.problem)
-                elif picture.plain and picture.box.area > MIN_PICTURE_SHARE * leaf.width * leaf.height:
+                elif picture.plain and picture.box.area > _MIN_PICTURE_SHARE * leaf.width * leaf.height:
                     yield Fault("media", where, "a picture that shows something", "one of a single colour")
         yield from self.counted("media", "pictures", pictures(self.document.leaves))
 
@@ -127,10 +127,10 @@ def number(value: float | None) -> str:
     return "nothing" if value is None else f"{value:g}"
 
 
-def is_alike(name: str, drawn: str) -> bool:
+def _is_alike(name: str, drawn: str) -> bool:
     """Say whether a font is drawn as itself, or as one that is as wide."""
     folded, found = name.casefold(), [each.strip() for each in drawn.casefold().split(",")]
-    return folded in SIGNS or folded in found or ALIKE.get(folded) in found
+    return folded in SIGNS or folded in found or _ALIKE.get(folded) in found
 
 
 def pictures(leaves: tuple[PageContent, ...]) -> int:

@@ -15,7 +15,7 @@ APART = 28
 """How far pixels that lie side by side differ where something begins."""
 MARGIN = 0.08
 """The part of a page at its top and at its bottom where a head and a foot may stand."""
-LEAST_INK = 0.0002
+_LEAST_INK = 0.0002
 """The part of what lies between them that changes when there is something."""
 SHORT = 0.03
 """The longest stroke that is writing, as a part of the edge it touches; what is longer is a bar or a picture."""
@@ -31,7 +31,7 @@ def is_blank(page: DrawnPixels) -> bool:
     image = Image.frombytes("RGB", (page.width, page.height), page.rgb)
     margin = int(page.height * MARGIN)
     body = image.crop((0, margin, page.width, max(margin + 1, page.height - margin)))
-    return ink(body) < LEAST_INK
+    return ink(body) < _LEAST_INK
 
 
 def ink(image: Image.Image) -> float:
@@ -53,7 +53,7 @@ def strongest(image: Image.Image) -> Image.Image:
 
 def touched(page: DrawnPixels, name: str) -> list[float]:
     """List where writing runs off an edge, each as a part of its length."""
-    return strokes_of(edge(page, name))
+    return _strokes_of(edge(page, name))
 
 
 def edge(page: DrawnPixels, name: str) -> list[bytes]:
@@ -66,7 +66,7 @@ def edge(page: DrawnPixels, name: str) -> list[bytes]:
     return [page.rgb[at : at + 3] for at in range(start, height * row, row)]
 
 
-def strokes_of(pixels: list[bytes]) -> list[float]:
+def _strokes_of(pixels: list[bytes]) -> list[float]:
     """List where short strokes begin on a line of pixels that is otherwise all of one colour."""
     counts = Counter(pixels)
     common, often = max(counts.items(), key=lambda each: (each[1], each[0]))

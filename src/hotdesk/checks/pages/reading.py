@@ -14,9 +14,9 @@ from hotdesk.checks.pages.layout import quoted
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable
 
-LEAST_LETTERS = 3
+_LEAST_LETTERS = 3
 """Letters and digits of a page that says something."""
-LEAST_BESIDE = 20
+_LEAST_BESIDE = 20
 """Letters and digits of a page that is more than the picture on it."""
 MOSTLY = 0.7
 """The part of a page that a scan covers."""
@@ -25,9 +25,9 @@ LEFTOVERS = re.compile(
     r"|\{\{|\}\}|<<[a-z_ ]{2,30}>>|\[(?:insert|your|placeholder)\b|your (?:text|title|logo) here|placeholder text",
     re.IGNORECASE,
 )
-MOJIBAKE = re.compile("\u00c3[\u0080-\u00bf]|\u00e2\u20ac[\u0080-\uffff]|\u00c2[\u00a0-\u00bf]|\u00ef\u00bb\u00bf")
+_MOJIBAKE = re.compile("\u00c3[\u0080-\u00bf]|\u00e2\u20ac[\u0080-\uffff]|\u00c2[\u00a0-\u00bf]|\u00ef\u00bb\u00bf")
 ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'|]+", re.IGNORECASE)
-CONTACTS = ("mailto:", "tel:")
+_CONTACTS = ("mailto:", "tel:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DocumentText:
         """Find pages whose words are only pixels, or that say too little."""
         for place, leaf in enumerate(self.document.leaves):
             count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
-            if self.want.text and not free and is_picture(leaf, count):
+            if self.want.text and not free and _is_picture(leaf, count):
                 found = f"{count} letters, and the rest of it drawn"
                 yield Fault("text", self.at(place), "text that can be selected and searched", found)
             elif not free and count < self.want.characters:
@@ -64,8 +64,8 @@ class DocumentText:
 
     def pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
-        sought = squeezed(word)
-        return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in squeezed(leaf.text)]
+        sought = _squeezed(word)
+        return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in _squeezed(leaf.text)]
 
     def leftovers(self) -> Iterator[Fault]:
         """Find what a template left."""
@@ -84,7 +84,7 @@ class DocumentText:
         """Find text that lost its letters on the way."""
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
-                if "\ufffd" in line.text or MOJIBAKE.search(line.text):
+                if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
                     where = f"{self.at(place)}, at {line.box}"
                     yield Fault("garbled", where, "letters", quoted(line.text))
             if leaf.unmapped > max(3, letters(leaf.text) * 0.1):
@@ -124,7 +124,7 @@ class DocumentText:
         area = self.document.area
         top = area.bottom if area is not None else leaf.height * self.foot
         links = [each for each in leaf.links if (each.box.top + each.box.bottom) / 2 >= top]
-        yield from (each for each in links if not each.to.casefold().startswith(CONTACTS))
+        yield from (each for each in links if not each.to.casefold().startswith(_CONTACTS))
         low = [line for line in leaf.lines if (line.box.top + line.box.bottom) / 2 >= top]
         for at, line in enumerate(low):
             if any(line.box.common(each.box).area > 0 for each in links):
@@ -142,13 +142,13 @@ class DocumentText:
         return longer if any(leads_to(longer, source) for source in self.want.sources) else address
 
 
-def is_picture(leaf: PageContent, count: int) -> bool:
+def _is_picture(leaf: PageContent, count: int) -> bool:
     """Say whether a page's words can only be pixels."""
-    covered = max((each.box.common(leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
-    return count < LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < LEAST_BESIDE)
+    covered = max((each.box.common(_leaf_box(leaf)).area for each in leaf.pictures), default=0.0)
+    return count < _LEAST_LETTERS or (covered > MOSTLY * leaf.width * leaf.height and count < _LEAST_BESIDE)
 
 
-def leaf_box(leaf: PageContent) -> Box:
+def _leaf_box(leaf: PageContent) -> Box:
     """Give all of a page."""
     return Box(0, 0, leaf.width, leaf.height)
 
@@ -158,7 +158,7 @@ def letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def squeezed(text: str) -> str:
+def _squeezed(text: str) -> str:
     """Give a text so that line breaks, ligatures and capitals do not matter."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 

@@ -19,17 +19,17 @@ NUMBER = "a number"
 """The family of what is typed in."""
 FEWEST = 3
 """Formulas that make a family."""
-RARE = 8
+_RARE = 8
 """One in so many of a family may be unlike it, and is a slip; more is meant."""
-INPUTS = re.compile(r"\b(assumption|input|parameter|driver)s?\b", re.IGNORECASE)
-MOST_INPUTS = 300
+_INPUTS = re.compile(r"\b(assumption|input|parameter|driver)s?\b", re.IGNORECASE)
+_MOST_INPUTS = 300
 """Numbers on a sheet of inputs; one with more holds data, which need not all be read."""
 FAR = {"INDIRECT", "OFFSET"}
 """Functions that read what they do not name."""
 LOOKUPS = {"MATCH", "VLOOKUP", "HLOOKUP", "XLOOKUP", "LOOKUP", "INDEX", "COUNTIF", "COUNTIFS", "SUMIF", "SUMIFS"}
 LOOKUPS |= {"XMATCH", "COUNTA", "AVERAGEIF", "AVERAGEIFS", "UNIQUE", "FILTER", "VALUE", "NUMBERVALUE", "TEXT"}
 """Functions that compare, count or convert what they read, and need no numbers."""
-NUMERIC = re.compile(r"[-+(]?\s?[$€£]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%€]?\)?", re.ASCII)
+_NUMERIC = re.compile(r"[-+(]?\s?[$€£]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%€]?\)?", re.ASCII)
 AMOUNT = re.compile(r".*(\d\.\d\d?|,\d{3}|[$€£%]).*", re.ASCII)
 
 
@@ -45,13 +45,13 @@ class Slip:
 def families(book: Workbook) -> Iterator[Fault]:
     """Find the one cell of a run of formulas that says something else, reads another sheet, or is a number typed in."""
     for sheet in book.sheets:
-        for slip in slips(sheet):
+        for slip in _slips(sheet):
             own, other = sheet.formulas.get(slip.at), sheet.formulas[slip.neighbour]
             elsewhere = own is not None and own.bare == other.bare
-            yield slip_fault("wrong-sheet" if elsewhere else "families", sheet, slip)
+            yield _slip_fault("wrong-sheet" if elsewhere else "families", sheet, slip)
 
 
-def slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
+def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
     """Say what is unlike what."""
     near = sheet.where(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
@@ -59,16 +59,16 @@ def slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
     return fault(rule, sheet.where(slip.at), f"a formula like that of {near}, {sheet.text_of(slip.neighbour)}", found)
 
 
-def slips(sheet: Sheet) -> list[Slip]:
+def _slips(sheet: Sheet) -> list[Slip]:
     """Find cells unlike their neighbours, above and below or at either side; not whole rows or columns of them."""
-    kinds = {at: family for at, cell in sheet.cells.items() if (family := family_of(sheet, at, cell))}
+    kinds = {at: family for at, cell in sheet.cells.items() if (family := _family_of(sheet, at, cell))}
     down = unlike(kinds, along=0)
     across = unlike(kinds, along=1)
     found = {each.at: each for each in (*lone(down, sheet, along=0), *lone(across, sheet, along=1))}
     return [found[at] for at in sorted(found)]
 
 
-def family_of(sheet: Sheet, at: At, cell: Cell) -> str:
+def _family_of(sheet: Sheet, at: At, cell: Cell) -> str:
     """Give a cell's family: its formula's shape, or that it is a number."""
     if at in sheet.formulas:
         return "=" + sheet.formulas[at].shape
@@ -80,20 +80,20 @@ def unlike(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
     found: dict[At, Slip] = {}
     for run in runs(kinds, along):
         sizes = Counter(kinds[at] for at in run)
-        for at, near in (*between_two(kinds, run), *pairs_between(kinds, run, sizes)):
-            if is_family(kinds[near], sizes, kinds[at]):
+        for at, near in (*_between_two(kinds, run), *_pairs_between(kinds, run, sizes)):
+            if _is_family(kinds[near], sizes, kinds[at]):
                 found[at] = Slip(at, kinds[at], near)
     return found
 
 
-def between_two(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
+def _between_two(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
     """Give cells that are unlike both their neighbours, which are alike; each with one of these."""
     for before, at, after in zip(run, run[1:], run[2:], strict=False):
         if kinds[at] != kinds[before] == kinds[after]:
             yield at, before
 
 
-def pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
+def _pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str]) -> Iterator[tuple[At, At]]:
     """Give the same of two cells side by side, where the family is large enough for two."""
     for before, at, other, after in zip(run, run[1:], run[2:], run[3:], strict=False):
         family = kinds[before]
@@ -101,9 +101,9 @@ def pairs_between(kinds: Mapping[At, str], run: Sequence[At], sizes: Counter[str
             yield from ((at, before), (other, after))
 
 
-def is_family(family: str, sizes: Counter[str], other: str) -> bool:
+def _is_family(family: str, sizes: Counter[str], other: str) -> bool:
     """Say whether formulas are a family, and something else among them is rare."""
-    return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // RARE)
+    return family != NUMBER and sizes[family] >= FEWEST and sizes[other] <= max(1, sizes[family] // _RARE)
 
 
 def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
@@ -120,11 +120,11 @@ def runs(kinds: Mapping[At, str], along: int) -> Iterator[list[At]]:
 def lone(found: Mapping[At, Slip], sheet: Sheet, along: int) -> Iterator[Slip]:
     """Leave out subtotals, and rows or columns that are all alike: those are meant."""
     for at, slip in found.items():
-        if not is_subtotal(sheet, at, along) and not has_company(found, at, slip.family, along):
+        if not _is_subtotal(sheet, at, along) and not _has_company(found, at, slip.family, along):
             yield slip
 
 
-def is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
+def _is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
     """Say whether a formula adds up cells of its own column or row."""
     form, (row, column) = sheet.formulas.get(at), at
     areas = form.areas(sheet.name, column, row) if form else ()
@@ -135,7 +135,7 @@ def is_subtotal(sheet: Sheet, at: At, along: int) -> bool:
     return False
 
 
-def has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bool:
+def _has_company(found: Mapping[At, Slip], at: At, family: str, along: int) -> bool:
     """Say whether its neighbours the other way are unlike theirs in the same manner."""
     across = 1 - along
     reach = 2 if family == NUMBER else 1
@@ -153,7 +153,7 @@ def unused(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
     """Find inputs that no formula reads."""
     if is_far(book):
         return
-    covers = {name: Cover(areas) for name, areas in all_read(book).items()}
+    covers = {name: Cover(areas) for name, areas in _all_read(book).items()}
     for sheet in book.sheets:
         cover = covers.get(sheet.name.casefold(), Cover(()))
         for at, cell in inputs(sheet, named):
@@ -169,18 +169,18 @@ def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
     numbers = [(at, cell) for at, cell in sheet.cells.items() if cell.kind == "n" and not cell.formula]
     if own:
         yield from ((at, cell) for at, cell in numbers if any(area.has(at[1], at[0]) for area in own))
-    elif INPUTS.search(sheet.name) and len(numbers) <= MOST_INPUTS:
-        yield from ((at, cell) for at, cell in numbers if is_labelled(sheet, at) and not is_year(sheet, at))
+    elif _INPUTS.search(sheet.name) and len(numbers) <= _MOST_INPUTS:
+        yield from ((at, cell) for at, cell in numbers if _is_labelled(sheet, at) and not _is_year(sheet, at))
 
 
-def is_labelled(sheet: Sheet, at: At) -> bool:
+def _is_labelled(sheet: Sheet, at: At) -> bool:
     """Say whether a text stands at the left of a number, or of the numbers before it."""
     row, column = at
     previous = [cell for place in range(column - 1, 0, -1) if (cell := sheet.cells.get((row, place)))]
     return next((cell.kind == "t" for cell in previous if cell.kind != "n"), False)
 
 
-def is_year(sheet: Sheet, at: At) -> bool:
+def _is_year(sheet: Sheet, at: At) -> bool:
     """Say whether a number is one of a row of years: a head, and no input."""
     row, column = at
     value, near = sheet.cells[at].number, [sheet.cells.get((row, column + step)) for step in (-1, 1)]
@@ -188,7 +188,7 @@ def is_year(sheet: Sheet, at: At) -> bool:
     return value is not None and 1900 <= value <= 2100 and any(abs(step) == 1 for step in steps)
 
 
-def all_read(book: Workbook) -> Mapping[str, set[Area]]:
+def _all_read(book: Workbook) -> Mapping[str, set[Area]]:
     """Give everything any formula reads, by sheet: directly, by name, or as a table."""
     found: dict[str, set[Area]] = {}
     words = set[str]()
@@ -215,12 +215,12 @@ def by_name(words: Iterable[str], book: Workbook) -> Iterator[Area]:
 def text_numbers(book: Workbook) -> Iterator[Fault]:
     """Find numbers that are stored as texts, where numbers are meant: no sum counts them."""
     for sheet in book.sheets:
-        texts = {at: cell for at, cell in sheet.cells.items() if is_numeric_text(cell)}
+        texts = {at: cell for at, cell in sheet.cells.items() if _is_numeric_text(cell)}
         if not texts:
             continue
         numbers = {at for at, cell in sheet.cells.items() if cell.number is not None}
         columns, likely = Counter(at[1] for at in texts), Counter(at[1] for at in numbers)
-        summed = Cover(added_up(book, sheet))
+        summed = Cover(_added_up(book, sheet))
         for at, cell in texts.items():
             among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
             if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
@@ -228,10 +228,10 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
                 yield fault("text-numbers", sheet.where(at), f"the number {cell.value}", found)
 
 
-def is_numeric_text(cell: Cell) -> bool:
+def _is_numeric_text(cell: Cell) -> bool:
     """Say whether a text is a number; one that begins with 0 is a mark, such as a post code."""
     text = str(cell.value).strip() if cell.kind == "t" and not cell.formula else ""
-    return len(text) <= 30 and bool(NUMERIC.fullmatch(text)) and not re.match(r"0\d", text)
+    return len(text) <= 30 and bool(_NUMERIC.fullmatch(text)) and not re.match(r"0\d", text)
 
 
 def is_head(sheet: Sheet, at: At) -> bool:
@@ -240,7 +240,7 @@ def is_head(sheet: Sheet, at: At) -> bool:
     return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
 
 
-def added_up(book: Workbook, sheet: Sheet) -> set[Area]:
+def _added_up(book: Workbook, sheet: Sheet) -> set[Area]:
     """Give the areas of a sheet that formulas calculate with."""
     found = set[Area]()
     for each in book.sheets:

@@ -183,10 +183,10 @@ class XlsxCheck:
         """Give by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
-                yield short(f"{output} when {each.cell} is {each.to}"), moved_by(before, after)
+                yield short(f"{output} when {each.cell} is {each.to}"), _moved_by(before, after)
 
 
-def moved_by(before: Shown, after: Shown) -> Value:
+def _moved_by(before: Shown, after: Shown) -> Value:
     """Say by how much something moved."""
     if isinstance(before, float) and isinstance(after, float):
         return after - before

@@ -84,7 +84,7 @@ class Mutate:
         return sum(each.size for each in self.moves)
 
 
-def sheeted(value: object) -> Area:
+def _sheeted(value: object) -> Area:
     """Read an area of a named sheet."""
     found = area(text(value))
     if not found.sheet:
@@ -94,7 +94,7 @@ def sheeted(value: object) -> Area:
     return found
 
 
-Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(sheeted)], ...], SOME]
+_Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(_sheeted)], ...], SOME]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class Expected:
     columns: Names = ()
     rows: Annotated[Span | None, By(read_span)] = None
     red_where: Name = ""
-    coloured: Annotated[Coloured | None, By(read_coloured)] = None
+    coloured: Annotated[Coloured | None, By(_read_coloured)] = None
     total: Name = ""
-    formulas: Annotated[tuple[Area | str, ...], By(read_formulas)] = ()
-    reconcile: Annotated[tuple[Annotated[Reconcile, By(read_reconcile)], ...], SOME] = ()
-    mutate: Annotated[tuple[Annotated[Mutate, By(read_mutate)], ...], SOME] = ()
-    assumptions: Areas = ()
+    formulas: Annotated[tuple[Area | str, ...], By(_read_formulas)] = ()
+    reconcile: Annotated[tuple[Annotated[Reconcile, By(_read_reconcile)], ...], SOME] = ()
+    mutate: Annotated[tuple[Annotated[Mutate, By(_read_mutate)], ...], SOME] = ()
+    assumptions: _Areas = ()
     like: Name = ""
 
     @property
@@ -131,13 +131,13 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
     except StrictError as e:
         key = str(e.path[0])
         raise BriefError(f"xlsx cannot expect that of {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
-    for key, column in named_columns(expected):
+    for key, column in _named_columns(expected):
         if expected.columns and column not in expected.columns:
             raise BriefError(f"xlsx expects {key} to be one of its columns; write {key} = {EXAMPLES[key]}")
     return expected
 
 
-def named_columns(expected: Expected) -> list[tuple[str, str]]:
+def _named_columns(expected: Expected) -> list[tuple[str, str]]:
     """Give the columns that are named, and by which key."""
     named = [("red_where", expected.red_where), ("total", expected.total)]
     named.append(("coloured", expected.coloured.column if expected.coloured else ""))
@@ -147,16 +147,16 @@ def named_columns(expected: Expected) -> list[tuple[str, str]]:
 
 def cell(value: object) -> Area:
     """Read one cell of a named sheet."""
-    found = sheeted(value)
+    found = _sheeted(value)
     if found.size != 1:
         raise ValueError("it is more than one cell")
     return found
 
 
-def read_formulas(value: object) -> tuple[Area | str, ...]:
+def _read_formulas(value: object) -> tuple[Area | str, ...]:
     """Read where formulas must be: areas, and columns by their heads."""
     named = [re.fullmatch(r"column (.+)", each) for each in texts(value)]
-    return tuple(found[1] if found else sheeted(each) for found, each in zip(named, texts(value), strict=True))
+    return tuple(found[1] if found else _sheeted(each) for found, each in zip(named, texts(value), strict=True))
 
 
 def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:
@@ -166,7 +166,7 @@ def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, ob
     return value
 
 
-def read_coloured(value: object) -> Coloured:
+def _read_coloured(value: object) -> Coloured:
     """Read which rows have a colour."""
     fields = table(value, {"colour"}, {"rows", "column", "is"})
     colour = text(fields["colour"])
@@ -182,7 +182,7 @@ def read_coloured(value: object) -> Coloured:
     raise ValueError("it says no rows")
 
 
-def read_reconcile(value: object) -> Reconcile:
+def _read_reconcile(value: object) -> Reconcile:
     """Read what a number must be equal to."""
     fields = table(value, {"cell"}, {"with", "source", "column", "within"})
     within = fields.get("within", CENT)
@@ -195,13 +195,13 @@ def read_reconcile(value: object) -> Reconcile:
     raise ValueError("it names neither another cell nor a source and its column")
 
 
-def read_mutate(value: object) -> Mutate:
+def _read_mutate(value: object) -> Mutate:
     """Read a mutation."""
     fields = table(value, {"set", "to"}, {"moves", "stays"})
     to = fields["to"]
     if isinstance(to, bool) or not isinstance(to, str | int | float) or (isinstance(to, float) and math.isinf(to)):
         raise ValueError("to is no number or text")
-    moves, stays = (reader(Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
+    moves, stays = (reader(_Areas)(fields[key]) if key in fields else () for key in ("moves", "stays"))
     if not 0 < sum(each.size for each in (*moves, *stays)) <= MOST_OUTPUTS:
         raise ValueError("nothing shall move or stay, or too much")
     return Mutate(cell(fields["set"]), to if isinstance(to, str) else float(to), moves, stays)

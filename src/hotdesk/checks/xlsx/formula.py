@@ -18,7 +18,7 @@ TOKEN = re.compile(
 )
 """What matters in a formula. Every alternative takes what it has looked at: a hostile one costs only its length."""
 END = re.compile(r"(\$?)([A-Z]{1,3})?(\$?)([0-9]{1,7})?", re.ASCII)
-Coordinate = tuple[bool, int]
+_Coordinate = tuple[bool, int]
 """Whether it moves with the cell, and by how much; or which one it is."""
 
 
@@ -27,10 +27,10 @@ class FormulaRange(NamedTuple):
 
     sheet: str
     """Empty: its own."""
-    left: Coordinate
-    top: Coordinate
-    right: Coordinate
-    bottom: Coordinate
+    left: _Coordinate
+    top: _Coordinate
+    right: _Coordinate
+    bottom: _Coordinate
 
     def at(self, sheet: str, column: int, row: int) -> Area:
         """Give the area, for a formula in a cell."""
@@ -97,12 +97,12 @@ def reading(sheet: str, cell: str, column: int, row: int) -> FormulaRange:
     )
 
 
-def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> Coordinate:
+def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> _Coordinate:
     """Give a coordinate as seen from a cell."""
     return (False, place) if dollar or fixed else (True, place - own)
 
 
-def moved(coordinate: Coordinate, own: int) -> int:
+def moved(coordinate: _Coordinate, own: int) -> int:
     """Give a coordinate's place, as seen from nowhere."""
     relative, value = coordinate
     return value + own if relative else value

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 LAST_COLUMN, LAST_ROW = 16_384, 1_048_576
-AREA_SHAPE = re.compile(r"\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6})(?::\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6}))?", re.ASCII)
+_AREA_SHAPE = re.compile(r"\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6})(?::\$?([A-Z]{1,3})\$?([1-9][0-9]{0,6}))?", re.ASCII)
 
 
 class Area(NamedTuple):
@@ -42,7 +42,7 @@ class Area(NamedTuple):
 def area(text: str) -> Area:
     """Read `Sheet!A1` or `'A sheet'!A1:B2`; `ValueError` for anything else."""
     sheet, mark, rest = text.rpartition("!")
-    found = AREA_SHAPE.fullmatch(rest)
+    found = _AREA_SHAPE.fullmatch(rest)
     if found is None or (mark and not sheet):
         raise ValueError("it is no cell of a sheet")
     if sheet.startswith("'") and sheet.endswith("'") and len(sheet) > 2:

@@ -19,7 +19,7 @@ KINDS = {
     "formats": "conditional formats",
     "formulas": "formulas",
 }
-OWN_NAMES = "_xlnm."
+_OWN_NAMES = "_xlnm."
 """How names begin that the program gives, and takes away, by itself."""
 
 
@@ -116,5 +116,5 @@ def preserved(want: Expected, book: Workbook) -> Iterator[Fault]:
             if has[kind] < counts[kind]:
                 yield fault("kept", name, f"{counts[kind]} {words}, as in {want.like}", f"{has[kind]}")
     for name in like.names:
-        if name not in book.names and not name.startswith(OWN_NAMES):
+        if name not in book.names and not name.startswith(_OWN_NAMES):
             yield fault("kept", "", f"the name {name}, as in {want.like}", "it is gone")

@@ -14,7 +14,7 @@ from hotdesk.checks.xlsx.faults import fault, format_value
 from hotdesk.checks.xlsx.place import letters
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 
-MOST_ROWS = 200_000
+_MOST_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Table:
     @cached_property
     def rows(self) -> Mapping[int, list[Cell]]:
         """Give the rows' cells under the heads."""
-        if self.last > MOST_ROWS:
+        if self.last > _MOST_ROWS:
             raise ValueError("a sheet has rows so far down that nobody can look at all of them")
         found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
         columns = set(self.heads.values())

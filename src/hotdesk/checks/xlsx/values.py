@@ -10,11 +10,11 @@ from hotdesk.checks.xlsx.faults import fault, format_value, saved
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
-CIRCLES = ("Err:522", "Err:523")
+_CIRCLES = ("Err:522", "Err:523")
 """What LibreOffice shows where a formula needs its own result."""
-UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
+_UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
 """Functions that give something else each time."""
-PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
+_PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
 """Functions that may name their own cell and not need its value."""
 MOST_STEPS = 5_000_000
 
@@ -23,7 +23,7 @@ def errors(book: Workbook) -> Iterator[Fault]:
     """Find error values, saved or only seen when calculated; and what points at cells that are gone."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
-            if cell.fresh_kind == "e" and cell.fresh not in CIRCLES:
+            if cell.fresh_kind == "e" and cell.fresh not in _CIRCLES:
                 text = f"{cell.fresh}, from {sheet.text_of(at)}"
                 yield fault("errors", sheet.where(at), "a value", text if cell.kind == "e" else text + ", recalculated")
             elif cell.kind == "e" and not cell.fresh_kind:
@@ -75,7 +75,7 @@ def same(one: Shown, other: Shown) -> bool:
 
 def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
     """Say of a cell whether its value hangs on the clock or on chance."""
-    if not book.calls & UNSTEADY:
+    if not book.calls & _UNSTEADY:
         return lambda sheet, at: False
     found = unsteady_cells(book)
     return lambda sheet, at: (sheet.name, at) in found
@@ -84,7 +84,7 @@ def steady(book: Workbook) -> Callable[[Sheet, tuple[int, int]], bool]:
 def unsteady_cells(book: Workbook) -> set[tuple[str, tuple[int, int]]]:
     """Give the cells that are unsteady, and what reads them. Too many steps, and the rest counts as steady."""
     every = [(sheet.name, at, form) for sheet in book.sheets for at, form in sheet.formulas.items()]
-    new = found = {(name, at) for name, at, form in every if form.calls & UNSTEADY}
+    new = found = {(name, at) for name, at, form in every if form.calls & _UNSTEADY}
     remaining = MOST_STEPS
     while new and (remaining := remaining - len(every) * (1 + len(new) // 8)) > 0:
         rest = [(name, at, form) for name, at, form in every if (name, at) not in found]
@@ -104,16 +104,16 @@ def circular(book: Workbook) -> Iterator[Fault]:
     """Find formulas that need their own result."""
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
-            if cell.fresh in CIRCLES and cell.fresh_kind == "e":
+            if cell.fresh in _CIRCLES and cell.fresh_kind == "e":
                 yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, a circle")
-            elif reads_itself(sheet, at):
+            elif _reads_itself(sheet, at):
                 yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, itself too")
 
 
-def reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
+def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:
     """Say whether a formula names its own cell, and not for its place alone."""
     form = sheet.formulas.get(at)
-    if form is None or form.calls & PLACES_ONLY:
+    if form is None or form.calls & _PLACES_ONLY:
         return False
     row, column = at
     return any(area.sheet == sheet.name and area.has(column, row) for area in form.areas(sheet.name, column, row))

@@ -14,12 +14,12 @@ from hotdesk.checks.xlsx.place import LAST_COLUMN, LAST_ROW, Area, area, letters
 
 MOST_SHEETS = 50
 MOST_CELLS = 200_000
-MOST_NAMED = 1000
+_MOST_NAMED = 1000
 MOST_OUTPUTS = 1000
 LONGEST_FORMULA = 8192
-MOST_FORMULAS = 4 << 20
+_MOST_FORMULAS = 4 << 20
 """Characters of all formulas together; what is filled in counts once."""
-MOST_READ = 400_000
+_MOST_READ = 400_000
 """References of all formulas together; one that is filled in a thousand times counts a thousand times."""
 FILL_SHAPE = re.compile(r"[0-9A-F]{6}", re.ASCII)
 COUNTS = ("charts", "pivots", "validations", "formats")
@@ -172,37 +172,37 @@ def read_book(data: bytes) -> Workbook:
             "mutations": list(mutations),
             "like": (dict() | None) as like,
             "tools": {"LibreOffice": str(office), "Python": str(python)},
-        } if 0 < len(sheets) <= MOST_SHEETS and max(map(len, (names, tables, broken, sums, mutations))) <= MOST_NAMED:
+        } if 0 < len(sheets) <= MOST_SHEETS and max(map(len, (names, tables, broken, sums, mutations))) <= _MOST_NAMED:
             return Workbook(
-                read_sheets(sheets),
+                _read_sheets(sheets),
                 dict(pair(each) for each in names),
                 dict(read_table(each) for each in tables),
                 [text(each) for each in broken],
-                [read_sum(each) for each in sums],
-                [read_mutation(each) for each in mutations],
-                read_like(like) if like is not None else None,
+                [_read_sum(each) for each in sums],
+                [_read_mutation(each) for each in mutations],
+                _read_like(like) if like is not None else None,
                 {"LibreOffice": text(office), "Python": text(python)},
             )
     raise ValueError("it has no sheet, too many, or what was told of it is not what was asked for")
 
 
-def read_sheets(records: list[object]) -> list[Sheet]:
+def _read_sheets(records: list[object]) -> list[Sheet]:
     """Read sheets; no two have one name, and together they have a bounded number of cells."""
     sheets, remaining = list[Sheet](), MOST_CELLS
     for each in records:
-        sheet = read_sheet(each, remaining)
+        sheet = _read_sheet(each, remaining)
         remaining -= len(sheet.cells)
         sheets.append(sheet)
     if len({sheet.name.casefold() for sheet in sheets}) != len(sheets):
         raise ValueError("two sheets have one name")
-    if sum(len(cell.formula) for sheet in sheets for cell in sheet.cells.values()) > MOST_FORMULAS:
+    if sum(len(cell.formula) for sheet in sheets for cell in sheet.cells.values()) > _MOST_FORMULAS:
         raise ValueError("its formulas are longer than anybody can follow")
-    if sum(len(form.reads) for sheet in sheets for form in sheet.formulas.values()) > MOST_READ:
+    if sum(len(form.reads) for sheet in sheets for form in sheet.formulas.values()) > _MOST_READ:
         raise ValueError("its formulas read more than anybody can follow")
     return sheets
 
 
-def read_sheet(record: object, most: int) -> Sheet:
+def _read_sheet(record: object, most: int) -> Sheet:
     """Read one sheet."""
     match record:
         case {"name": str(name), "hidden": bool(hidden), "cells": list(cells), "hidden_rows": rows, **more} if (
@@ -247,7 +247,7 @@ def read_value(kind: object, value: object) -> tuple[str, Shown]:
     raise ValueError("a cell holds what no cell can")
 
 
-def read_sum(record: object) -> Sum:
+def _read_sum(record: object) -> Sum:
     """Read the sum of a source."""
     match record:
         case {"why": str(why)}:
@@ -257,7 +257,7 @@ def read_sum(record: object) -> Sum:
     raise ValueError("a sum is none")
 
 
-def read_mutation(record: object) -> Mutation:
+def _read_mutation(record: object) -> Mutation:
     """Read what a change did."""
     match record:
         case {"why": str(why)}:
@@ -276,17 +276,17 @@ def output(value: object) -> Shown:
     return read_number(value)
 
 
-def read_like(record: Mapping[object, object]) -> Like:
+def _read_like(record: Mapping[object, object]) -> Like:
     """Read what another workbook has."""
     match record:
         case {"why": str(why)}:
             return Like(why=text(why))
-        case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= MOST_NAMED:
-            return Like(dict(read_counts(each) for each in sheets), [text(each) for each in names])
+        case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
+            return Like(dict(_read_counts(each) for each in sheets), [text(each) for each in names])
     raise ValueError("what was told of the input workbook is not what was asked for")
 
 
-def read_counts(record: object) -> tuple[str, Mapping[str, int]]:
+def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:
     """Read how much of what another workbook's sheet has."""
     match record:
         case {"name": str(name), "formulas": formulas}:
