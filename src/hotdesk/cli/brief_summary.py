@@ -31,21 +31,21 @@ def shown(job: Brief) -> list[str]:
 def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Give each field's name and lines."""
     yield "goal", [shortened(job.goal)]
-    yield "inputs", some([describe_input(job.folder, name) for name in job.inputs]) or ["none"]
-    yield "deliverables", some([describe_deliverable(item) for item in job.deliverables])
+    yield "inputs", some([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
+    yield "deliverables", some([_describe_deliverable(item) for item in job.deliverables])
     yield "may go to", some([rule_text(rule) for rule in job.scope.rules]) or ["nowhere"]
     yield "secrets", some([grant_text(grant) for grant in job.scope.grants]) or ["none"]
     if job.scope.names:
         yield "names", some([f"{name} leads to {upstream}" for name, upstream in job.scope.names.items()])
     yield "tools", [", ".join(job.tools) or "all its desk has"]
-    yield "models", describe_models(job)
-    yield "budget", [describe_budget(job)]
+    yield "models", _describe_models(job)
+    yield "budget", [_describe_budget(job)]
     yield "approvals", [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then it is no"]
     size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}"]
 
 
-def describe_input(folder: Path, name: str) -> str:
+def _describe_input(folder: Path, name: str) -> str:
     """Write an input, and how large it is."""
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
@@ -61,7 +61,7 @@ def measured(path: Path) -> tuple[int, int]:
     return len(found), sum(os.lstat(each).st_size for each in found)
 
 
-def describe_deliverable(item: Deliverable) -> str:
+def _describe_deliverable(item: Deliverable) -> str:
     """Write a deliverable, and what it must pass."""
     checks = [f"{each.check} {json.dumps(each.expect)}" if each.expect else each.check for each in item.checks]
     active = f", and may hold {', '.join(item.active)}" if item.active else ""
@@ -69,7 +69,7 @@ def describe_deliverable(item: Deliverable) -> str:
     return f"{item.path} ({item.kind}), {checked}{active}"
 
 
-def describe_models(job: Brief) -> list[str]:
+def _describe_models(job: Brief) -> list[str]:
     """Write who thinks."""
     lines = [f"plans: {', then '.join(job.models.plan)}"] if job.models.plan else ["whoever the command line names"]
     if job.models.act:
@@ -77,7 +77,7 @@ def describe_models(job: Brief) -> list[str]:
     return [*lines, f"is shown pictures: {job.look}"] if job.look else lines
 
 
-def describe_budget(job: Brief) -> str:
+def _describe_budget(job: Brief) -> str:
     """Write what it may use."""
     limits = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     texts = [f"{most:.15g} {name}" if most is not None else f"any number of {name}" for name, most in limits.items()]
@@ -114,7 +114,7 @@ def as_json(job: Brief) -> dict[str, object]:
         "goal": job.goal,
         "digest": job.digest,
         "folder": str(job.folder),
-        "inputs": [input_json(job.folder, name) for name in job.inputs],
+        "inputs": [_input_json(job.folder, name) for name in job.inputs],
         "deliverables": [asdict(item) for item in job.deliverables],
         "egress": [rule_text(rule) for rule in job.scope.rules],
         "grants": [grant_text(grant) for grant in job.scope.grants],
@@ -130,7 +130,7 @@ def as_json(job: Brief) -> dict[str, object]:
     }
 
 
-def input_json(folder: Path, name: str) -> Mapping[str, object]:
+def _input_json(folder: Path, name: str) -> Mapping[str, object]:
     """Give an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}

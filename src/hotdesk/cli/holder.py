@@ -32,7 +32,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
     if os.geteuid() != 0:
         async with remote_runtime(server(settings)) as runtime:
             return (await runtime.open(spec, scope, personal=True)).id
-    path = holder_path(settings)
+    path = _holder_path(settings)
     holder = None
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:
@@ -43,17 +43,17 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
                         await runtime.unlock(key)
                     return (await runtime.open(spec, scope, personal=True)).id
         if holder is None or holder.poll() is not None:
-            holder = start_holder()
+            holder = _start_holder()
         await anyio.sleep(0.05)
     raise HostError(f"no holder came up within {START_SECONDS:.0f} s; try `hotdesk run --debug -- true`")
 
 
-def holder_path(settings: Config) -> Path:
+def _holder_path(settings: Config) -> Path:
     """Give the socket at which a holder is found: a link to its control socket."""
     return settings.run / "control" / "holder.sock"
 
 
-def start_holder() -> subprocess.Popen[bytes]:
+def _start_holder() -> subprocess.Popen[bytes]:
     """Start a holder in a session of its own; one that finds another ends at once."""
     environment = {name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") or name == "PATH"}
     return subprocess.Popen(
@@ -70,7 +70,7 @@ def start_holder() -> subprocess.Popen[bytes]:
 async def hold(settings: Config) -> None:
     """Own desks until there are none."""
     async with Host(settings) as host:
-        path = holder_path(settings)
+        path = _holder_path(settings)
         path.unlink(missing_ok=True)
         path.symlink_to(control_path(settings, os.getpid()).name)
         confine([path.parent])

@@ -11,7 +11,7 @@ from hotdesk.desk.seam import ID_SHAPE, DeskId
 from hotdesk.errors import BriefError, printable
 
 MIN_PREFIX = 4
-PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
+_PREFIX_SHAPE = re.compile(r"i[a-z0-9]{0,20}")
 
 
 def find_desk(settings: Config, text: str) -> DeskId:
@@ -30,7 +30,7 @@ def find_desk(settings: Config, text: str) -> DeskId:
 
 def begin_with(settings: Config, text: str) -> list[DeskId]:
     """Give the open desks whose ids begin so."""
-    if len(text) < MIN_PREFIX or not PREFIX_SHAPE.fullmatch(text):
+    if len(text) < MIN_PREFIX or not _PREFIX_SHAPE.fullmatch(text):
         return []
     desks: list[dict[str, Any]] = import_module("hotdesk.cli.desks.ps").find_desks(settings)
     return sorted(DeskId(str(desk["id"])) for desk in desks if str(desk["id"]).startswith(text))
@@ -38,6 +38,6 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
 
 def why_not(text: str) -> str:
     """Say what a text lacks that could begin an id."""
-    if PREFIX_SHAPE.fullmatch(text):
+    if _PREFIX_SHAPE.fullmatch(text):
         return f" (at least {MIN_PREFIX} characters of it are needed)" if len(text) < MIN_PREFIX else ", nor begins one"
     return ""

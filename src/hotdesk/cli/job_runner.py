@@ -34,7 +34,7 @@ from hotdesk.work import JobContext, work
 
 UNDONE = 1
 """Exit code of a job whose work or check failed."""
-TICK_INTERVAL_S = 0.5
+_TICK_INTERVAL_S = 0.5
 ANSWERS = {"approve": "approved", "refuse": "refused", "answer": "answered"}
 
 
@@ -145,7 +145,7 @@ class TerminalJob:
     async def tick(self) -> None:
         """Show how time passes."""
         while True:
-            await anyio.sleep(TICK_INTERVAL_S)
+            await anyio.sleep(_TICK_INTERVAL_S)
             if self.board is not None and self.board.live:
                 self.board.tick()
 

@@ -118,7 +118,7 @@ def require_command(command: list[str], example: str) -> list[str]:
 def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Spec:
     """Put a desk's options together."""
     require_machine(arguments)
-    require_image(arguments.image)
+    _require_image(arguments.image)
     return Spec(
         image=arguments.image,
         cpus=arguments.cpus,
@@ -128,7 +128,7 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         pids=arguments.pids,
         deadline=deadline,
         idle=idle,
-        env=make_env(arguments),
+        env=_make_env(arguments),
         root=arguments.root,
     )
 
@@ -144,7 +144,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
         raise BriefError(f"--memory {arguments.memory} is more than this machine has; it takes 16M to {most}")
 
 
-def require_image(name: str) -> None:
+def _require_image(name: str) -> None:
     """Refuse an image that is not there, and list those that are; an ordinary user's images are a server's."""
     store = prestart.settings().images
     if os.geteuid() != 0 or image.record_path(store, image.as_name(name)).exists():
@@ -154,7 +154,7 @@ def require_image(name: str) -> None:
     raise ImageError(f"image {name!r} is not on this machine; {images}; {image.remedy(name)}")
 
 
-def make_env(arguments: argparse.Namespace) -> dict[str, str]:
+def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
     """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
     allowed = getattr(arguments, "allow", None)
     presets: dict[str, str] = (

@@ -35,7 +35,7 @@ def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     module.add(parser)
-    own, command = split_command(parser, argv)
+    own, command = _split_command(parser, argv)
     parse_own = parser.parse_intermixed_args if getattr(module, "INTERMIXED", False) else parser.parse_args
     arguments = parse_own(own)
     if command is not None:
@@ -43,7 +43,7 @@ def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
     return arguments
 
 
-def split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[list[str], list[str] | None]:
+def _split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[list[str], list[str] | None]:
     """Part our own arguments from a program and its arguments.
 
     The program begins after `--`, or at the first word that is neither an option of ours, its value, nor one of the
@@ -51,7 +51,7 @@ def split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[lis
     """
     actions = parser._actions
     if not any(action.dest == COMMAND and not action.option_strings for action in actions):
-        return split_at_dashes(argv)
+        return _split_at_dashes(argv)
     before = sum(1 for action in actions if not action.option_strings and action.dest != COMMAND)
     takes_value = {name: action.nargs != 0 for action in actions for name in action.option_strings}
     words = iter(enumerate(argv))
@@ -68,7 +68,7 @@ def split_command(parser: argparse.ArgumentParser, argv: list[str]) -> tuple[lis
     return argv, None
 
 
-def split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
+def _split_at_dashes(argv: list[str]) -> tuple[list[str], list[str] | None]:
     """Part our own arguments from what comes after `--`."""
     if "--" not in argv:
         return argv, None

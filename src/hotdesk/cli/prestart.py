@@ -18,10 +18,10 @@ def begin(*, keys: bool = False) -> None:
     if os.geteuid() == 0:
         chosen = config.load()
         keeper = start(chosen)
-        _started.append((chosen, send_ahead(keeper, "keys") if keys else keeper))
+        _started.append((chosen, _send_ahead(keeper, "keys") if keys else keeper))
 
 
-def send_ahead(keeper: Started, verb: str) -> Started:
+def _send_ahead(keeper: Started, verb: str) -> Started:
     """Send a keeper a request that is about no desk, before anybody is there to wait for its answer."""
     message = {"n": 1, "verb": verb, "desk": f"i{os.urandom(10).hex()}"}
     keeper.sock.send(json.dumps(message).encode())

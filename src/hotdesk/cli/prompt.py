@@ -27,7 +27,7 @@ from hotdesk.job.format import clock
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
 
 TERMINAL = "/dev/tty"
-SETTLE = 0.4
+_SETTLE = 0.4
 """Seconds between the card and the question: what is typed meanwhile was not meant for it."""
 MAX_FACT_CHARS = 500
 """Characters of one fact."""
@@ -104,9 +104,9 @@ class TerminalPrompt:
                 return PromptOutcome("later")
             with line_mode(self.terminal):
                 self.write("\n".join(["", *frame(card, pending, self.width(), time.time(), self.look), ""]))
-                early = self.wait(SETTLE, typed=False)
+                early = self.wait(_SETTLE, typed=False)
                 outcome = early or self.question(pending)
-                self.write(CLOSING.get(outcome.answer, ""))
+                self.write(_CLOSING.get(outcome.answer, ""))
                 return outcome
         except (OSError, termios.error):  # the terminal is gone, and with it whoever sat there
             return PromptOutcome("later")
@@ -154,7 +154,7 @@ class TerminalPrompt:
             data = data[os.write(self.terminal, data) :]
 
 
-CLOSING = {
+_CLOSING = {
     "gone": "\n  it was answered elsewhere\n",
     "expired": "\n  its time is up\n",
     "later": "  it waits on\n",

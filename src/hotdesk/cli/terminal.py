@@ -14,7 +14,7 @@ import anyio
 from hotdesk.desk.seam import Desk, Done, Process
 from hotdesk.errors import alone, printable
 
-TIMED_OUT = 124
+_TIMED_OUT = 124
 CHUNK = 1 << 16
 
 
@@ -49,7 +49,7 @@ async def follow(
         print(f"hotdesk: {printable(done.reason)}", file=sys.stderr)
     if done.timed_out:
         print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
-        return TIMED_OUT
+        return _TIMED_OUT
     return done.exit_code
 
 
@@ -120,10 +120,10 @@ def run_interruptible(
                 tasks.cancel_scope.cancel()
         return code
 
-    return unwrapped(guarded)
+    return _unwrapped(guarded)
 
 
-def unwrapped(work: Callable[[], Awaitable[int]]) -> int:
+def _unwrapped(work: Callable[[], Awaitable[int]]) -> int:
     """Run an event loop; an error alone in its group comes out as itself."""
     try:
         return anyio.run(work)

@@ -11,7 +11,7 @@ from hotdesk.job.event_text import WAITING, answer_commands, target
 from hotdesk.job.format import clock, lasting, money, plural, size, tokens
 from hotdesk.job.record.progress import Stand, StepProgress
 
-MAX_COLUMNS = 120
+_MAX_COLUMNS = 120
 """Columns: what is far apart is not read together."""
 NAMES = 24
 """Columns of the longest step's name."""
@@ -24,7 +24,7 @@ MARKS: dict[Stand, Span] = {
 }
 FEWEST = 5
 """Rows the plan has before other rows have theirs."""
-MAX_WAITING_ROWS = 4
+_MAX_WAITING_ROWS = 4
 """Rows of what waits for a person: a desk may ask often, and must not hide the rest."""
 ALWAYS = 0
 Row: TypeAlias = tuple[int, Line]
@@ -33,15 +33,15 @@ Row: TypeAlias = tuple[int, Line]
 
 def lay(state: State, width: int, height: int, now: float, look: TerminalTraits) -> list[str]:
     """Lay the area out, no row wider than `width`, no more than `height` of them."""
-    width, height = max(min(width, MAX_COLUMNS), 1), max(height, 1)
+    width, height = max(min(width, _MAX_COLUMNS), 1), max(height, 1)
     rest = [row for row in facts(state, now) if row[1]]
-    rest = fewest(rest, height - 2 - min(len(state.course.steps), FEWEST))
+    rest = _fewest(rest, height - 2 - min(len(state.course.steps), FEWEST))
     plan = checklist(state, width, height - 2 - len(rest), now, look)
     lines = [[("dim", "─" * width)], header(state, width, now, look), *plan, *(line for _, line in rest)]
     return [look.paint(line, width) for line in lines[:height]]
 
 
-def fewest(rows: list[Row], most: int) -> list[Row]:
+def _fewest(rows: list[Row], most: int) -> list[Row]:
     """Drop the most dispensable rows until no more are left than fit."""
     rows = list(rows)
     while len(rows) > max(most, 0) and any(rank > ALWAYS for rank, _ in rows):
@@ -78,7 +78,7 @@ def checklist(state: State, width: int, height: int, now: float, look: TerminalT
         return []
     names = min(max(cells(look.clean(step.name)) for step in steps), NAMES)
     first, last = window(steps, height)
-    rows = [row_of(step, names, width, now, look) for step in steps[first:last]]
+    rows = [_row_of(step, names, width, now, look) for step in steps[first:last]]
     above, below = steps[:first], steps[last:]
     if height < 3:  # then the current step is more than a count of the others
         return rows
@@ -105,7 +105,7 @@ def summary(steps: Sequence[StepProgress]) -> str:
     return ", ".join(f"{stands.count(stand)} {stand}" for stand in MARKS if stand in stands)
 
 
-def row_of(step: StepProgress, names: int, width: int, now: float, look: TerminalTraits) -> Line:
+def _row_of(step: StepProgress, names: int, width: int, now: float, look: TerminalTraits) -> Line:
     """Show one step of the checklist."""
     style, mark = MARKS[step.stand]
     name = cut(look.clean(step.name), names)
@@ -124,7 +124,7 @@ def facts(state: State, now: float) -> list[Row]:
         (2, tool(state, now)),
         (5, brain(state)),
         (1, spend(state)),
-        (6, show_model_traffic(state)),
+        (6, _show_model_traffic(state)),
         (4, door(state)),
         *((ALWAYS, line) for line in waits(state, now)),
     ]
@@ -174,7 +174,7 @@ def spend(state: State) -> Line:
     return entry("spend", ("", f"{', '.join(parts)}{limit}")) if parts else []
 
 
-def show_model_traffic(state: State) -> Line:
+def _show_model_traffic(state: State) -> Line:
     """Show how much models were told, and said."""
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {tokens(most)}" if most is not None else ""
@@ -206,11 +206,11 @@ def waits(state: State, now: float) -> list[Line]:
         )
     for question in state.questions.values():
         rows.append(entry("ASKS", ("warn", f"hotdesk approve {question.id}  "), ("", target(question))))
-    if len(rows) <= MAX_WAITING_ROWS:
+    if len(rows) <= _MAX_WAITING_ROWS:
         return rows
     return [
-        *rows[: MAX_WAITING_ROWS - 1],
-        entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - MAX_WAITING_ROWS + 1} more")),
+        *rows[: _MAX_WAITING_ROWS - 1],
+        entry("WAITS", ("warn", "hotdesk approve  "), ("", f"{len(rows) - _MAX_WAITING_ROWS + 1} more")),
     ]
 
 

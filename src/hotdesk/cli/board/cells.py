@@ -16,7 +16,7 @@ from hotdesk.errors import escaped, printable
 
 STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}
 """What a style is in ANSI; the empty one is none."""
-MARKS_IN_A_ROW = 2
+_MARKS_IN_A_ROW = 2
 """Accents one letter may carry: more of them grow over the lines around it."""
 ASCII = str.maketrans(
     {"✓": "+", "▸": ">", "·": "-", "✗": "x", "↺": "<", "…": "~", "─": "-", "│": "|", "╭": "+", "╰": "+"}
@@ -47,7 +47,7 @@ class TerminalTraits:
         """Write a line, cut to a width."""
         spans = [(style, self.clean(text)) for style, text in line]
         if width is not None:
-            spans = cut_spans(spans, width, "…" if self.unicode else "~")
+            spans = _cut_spans(spans, width, "…" if self.unicode else "~")
         return "".join(self.styled(style, text) for style, text in spans if text)
 
     def styled(self, style: str, text: str) -> str:
@@ -65,7 +65,7 @@ def sparse(text: str) -> Iterator[str]:
     marks = 0
     for c in text:
         marks = marks + 1 if cell(c) == 0 else 0
-        yield c if marks <= MARKS_IN_A_ROW else escaped(c)
+        yield c if marks <= _MARKS_IN_A_ROW else escaped(c)
 
 
 @lru_cache(4096)
@@ -103,7 +103,7 @@ def head(text: str, width: int) -> str:
     return text[:count]
 
 
-def cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
+def _cut_spans(spans: Iterable[Span], width: int, sign: str) -> list[Span]:
     """Cut the spans of a line to a width."""
     spans = list(spans)
     if sum(cells(text) for _, text in spans) <= width:

@@ -10,31 +10,31 @@ from hotdesk.job.event_text import BoardLine, describe
 from hotdesk.job.format import lasting, plural
 from hotdesk.plan import OURS
 
-MAX_LINE_CHARACTERS = 2000
+_MAX_LINE_CHARACTERS = 2000
 """A goal may be a page."""
-MAX_WORDS_CHARACTERS = 300
+_MAX_WORDS_CHARACTERS = 300
 """Of what a worker says."""
 
 
 def say(event: Event, state: State) -> Iterator[tuple[str, str]]:
     """Give the lines for an event, each with its style; the state has taken it in already."""
-    for line in (describe(event).line or step_line(event, state), brain_line(event)):
+    for line in (describe(event).line or _step_line(event, state), _brain_line(event)):
         if line is not None:
             style, word, text = line
-            yield style, (f"{word:8} {text}" if word else text)[:MAX_LINE_CHARACTERS]
+            yield style, (f"{word:8} {text}" if word else text)[:_MAX_LINE_CHARACTERS]
 
 
-def brain_line(event: Event) -> BoardLine | None:
+def _brain_line(event: Event) -> BoardLine | None:
     return ("", "brain", event.brain) if isinstance(event, JobBegun) and event.brain else None
 
 
-def step_line(event: Event, state: State) -> BoardLine | None:
+def _step_line(event: Event, state: State) -> BoardLine | None:
     match event:
         case StepBegun():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
             return "", event.step, f"{event.what}{again}"
         case StepEnded(outcome="failed"):
-            words = state.paper(event.paper)[:MAX_WORDS_CHARACTERS] if event.paper else ""
+            words = state.paper(event.paper)[:_MAX_WORDS_CHARACTERS] if event.paper else ""
             return "bad", event.step, f"failed: {event.note}{f', and says: {words}' if words else ''}"
         case StepEnded() if event.step not in OURS:
             step = state.course.steps[event.step]

@@ -18,9 +18,9 @@ from hotdesk.event import Event, Exchange, StepBegun
 from hotdesk.job.record.papers import Papers
 from hotdesk.plan import OURS
 
-DRAW_INTERVAL_S = 0.1
+_DRAW_INTERVAL_S = 0.1
 """Seconds between two drawings, where no line has to be said."""
-REFUSED_SHOWN = 20
+_REFUSED_SHOWN = 20
 """Refused targets a line is said for; a desk may try any number, and the receipt counts them."""
 UNWRAPPED, WRAPPED = "\x1b[?7l", "\x1b[?7h"
 """A row that is wider than we think is cut by the terminal, and does not move the others."""
@@ -63,7 +63,7 @@ class Board:
         self.state.take(event, self.clock())
         if not self.hidden(event):
             self.lines += [[(style, text)] for style, text in lines.say(event, self.state)]
-        if self.lines or self.clock() - self.drawn >= DRAW_INTERVAL_S:
+        if self.lines or self.clock() - self.drawn >= _DRAW_INTERVAL_S:
             self.draw()
 
     def say(self, *lines: str) -> None:
@@ -106,7 +106,7 @@ class Board:
                 return self.live and event.step not in OURS
             case Exchange(verdict="deny" | "broken") if event.step:
                 listed = (event.method, event.host) in self.refused
-                if not listed and len(self.refused) < REFUSED_SHOWN:
+                if not listed and len(self.refused) < _REFUSED_SHOWN:
                     self.refused.add((event.method, event.host))
                     return False
                 return True

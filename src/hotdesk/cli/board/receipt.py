@@ -20,12 +20,13 @@ def receipt_lines(receipt: Receipt) -> list[str]:
     why = f", {receipt.why}" if receipt.why else ""
     lines = [f"receipt of job {receipt.job}: {receipt.outcome}{why}"]
     lines += (
-        f"  {word:8} {text}" for word, text in (*list_results(receipt), *went(receipt), *took(receipt), *burnt(receipt))
+        f"  {word:8} {text}"
+        for word, text in (*_list_results(receipt), *went(receipt), *took(receipt), *burnt(receipt))
     )
     return [printable(line) for line in lines]
 
 
-def list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
+def _list_results(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of what was made."""
     for item in receipt.kept:
         yield "kept", f"{item.path}, {item.size} bytes, sha256 {item.sha256}"
@@ -66,7 +67,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
     if receipt.brain:
         yield "brain", receipt.brain
     for cost in receipt.costs:
-        yield "cost", cost_of(cost)
+        yield "cost", _cost_of(cost)
     for step in receipt.steps:
         yield "step", course_of(step)
     if receipt.seconds:
@@ -75,7 +76,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "unknown", f"act {act}: it was begun, and nobody wrote down what came of it"
 
 
-def cost_of(cost: ModelCost) -> str:
+def _cost_of(cost: ModelCost) -> str:
     """Tell of one model's cost."""
     part = "planning" if cost.part == "plan" else "acting"
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""

@@ -29,7 +29,7 @@ from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.progress import Progress
 
-MAX_THOUGHT_CHARS = 2000
+_MAX_THOUGHT_CHARS = 2000
 """Characters of a thought that are looked at."""
 
 
@@ -158,4 +158,4 @@ def words_of(paper: str) -> str:
     if not isinstance(data, dict):
         return ""
     text = next((data[key] for key in ("thought", "text") if isinstance(data.get(key), str) and data[key].strip()), "")
-    return " ".join(text[:MAX_THOUGHT_CHARS].split())
+    return " ".join(text[:_MAX_THOUGHT_CHARS].split())

@@ -15,13 +15,13 @@ from hotdesk.linux.landlock import confine
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    add_desks(parser)
+    _add_desks(parser)
     parser.add_argument(
         "--no-memory", action="store_true", help="end every program and keep only the files; `resume` starts anew"
     )
 
 
-def add_desks(parser: argparse.ArgumentParser) -> None:
+def _add_desks(parser: argparse.ArgumentParser) -> None:
     """Describe the desks that are meant."""
     parser.add_argument("desks", nargs="+", metavar="ID", help="ids of desks")
 

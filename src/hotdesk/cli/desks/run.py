@@ -41,7 +41,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     options.add_command(parser)
 
 
-async def bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
+async def _bring_out(desk: Desk, pairs: list[tuple[str, str]]) -> bool:
     """Copy results out, each whatever happened to the others; say whether all came."""
     failures = 0
     for remote, local in pairs:
@@ -101,7 +101,7 @@ def main(arguments: argparse.Namespace) -> int:
             for local, remote in carried_in:
                 await put(desk, Path(local), remote)
             code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
-            brought = await bring_out(desk, carried_out)
+            brought = await _bring_out(desk, carried_out)
             return code if code or brought else FAILED
 
     return run_interruptible(work)

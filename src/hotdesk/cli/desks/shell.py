@@ -37,7 +37,7 @@ LEAVE_TIMES, LEAVE_SECONDS = 3, 1.0
 WAITING = 64
 """Reads of the keyboard that may wait for a desk."""
 PASSED = ("TERM", "COLORTERM")
-SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
+_SOBER = "\x1b[?1000;1002;1003;1006;1004;2004;1049l\x1b[?25h\x1b[!p"
 """Takes back what a desk may have switched on: mouse reports, bracketed paste, the other screen, a hidden cursor."""
 
 
@@ -95,8 +95,8 @@ async def sit(desk: Desk, command: list[str], user: str) -> int:
     try:
         with raw():
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(type_in, process, tasks.cancel_scope)
-                tasks.start_soon(keep_size, process)
+                tasks.start_soon(_type_in, process, tasks.cancel_scope)
+                tasks.start_soon(_keep_size, process)
                 async for _, data in process.output():
                     if not write_all(1, data):
                         break
@@ -130,10 +130,10 @@ def raw() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
-        write_all(1, SOBER.encode())
+        write_all(1, _SOBER.encode())
 
 
-async def type_in(process: Process, scope: anyio.CancelScope) -> None:
+async def _type_in(process: Process, scope: anyio.CancelScope) -> None:
     """Give the desk what is typed, until the person leaves or the terminal is gone.
 
     Keys are read even while the desk takes none, so that one can leave it; what it has no room for is lost, as at any
@@ -170,7 +170,7 @@ def leaves(data: bytes, presses: list[float]) -> bool:
     return len(recent) == LEAVE_TIMES and recent[-1] - recent[0] <= LEAVE_SECONDS
 
 
-async def keep_size(process: Process) -> None:
+async def _keep_size(process: Process) -> None:
     """Tell the desk whenever our terminal changes its size."""
     with anyio.open_signal_receiver(signal.SIGWINCH) as signals:
         async for _ in signals:

@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
 
     settings = config.load()
-    chosen = chosen_desks(settings, arguments.desks, arguments.tenant)
+    chosen = _chosen_desks(settings, arguments.desks, arguments.tenant)
 
     async def work() -> int:
         confine([])
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
+def _chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
     """Give the desks that are meant, each with its tenant."""
     if names:
         of = tenant or DEFAULT_TENANT

@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
             tools = (await lent.runtime.call("GET", f"/desks/{desk}/tools")).get("items")
             by_name = {tool["name"]: tool for tool in tools} if isinstance(tools, list) else {}
             if arguments.tool is None:
-                return show_tools(by_name, arguments.json)
+                return _show_tools(by_name, arguments.json)
             fields = values(arguments.given, by_name.get(arguments.tool, {}))
             observation = await lent.runtime.call("POST", f"/desks/{desk}/tools/{arguments.tool}", fields, TIMEOUT_S)
         return show(observation, out, arguments.json)
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
+def _show_tools(tools: Mapping[str, Any], as_json: bool) -> int:
     """List tools, each with what it takes."""
     if as_json:
         print(json.dumps(list(tools.values()), indent=1))

@@ -34,7 +34,7 @@ from hotdesk.linux.landlock import confine
 
 LOOK = 1.0
 """Seconds between two looks at whether somebody entered, and whether the desk is still there."""
-OPENER = "xdg-open"
+_OPENER = "xdg-open"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +133,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 @contextlib.contextmanager
 def shown(address: str, enabled: bool) -> Iterator[Path | None]:
     """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
-    opener = shutil.which(OPENER)
+    opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
         yield None
         return

@@ -10,7 +10,7 @@ from hotdesk.cli import options
 from hotdesk.cli.jobs import decision
 from hotdesk.errors import BriefError
 
-MAX_ANSWER_CHARS = 64 << 10
+_MAX_ANSWER_CHARS = 64 << 10
 """Characters of the longest answer."""
 
 
@@ -43,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def read_text(text: str) -> str:
     """Give the answer's words."""
-    words = (sys.stdin.read(MAX_ANSWER_CHARS + 1) if text == "-" else text).strip()
-    if not words or len(words) > MAX_ANSWER_CHARS:
-        raise BriefError(f"an answer has 1 to {MAX_ANSWER_CHARS} characters; this one has {len(words)}")
+    words = (sys.stdin.read(_MAX_ANSWER_CHARS + 1) if text == "-" else text).strip()
+    if not words or len(words) > _MAX_ANSWER_CHARS:
+        raise BriefError(f"an answer has 1 to {_MAX_ANSWER_CHARS} characters; this one has {len(words)}")
     return words

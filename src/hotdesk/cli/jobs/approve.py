@@ -52,16 +52,16 @@ def decide(arguments: argparse.Namespace, approved: bool) -> int:
     """List what waits, or decide one thing: a job's by the journal, a desk's at its owner."""
     settings = config.load()
     if arguments.question is None:
-        return list_all(settings, arguments.json)
+        return _list_all(settings, arguments.json)
     case = decision.find_case(settings, arguments.question)
     if case is not None:
-        return decide_case(settings, case, arguments, approved)
+        return _decide_case(settings, case, arguments, approved)
     if getattr(arguments, "edit", False) or getattr(arguments, "reason", ""):
         raise BriefError(f"no job waits under {arguments.question!r}; `hotdesk approve` lists what does")
-    return decide_question(settings, arguments, approved)
+    return _decide_question(settings, arguments, approved)
 
 
-def list_all(settings: Config, as_data: bool) -> int:
+def _list_all(settings: Config, as_data: bool) -> int:
     """List what desks and jobs wait for, in one list, the most urgent first."""
     now = int(time.time() * 1000)
     cases = decision.open_cases(settings, now)
@@ -93,7 +93,7 @@ def text_of(each: PendingQuestion | OpenDecision, now: int) -> str:
     return each.text(now) if isinstance(each, OpenDecision) else card(each.question)
 
 
-def decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
+def _decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namespace, approved: bool) -> int:
     """Decide what a job waits for."""
     if not approved:
         return decision.settle(settings, case, "refused", arguments.digest, words=arguments.reason, json=arguments.json)
@@ -104,7 +104,7 @@ def decide_case(settings: Config, case: OpenDecision, arguments: argparse.Namesp
     return decision.settle(settings, case, "approved", arguments.digest, edited=edited, json=arguments.json)
 
 
-def decide_question(settings: Config, arguments: argparse.Namespace, approved: bool) -> int:
+def _decide_question(settings: Config, arguments: argparse.Namespace, approved: bool) -> int:
     """Answer what a desk asks, at its owner."""
 
     async def work() -> int:

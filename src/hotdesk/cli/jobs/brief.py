@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_acts(parser, ACTS, ARGUMENTS)
 
 
-def add_check(parser: argparse.ArgumentParser) -> None:
+def _add_check(parser: argparse.ArgumentParser) -> None:
     """Describe what `check` takes."""
     parser.add_argument("brief", type=Path, help="a brief, or the folder of one: brief.toml or brief.json")
     options.add_json(parser)
@@ -95,7 +95,7 @@ def new(arguments: argparse.Namespace) -> None:
 
 
 ACTS = {"check": check, "new": new}
-ARGUMENTS = {"check": add_check, "new": add_new}
+ARGUMENTS = {"check": _add_check, "new": add_new}
 
 
 # -- checking -------------------------------------------------------------------------------------------------
@@ -107,14 +107,14 @@ def checked(path: Path, settings: Config) -> Brief:
     try:
         for item in job.deliverables:
             for name, expect in checks_of(item):
-                find_check(item, name, expect)
-        check_hosts(job, settings)
+                _find_check(item, name, expect)
+        _check_hosts(job, settings)
         return admitted(job, settings.limits)
     except BriefError as e:
         raise BriefError(f"{file}: {e}") from None
 
 
-def find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> None:
+def _find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> None:
     """Refuse a check that is not there, or cannot expect that."""
     try:
         find(name, expect)
@@ -122,7 +122,7 @@ def find_check(item: Deliverable, name: str, expect: Mapping[str, object]) -> No
         raise BriefError(f"deliverable {item.path!r}: {e}; for no check at all write checks = []") from None
 
 
-def check_hosts(job: Brief, settings: Config) -> None:
+def _check_hosts(job: Brief, settings: Config) -> None:
     """Hold the way out against the operator's, as the door will."""
     if not settings.ceiling:
         return

@@ -77,7 +77,7 @@ def edit(case: OpenDecision) -> str:
     if case.pending.kind not in PLANS or case.card is None:
         raise BriefError(f"{case.pending.id} is no plan that could be edited; approve or refuse it as it is")
     before = as_draft(case.card.subject)
-    subject = from_draft(edited_text(before))
+    subject = from_draft(_edited_text(before))
     if subject == from_draft(before):
         return ""
     for line in difference(before, as_draft(subject)):
@@ -87,7 +87,7 @@ def edit(case: OpenDecision) -> str:
     return subject
 
 
-def edited_text(text: str) -> str:
+def _edited_text(text: str) -> str:
     """Open an editor on a text, in a file that is nobody else's; give what is there when it ends."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="hotdesk-plan-") as folder:

@@ -46,14 +46,14 @@ def add_ls(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prefix", nargs="?", default="", help="only names that begin so")
 
 
-def add_get(parser: argparse.ArgumentParser) -> None:
+def _add_get(parser: argparse.ArgumentParser) -> None:
     """Describe what `get` takes."""
     parser.add_argument("name", help="NAME or NAME@VERSION")
     parser.add_argument("to", nargs="?", help="a file or a folder; `-` is standard output (here, by its last part)")
     parser.add_argument("--certificate", action="store_true", help="its certificate instead: NAME.certificate.json")
 
 
-def add_put(parser: argparse.ArgumentParser) -> None:
+def _add_put(parser: argparse.ArgumentParser) -> None:
     """Describe what `put` takes."""
     parser.add_argument("file", help="what to keep; `-` is standard input")
     parser.add_argument("name", nargs="?", help="the name to keep it under (the file's own)")
@@ -62,7 +62,7 @@ def add_put(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_name(parser: argparse.ArgumentParser) -> None:
+def _add_name(parser: argparse.ArgumentParser) -> None:
     """Describe what `rm` and `history` take."""
     parser.add_argument("name", help="NAME, of which `rm` removes all versions, or NAME@VERSION")
 
@@ -90,7 +90,7 @@ def ls(arguments: argparse.Namespace) -> None:
     hotdesk drive ls
     hotdesk drive ls reports/
     """
-    if (drive := found_drive()) is None:
+    if (drive := _found_drive()) is None:
         show([], arguments.json)
         return
     show([each for each in drive.ls(arguments.prefix, who=me()) if arguments.owner in ("", each.owner)], arguments.json)
@@ -102,7 +102,7 @@ def history(arguments: argparse.Namespace) -> None:
     hotdesk drive history reports/june.xlsx
     """
     name, number = parse_reference(arguments.name)
-    versions = required_drive(name).history(name, who=me(), owner=arguments.owner)
+    versions = _required_drive(name).history(name, who=me(), owner=arguments.owner)
     show([each for each in versions if number in (None, each.number)], arguments.json)
 
 
@@ -117,16 +117,16 @@ def get(arguments: argparse.Namespace) -> None:
     A file that is there is replaced only when it is itself a copy from the drive.
     """
     name, number = parse_reference(arguments.name)
-    drive = required_drive(name)
+    drive = _required_drive(name)
     version = drive.version(name, number, who=me(), owner=arguments.owner)
     proof = drive.certificate(version) if arguments.certificate else None
     if arguments.to == "-":
-        to_stdout(drive, version, proof)
+        _to_stdout(drive, version, proof)
         return
-    target = target_of(name if proof is None else name + SUFFIX, arguments.to)
+    target = _target_of(name if proof is None else name + SUFFIX, arguments.to)
     with Out(target.parent, [target.name]) as out:
         read = drive.blobs.read(version.sha256, version.size)
-        pieces = metered(read, version.size) if proof is None else [proof]
+        pieces = _metered(read, version.size) if proof is None else [proof]
         path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
     fields = {**as_json(version), "to": str(path)}
     print(json.dumps(fields, indent=1) if arguments.json else printable(str(path)))
@@ -170,7 +170,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
 
 ACTS = {"ls": ls, "get": get, "put": put, "rm": rm, "history": history}
-ARGUMENTS = {"ls": add_ls, "get": add_get, "put": add_put, "rm": add_name, "history": add_name}
+ARGUMENTS = {"ls": add_ls, "get": _add_get, "put": _add_put, "rm": _add_name, "history": _add_name}
 
 
 def change(
@@ -200,7 +200,7 @@ def change(
         raise SystemExit(code)
 
 
-def found_drive() -> Drive | None:
+def _found_drive() -> Drive | None:
     """Open the drive, None when nothing was ever kept."""
     folder = config.load().lib / "drive"
     if folder.exists():
@@ -210,9 +210,9 @@ def found_drive() -> Drive | None:
     return None
 
 
-def required_drive(name: str) -> Drive:
+def _required_drive(name: str) -> Drive:
     """Open the drive a name is looked for in."""
-    if (drive := found_drive()) is None:
+    if (drive := _found_drive()) is None:
         raise BriefError(f"no such name in the drive: {name}; nothing was kept yet")
     return drive
 
@@ -231,7 +231,7 @@ def source(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def target_of(name: str, to: str | None) -> Path:
+def _target_of(name: str, to: str | None) -> Path:
     """Give the file a copy goes to."""
     last = name.rpartition("/")[2]
     if to is None:
@@ -239,7 +239,7 @@ def target_of(name: str, to: str | None) -> Path:
     return Path(to) / last if to.endswith("/") or os.path.isdir(to) else Path(to)
 
 
-def to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> None:
+def _to_stdout(drive: Drive, version: Version, proof: bytes | None = None) -> None:
     """Print a file's bytes, once all of them are known to be right, or its certificate."""
     if proof is not None:
         write_all(1, proof)
@@ -288,7 +288,7 @@ class Meter:
             self.shown, self.next = True, time.monotonic() + PROGRESS_INTERVAL_S
 
 
-def metered(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+def _metered(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     """Pass pieces on, and say how far it is."""
     meter = Meter(size)
     for piece in pieces:

@@ -52,10 +52,10 @@ def line(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, s
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
     step = f"{at} of {of}" if of else "-"
-    return tale.job, state_text(settings, tale, now), step, started, str(tale.cost), tale.brain or "-", cut(tale.goal)
+    return tale.job, _state_text(settings, tale, now), step, started, str(tale.cost), tale.brain or "-", cut(tale.goal)
 
 
-def state_text(settings: Config, tale: JobSummary, now: int) -> str:
+def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
     """Write how a job stands."""
     state, why = state_of(settings, tale, now)
     match state:

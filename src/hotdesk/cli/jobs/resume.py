@@ -19,7 +19,7 @@ from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.record import papers
 
-MAX_KEY_CHARS = 500
+_MAX_KEY_CHARS = 500
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +78,8 @@ def with_models(request: JobRequest, models: list[str]) -> JobRequest:
 
 def read_key() -> str:
     """Read a provider's key: one line, and nothing that a header could not hold."""
-    key = sys.stdin.readline(MAX_KEY_CHARS + 1).strip()
-    if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
+    key = sys.stdin.readline(_MAX_KEY_CHARS + 1).strip()
+    if not key or len(key) > _MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise BriefError("standard input holds no key: one line of plain characters")
     return key
 

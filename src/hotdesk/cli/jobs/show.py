@@ -88,7 +88,7 @@ def show(settings: Config, tale: JobSummary, as_data: bool) -> int:
     if as_data:
         print(json.dumps(as_dict(tale, state, door.exchanges), indent=1))
     else:
-        tell_why(settings, tale)
+        _tell_why(settings, tale)
         print("\n".join(page(tale, state, door, intents(settings, tale), now)))
     return 0
 
@@ -101,7 +101,7 @@ def intents(settings: Config, tale: JobSummary) -> dict[str, str]:
         return {}
 
 
-def tell_why(settings: Config, tale: JobSummary) -> None:
+def _tell_why(settings: Config, tale: JobSummary) -> None:
     """Read why workers failed, in their words, where that is still kept."""
     for attempt in (each for step in tale.course.steps.values() for each in step.tries if each.paper):
         with suppress(BriefError, HostError):
@@ -133,11 +133,11 @@ def rows_of(settings: Config, tale: JobSummary, going_on: bool) -> Generator[Row
             if not is_held(settings.lib / JOBS / tale.job):
                 return
         elif each.id > last and each.chain in chains:
-            chains |= desks_in(each)
+            chains |= _desks_in(each)
             yield each
 
 
-def desks_in(row: Row) -> set[str]:
+def _desks_in(row: Row) -> set[str]:
     """Give the desk an event of a job names."""
     if row.name not in (StepBegun.__name__, Verified.__name__):
         return set()

@@ -35,7 +35,7 @@ def page(
         [*decisions(tale, now), *at_the_door(door)],
         passed(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
-        [line for each in tale.kept for line in describe_stored(each, tale)],
+        [line for each in tale.kept for line in _describe_stored(each, tale)],
         receipt(tale),
     ]
     titles = ("", "plan", "approvals and questions", "door", "checks", "kept", "receipt")
@@ -45,7 +45,7 @@ def page(
     return [printable(line) for line in lines]
 
 
-def describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
+def _describe_stored(stored: Kept, tale: JobSummary) -> list[str]:
     """Say what was kept, and whether it has a certificate."""
     line = f"  {stored.path}, version {stored.version}, {stored.size} bytes, sha256 {stored.sha256}"
     return [line, f"    {certificate_of(stored, tale.certified)}"]

@@ -25,7 +25,7 @@ INTERMIXED = True
 FAILED = 1
 UNKNOWN = 3
 """Exit code when all holds, and nobody said that they trust who signed."""
-FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 CHUNK = 1 << 20
 OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -114,7 +114,7 @@ def believed(named: Iterable[str] | None) -> dict[str, str]:
 
 def key_of(text: str) -> str:
     """Give the fingerprint that a pin stands for."""
-    return text if FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))
+    return text if _FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))
 
 
 @contextmanager

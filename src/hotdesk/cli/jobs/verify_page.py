@@ -12,23 +12,23 @@ MAX_LINES = 40
 """Lines of one kind for one check."""
 WIDE = 100
 """Characters of a line of what a check found, in short."""
-CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
+_CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
 
 
 def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay all of a certificate out: the file, when, by whom, each check with its values, pages and tools."""
     for word, text in (*head(claim, name, signer, believed), *(row for each in claim["checks"] for row in check(each))):
         yield f"  {word:12} {text}"
-    yield f"  {'note':12} {CAVEAT}"
+    yield f"  {'note':12} {_CAVEAT}"
 
 
 def short(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
-    rows = [*of_file(claim["file"], name), ("signed", f"{moment(claim['at'])} by {signer}, {believed}")]
+    rows = [*_of_file(claim["file"], name), ("signed", f"{moment(claim['at'])} by {signer}, {believed}")]
     rows += [("made by", brain(claim["brain"])), *(row for each in claim["checks"] for row in found(each))]
     for word, text in rows:
         yield f"  {word:12} {text}"
-    yield f"  {'note':12} {CAVEAT}"
+    yield f"  {'note':12} {_CAVEAT}"
 
 
 def found(record: Fields) -> Iterator[tuple[str, str]]:
@@ -53,7 +53,7 @@ def unseen(record: Fields) -> Sequence[str]:
     return record["not_checked"] or ["anything that is not listed as looked for"]
 
 
-def of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
+def _of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
     """Say which file it is."""
     yield "file", f"{file['size']} bytes, sha256 {file['sha256']}"
     if file["name"].rpartition("/")[2] != name:
@@ -63,7 +63,7 @@ def of_file(file: Fields, name: str) -> Iterator[tuple[str, str]]:
 def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple[str, str]]:
     """Tell of everything but the checks."""
     job, plan, journal = claim["job"], claim["plan"], claim["journal"]
-    yield from of_file(claim["file"], name)
+    yield from _of_file(claim["file"], name)
     yield (
         "when",
         f"{moment(claim['at'])}, by hotdesk {claim['hotdesk']['version']} on {claim['hotdesk']['architecture']}",

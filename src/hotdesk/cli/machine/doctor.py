@@ -24,7 +24,7 @@ SCHEMA = 1
 NARROW, WIDE = 60, 120
 MARKS: dict[State, str] = {"held": "✔", "failed": "✘", "untested": "?"}
 PLAIN: dict[State, str] = {"held": "+", "failed": "!", "untested": "?"}
-PLAINER = str.maketrans({"·": "-", "…": "..."})
+_PLAINER = str.maketrans({"·": "-", "…": "..."})
 """For a terminal that shows no more than ASCII."""
 COLOURS: dict[State, str] = {"held": "32", "failed": "1;31", "untested": "33"}
 
@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         on = paper()
         text = "\n".join(render(found, on))
-        print(text if on.marks is MARKS else text.translate(PLAINER))
+        print(text if on.marks is MARKS else text.translate(_PLAINER))
     return exit_code(found)
 
 

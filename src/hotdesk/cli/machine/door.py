@@ -17,10 +17,10 @@ SHOWN = frozenset(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, R
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
-    add_acts(parser, {"log": log}, {"log": add_log})
+    add_acts(parser, {"log": log}, {"log": _add_log})
 
 
-def add_log(parser: argparse.ArgumentParser) -> None:
+def _add_log(parser: argparse.ArgumentParser) -> None:
     """Describe what `log` takes."""
     parser.set_defaults(chain=None)
     parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
@@ -49,10 +49,10 @@ def log(arguments: argparse.Namespace) -> int:
     """
     written = as_shown_json if arguments.json else as_line
     everything = arguments.self_tests
-    return stream(chosen_rows(arguments), lambda row: written(row) if everything or not is_self_test(row) else None)
+    return stream(chosen_rows(arguments), lambda row: written(row) if everything or not _is_self_test(row) else None)
 
 
-def is_self_test(row: Row) -> bool:
+def _is_self_test(row: Row) -> bool:
     """Say whether a request is of the self-test before hand-over."""
     try:
         return row.name == Exchange.__name__ and json.loads(row.data).get("test") is True

@@ -43,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
     require_root()
     buried = bury(settings)
     swept = store.sweep(settings.images, say)
-    forgotten = forget_old(settings)
+    forgotten = _forget_old(settings)
     unnamed = Drive(settings.lib / "drive").sweep() if (settings.lib / "drive").exists() else 0
     layers = [each for each in swept if each.kind == "layer"]
     size = sum(each.size for each in swept)
@@ -69,7 +69,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def forget_old(settings: Config) -> list[str]:
+def _forget_old(settings: Config) -> list[str]:
     """Forget the jobs whose time is up; give their ids."""
     days, now, jobs = settings.retention_days, int(time.time() * 1000), settings.lib / JOBS
     summaries = tales(journal_of(settings))

@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_acts(parser, ACTS, ARGUMENTS)
 
 
-def add_build(parser: argparse.ArgumentParser) -> None:
+def _add_build(parser: argparse.ArgumentParser) -> None:
     """Describe what `build` takes."""
     parser.add_argument("what", nargs="?", default="base", help="a recipe's name, or the path of a TOML file (base)")
     parser.add_argument("--name", help="what to call the image; the recipe's own name if not given")
@@ -45,7 +45,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", required=True, help="what to call the image")
 
 
-def add_save(parser: argparse.ArgumentParser) -> None:
+def _add_save(parser: argparse.ArgumentParser) -> None:
     """Describe what `save` takes."""
     parser.add_argument("desk", metavar="DESK", help="the id of an open desk")
     parser.add_argument("name", metavar="NAME", help="what to call the image; one of that name is replaced")
@@ -60,7 +60,7 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", "--force", action="store_true", help="do not ask where other images are built on it")
 
 
-ARGUMENTS = {"build": add_build, "save": add_save, "ls": options.add_json, "rm": add_rm, "import": add_import}
+ARGUMENTS = {"build": _add_build, "save": _add_save, "ls": options.add_json, "rm": add_rm, "import": add_import}
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -117,14 +117,14 @@ def save(arguments: argparse.Namespace) -> None:
             await lent.save(arguments.name, snapshot=arguments.snapshot)
         return 0
 
-    run_apart(work)
+    _run_apart(work)
     saved = image.find(settings.images, arguments.name)
     say(f"{saved.name}: saved in {time.monotonic() - began:.0f} s, {saved.size / 1e6:.0f} MB")
     prove(settings, saved, before)
     print(f"{saved.name} {saved.digest[:12]}")
 
 
-def run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+def _run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Run what reads from a desk in a child, which gives its privileges up: they are needed afterwards."""
     child = os.fork()
     if not child:
@@ -134,7 +134,7 @@ def run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
         sys.exit(code if code > 0 else 128 - code)
 
 
-def import_(arguments: argparse.Namespace) -> None:
+def _import_(arguments: argparse.Namespace) -> None:
     """Import an image: a root file system's tar, an OCI layout, or what `docker save` wrote.
 
     hotdesk image import rootfs.tar.gz --name mine
@@ -169,12 +169,12 @@ def rm(arguments: argparse.Namespace) -> None:
     settings = config.load()
     if not arguments.yes:
         for name in arguments.names:
-            confirm(name, dependents(settings, name, arguments.names))
+            confirm(name, _dependents(settings, name, arguments.names))
     for name in arguments.names:
         store.rm(settings.images, name, {str(facts.get("image")) for facts in state.desks(settings)})
 
 
-def dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
+def _dependents(settings: Config, name: str, leaving: list[str]) -> list[str]:
     """Name the images that are built on one, but for those that are removed with it."""
     top = image.find(settings.images, name).layers[0]
     others = (each for each in image.ls(settings.images) if each.name not in (name, *leaving))
@@ -264,4 +264,4 @@ def table(images: list[Image]) -> list[str]:
     return aligned(rows)
 
 
-ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": import_}
+ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": _import_}

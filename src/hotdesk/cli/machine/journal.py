@@ -32,7 +32,7 @@ from hotdesk.errors import BriefError, printable
 from hotdesk.job.record.summary import find_job, tell
 
 PLAIN = re.compile(r'[^\s"=,]+')
-FAULTY = 1
+_FAULTY = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
-def add_verify(parser: argparse.ArgumentParser) -> None:
+def _add_verify(parser: argparse.ArgumentParser) -> None:
     """Describe what `verify` takes."""
     parser.add_argument(
         "--since", action="append", metavar="HEAD", help="a head you kept, or a file of them; repeatable"
@@ -62,12 +62,12 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
-def add_head(parser: argparse.ArgumentParser) -> None:
+def _add_head(parser: argparse.ArgumentParser) -> None:
     """Describe what `head` takes."""
     parser.add_argument("--chain", help="only this chain's")
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
+def _add_export(parser: argparse.ArgumentParser) -> None:
     """Describe what `export` takes."""
     parser.add_argument("--job", metavar="JOB", help="only this job's events, and those of its desks")
     parser.add_argument("file", metavar="FILE", help="where to, or - for standard output")
@@ -80,7 +80,7 @@ def whole(text: str) -> int:
     return int(text)
 
 
-ARGUMENTS = {"show": add_show, "verify": add_verify, "head": add_head, "export": add_export}
+ARGUMENTS = {"show": add_show, "verify": _add_verify, "head": _add_head, "export": _add_export}
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -116,16 +116,16 @@ def verify(arguments: argparse.Namespace) -> int:
 
     What was cut off at the end shows only against a head that you kept elsewhere: `hotdesk journal head`.
     """
-    saved_heads = [head for text in arguments.since or [] for head in read_heads(text)]
+    saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
         raise BriefError("an export is proven against a key that you trust: --key FILE")
     key = load_public(arguments.key) if arguments.key else public_of(place().parent)
-    report = prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
+    report = _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
     else:
-        print("\n".join(map(printable, describe_report(report, fingerprint(key), saved_heads))))
-    return FAULTY if report.faults else 0
+        print("\n".join(map(printable, _describe_report(report, fingerprint(key), saved_heads))))
+    return _FAULTY if report.faults else 0
 
 
 def head(arguments: argparse.Namespace) -> int:
@@ -177,7 +177,7 @@ def print_all(lines: Iterator[str]) -> int:
     return 0
 
 
-def prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> AuditReport:
+def _prove_export(name: str, key: Ed25519PublicKey, saved_heads: list[Head]) -> AuditReport:
     """Prove an export whole."""
     if name == "-":
         return verify_export(sys.stdin, key, saved_heads)
@@ -279,7 +279,7 @@ def moment(at: int) -> str:
         return f"@{at}"
 
 
-def read_heads(text: str) -> list[Head]:
+def _read_heads(text: str) -> list[Head]:
     """Read a head, or a file of them."""
     if text.startswith("hotdesk-head "):
         return [parse_head(text)]
@@ -298,7 +298,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
+def _describe_report(report: AuditReport, key: str, saved_heads: list[Head]) -> list[str]:
     """Write what was found."""
     faults = [f"{fault.what:10}  {fault.chain} {fault.seq}: {fault.why}" for fault in report.faults]
     counted = f"{plural(report.events, 'event')} in {plural(report.chains, 'chain')}, key {key}"

@@ -53,7 +53,7 @@ def add_ls(parser: argparse.ArgumentParser) -> None:
     options.add_json(parser)
 
 
-def add_revoke(parser: argparse.ArgumentParser) -> None:
+def _add_revoke(parser: argparse.ArgumentParser) -> None:
     """Describe what `revoke` takes."""
     parser.add_argument("ids", nargs="+", metavar="ID", help="eight digits, as `ls` prints them")
 
@@ -91,7 +91,7 @@ def new(arguments: argparse.Namespace) -> None:
       export E2B_API_KEY=$(hotdesk key new --name ci --power sandboxes)
       hotdesk key new --name anna --tenant acme --power jobs --power approve --expires 30d
     """
-    keys = load_keys()
+    keys = _load_keys()
     token = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
     note(keys.by_id[token[4:12]], "made")
     if arguments.json:
@@ -108,7 +108,7 @@ def ls(arguments: argparse.Namespace) -> None:
       hotdesk key ls
       hotdesk key ls --tenant acme --json | jq -r '.[] | select(.state == "valid").id'
     """
-    found = [described(key) for key in load_keys().ls(arguments.tenant)]
+    found = [described(key) for key in _load_keys().ls(arguments.tenant)]
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
@@ -127,7 +127,7 @@ def revoke(arguments: argparse.Namespace) -> None:
 
       hotdesk key revoke 0f3a9c21
     """
-    keys = load_keys()
+    keys = _load_keys()
     for number in arguments.ids:
         note(keys.revoke(number), "revoked")
 
@@ -171,7 +171,7 @@ def show(arguments: argparse.Namespace) -> None:
         print(f"pin it with  hotdesk verify FILE --signer {fingerprint(public)}")
 
 
-def load_keys() -> ApiKeys:
+def _load_keys() -> ApiKeys:
     """Give this machine's keys: a tenant has none of its own."""
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
     found: ApiKeys = import_module(KEYS).ApiKeys(config.load(environ).lib / "serve")
@@ -195,4 +195,4 @@ def lasting(text: str) -> float:
 
 
 ACTS = {"new": new, "ls": ls, "revoke": revoke, "show": show}
-ARGUMENTS = {"new": add_new, "ls": add_ls, "revoke": add_revoke, "show": add_show}
+ARGUMENTS = {"new": add_new, "ls": add_ls, "revoke": _add_revoke, "show": add_show}

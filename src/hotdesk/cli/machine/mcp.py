@@ -25,7 +25,7 @@ from hotdesk.linux.landlock import confine
 
 SESSION, STDIO = "hotdesk.api.mcp.session", "hotdesk.api.mcp.stdio"
 """What speaks MCP; imported once it is used, for its packages are an extra that `--help` does not need."""
-CHECKED_IN = ("base", "office")
+_CHECKED_IN = ("base", "office")
 """Images in which delivered files are looked at."""
 
 
@@ -73,7 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
 def prepared(settings: Config) -> list[Path]:
     """Make what is written, or looked at files in, before the right to make others is gone."""
     Drive(settings.lib / "drive")
-    for name in CHECKED_IN:
+    for name in _CHECKED_IN:
         with suppress(ImageError):
             sterilize.make(settings.images, image.find(settings.images, name), say)
     return [settings.lib / "drive", control_path(settings, 0).parent]

@@ -27,7 +27,7 @@ from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
 SERVER, KEYS, RELOADING = "hotdesk.api.server", "hotdesk.api.keys", "hotdesk.api.reload"
-TEMPLATES = "hotdesk.api.e2b.templates"
+_TEMPLATES = "hotdesk.api.e2b.templates"
 """What serves, who may use it, and from what; imported once the settings are known to be right."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
@@ -67,10 +67,10 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     serving = chosen(settings, arguments)
-    require_certificate(serving)
-    require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
+    _require_certificate(serving)
+    _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
     require_desks(settings)
-    has_keys = any_key(settings)
+    has_keys = _any_key(settings)
     serving = settings_of.check(serving, has_keys)
     import_module(SERVER)  # now that the settings are right: it takes seconds
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run(settings, serving, plain, tls, lambda: checked(arguments, has_keys=True))
 
 
-def any_key(settings: Config) -> bool:
+def _any_key(settings: Config) -> bool:
     """Say whether anybody has a key that is valid now."""
     module = import_module(KEYS)
     keys = module.ApiKeys(settings.lib / "serve")
@@ -88,7 +88,7 @@ def any_key(settings: Config) -> bool:
     return any(module.is_valid(key, time.time()) for key in keys.by_id.values())
 
 
-def require_certificate(serving: Serving) -> None:
+def _require_certificate(serving: Serving) -> None:
     """Refuse files that are missing, or that are no certificate with its private key."""
     files = [path for path in (serving.certificate, serving.private_key) if path is not None]
     for path in files:
@@ -104,13 +104,13 @@ def require_certificate(serving: Serving) -> None:
             raise BriefError(f"{names} are not a certificate and its private key in PEM: {e}") from e
 
 
-def require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
+def _require_templates(settings: Config, serving: Serving, *, named: bool) -> None:
     """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
     if not named:
         return
     there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
     for template in serving.ready:
-        if import_module(TEMPLATES).image_of(template) not in there:
+        if import_module(_TEMPLATES).image_of(template) not in there:
             raise BriefError(
                 f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
             )
@@ -129,7 +129,7 @@ def require_desks(settings: Config) -> None:
 def checked(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
     """Read the settings again, and refuse ones that cannot hold."""
     serving = chosen(config.load(), arguments)
-    require_certificate(serving)
+    _require_certificate(serving)
     return settings_of.check(serving, has_keys)
 
 

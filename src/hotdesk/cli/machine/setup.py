@@ -82,12 +82,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 def prepare(settings: Config, here: HostMachine, recipes: Sequence[Recipe]) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
-    yield check_kernel()
+    yield _check_kernel()
     yield install(requirements.packages(here))
-    yield add_account()
+    yield _add_account()
     yield reserve()
     yield make_folders(settings)
-    yield bring_viewer(settings)
+    yield _bring_viewer(settings)
     for each in recipes:
         yield furnish(settings, here, each)
 
@@ -100,7 +100,7 @@ def missing(here: HostMachine) -> list[str]:
     lacking = requirements.unfit()
     if packages := requirements.missing_packages(requirements.packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
-    if not has_account():
+    if not _has_account():
         lacking.append(f"the account {ACCOUNT!r}")
     if not uids.is_reserved():
         lacking.append("hotdesk's user ids in /etc/subuid and /etc/subgid")
@@ -132,7 +132,7 @@ def become_root(lacking: Sequence[str]) -> None:
 # -- the steps -------------------------------------------------------------------------------------------------
 
 
-def check_kernel() -> SetupStep:
+def _check_kernel() -> SetupStep:
     """Refuse a kernel on which no desk could open."""
     if lacking := requirements.unfit():
         raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
@@ -179,20 +179,20 @@ def apt(*argv: str, cwd: Path | None = None) -> None:
         raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
 
 
-def add_account() -> SetupStep:
+def _add_account() -> SetupStep:
     """Make the system account hotdesk's unprivileged parts run as."""
-    if has_account():
+    if _has_account():
         return SetupStep("account", f"{ACCOUNT} there", False)
     argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
     done = subprocess.run(
         [*argv, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False, timeout=60
     )
-    if done.returncode != 0 and not has_account():
+    if done.returncode != 0 and not _has_account():
         raise HostError(f"the account {ACCOUNT!r} cannot be made: {done.stderr.strip()[-300:]}")
     return SetupStep("account", f"{ACCOUNT} made", True)
 
 
-def has_account() -> bool:
+def _has_account() -> bool:
     """Say whether the account is there."""
     try:
         pwd.getpwnam(ACCOUNT)
@@ -216,7 +216,7 @@ def make_folders(settings: Config) -> SetupStep:
     return SetupStep("folders", f"{settings.run} and {settings.lib} {'there' if there else 'made'}", not there)
 
 
-def bring_viewer(settings: Config) -> SetupStep:
+def _bring_viewer(settings: Config) -> SetupStep:
     """Have what shows a desk's screen in a browser: of a package only its JavaScript, without what it depends on."""
     if version := novnc.version(settings.lib):
         return SetupStep("viewer", f"noVNC {version} there", False)

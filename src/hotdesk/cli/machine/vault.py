@@ -39,9 +39,9 @@ from hotdesk.vault import ls as list_entries
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
 PASSPHRASE_FILE = "HOTDESK_VAULT_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
-NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
+_NEW_PASSPHRASE_FILE = "HOTDESK_VAULT_NEW_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
 OWNER: int | None = uids.KEYS
-SOURCES = ("file", "passphrase", "keyring")
+_SOURCES = ("file", "passphrase", "keyring")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_acts(parser, ACTS, ARGUMENTS)
 
 
-def add_set(parser: argparse.ArgumentParser) -> None:
+def _add_set(parser: argparse.ArgumentParser) -> None:
     """Describe what `set` takes."""
     parser.add_argument("name", help="1 to 64 of a-z, 0-9 and -")
     parser.add_argument("--kind", choices=[*KINDS], help="what it is (token)")
@@ -74,16 +74,16 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="the secret's name")
 
 
-def add_rotate(parser: argparse.ArgumentParser) -> None:
+def _add_rotate(parser: argparse.ArgumentParser) -> None:
     """Describe what `rotate` takes."""
     parser.add_argument("name", nargs="?", help="the secret's name")
     parser.add_argument("--root", action="store_true", help="put a new root key above everything instead")
-    parser.add_argument("--root-key", choices=SOURCES, help="with --root: keep it there from now on")
+    parser.add_argument("--root-key", choices=_SOURCES, help="with --root: keep it there from now on")
 
 
-def add_init(parser: argparse.ArgumentParser) -> None:
+def _add_init(parser: argparse.ArgumentParser) -> None:
     """Describe what `init` takes."""
-    parser.add_argument("--root-key", choices=SOURCES, default="file", help="where the root key comes from (file)")
+    parser.add_argument("--root-key", choices=_SOURCES, default="file", help="where the root key comes from (file)")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def set_(arguments: argparse.Namespace) -> None:
+def _set_(arguments: argparse.Namespace) -> None:
     """Put a secret in. One of that name is replaced, one version up.
 
       hotdesk vault set erp-token < token.txt
@@ -112,7 +112,7 @@ def set_(arguments: argparse.Namespace) -> None:
 
     Without a vault one is made, its root key in a file beside it.
     """
-    check_options(arguments)
+    _check_options(arguments)
     public, value = described(arguments)
     vault = opened() if exists(place()) else Vault.make(place(), owner=OWNER)
     note(arguments.name, "put")
@@ -130,13 +130,13 @@ def rotate(arguments: argparse.Namespace) -> None:
         raise BriefError("rotate takes a secret's name, or --root")
     vault = opened()
     if arguments.root:
-        vault.rotate_root(arguments.root_key or source_of(place()), new_passphrase)
+        vault.rotate_root(arguments.root_key or source_of(place()), _new_passphrase)
         print("the vault has a new root key")
         return
     entry = vault.entry(arguments.name)
     if arguments.command is not None and entry.kind != "command":
         raise BriefError(f"{arguments.name} is no command; its value comes from standard input or a prompt")
-    value = command_value(arguments.command) if entry.kind == "command" else ask_value(arguments.name)
+    value = _command_value(arguments.command) if entry.kind == "command" else _ask_value(arguments.name)
     note(arguments.name, "put")
     tell(vault.rotate(arguments.name, value))
 
@@ -162,7 +162,7 @@ def ls(arguments: argparse.Namespace) -> None:
         print(json.dumps([as_json(entry) for entry in entries], indent=1))
         return
     rows = [("NAME", "KIND", "VERSION", "CHANGED", "PUBLIC")]
-    rows += [(e.name, e.kind, str(e.version), moment(e.changed), fields_of(e.public)) for e in entries]
+    rows += [(e.name, e.kind, str(e.version), moment(e.changed), _fields_of(e.public)) for e in entries]
     print("\n".join(aligned(rows)))
 
 
@@ -174,13 +174,13 @@ def init(arguments: argparse.Namespace) -> None:
 
     A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
-    Vault.make(place(), arguments.root_key, first_passphrase, owner=OWNER)
+    Vault.make(place(), arguments.root_key, _first_passphrase, owner=OWNER)
     print(f"made a vault in {place()}")
 
 
-ACTS = {"set": set_, "ls": ls, "rm": rm, "rotate": rotate, "init": init}
-ARGUMENTS = {"set": add_set, "ls": options.add_json, "rm": add_rm, "rotate": add_rotate, "init": add_init}
-OF_KIND = {
+ACTS = {"set": _set_, "ls": ls, "rm": rm, "rotate": rotate, "init": init}
+ARGUMENTS = {"set": _add_set, "ls": options.add_json, "rm": add_rm, "rotate": _add_rotate, "init": _add_init}
+_OF_KIND = {
     "basic": ("user",),
     "oauth2": ("token_url", "client_id", "scope", "insecure_loopback"),
     "totp": ("digits", "period", "algorithm"),
@@ -205,10 +205,10 @@ def opened() -> Vault:
     return Vault.open(place(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
 
 
-def check_options(arguments: argparse.Namespace) -> None:
+def _check_options(arguments: argparse.Namespace) -> None:
     """Refuse options that belong to another kind: they would say nothing."""
     arguments.kind = arguments.kind or "token"
-    for kind, names in OF_KIND.items():
+    for kind, names in _OF_KIND.items():
         for name in names:
             if kind != arguments.kind and getattr(arguments, name) not in (None, False):
                 raise BriefError(f"--{name.replace('_', '-')} belongs to --kind {kind}, not {arguments.kind}")
@@ -219,24 +219,24 @@ def check_options(arguments: argparse.Namespace) -> None:
 def described(arguments: argparse.Namespace) -> tuple[Public, bytes]:
     """Put the public fields and the value together."""
     if arguments.kind == "command":
-        return Command(), command_value(arguments.command)
-    value = ask_value(arguments.name)
+        return Command(), _command_value(arguments.command)
+    value = _ask_value(arguments.name)
     match arguments.kind:
         case "basic":
-            user, password = (arguments.user.encode(), value) if arguments.user else split_user(value)
+            user, password = (arguments.user.encode(), value) if arguments.user else _split_user(value)
             return Basic(user.decode(errors="replace")), password
         case "oauth2":
             return OAuth2(arguments.token_url or "", arguments.client_id or "", arguments.scope or ""), value
         case "totp":
-            chosen = {name: getattr(arguments, name) for name in OF_KIND["totp"]}
+            chosen = {name: getattr(arguments, name) for name in _OF_KIND["totp"]}
             return Totp(**{name: option for name, option in chosen.items() if option is not None}), value
         case "sigv4":
-            return SigV4(*(getattr(arguments, name) or "" for name in OF_KIND["sigv4"])), value
+            return SigV4(*(getattr(arguments, name) or "" for name in _OF_KIND["sigv4"])), value
         case _:
             return Token(), value
 
 
-def split_user(value: bytes) -> tuple[bytes, bytes]:
+def _split_user(value: bytes) -> tuple[bytes, bytes]:
     """Part USER:PASSWORD."""
     user, colon, password = value.partition(b":")
     if not colon:
@@ -244,7 +244,7 @@ def split_user(value: bytes) -> tuple[bytes, bytes]:
     return user, password
 
 
-def command_value(argv: list[str] | None) -> bytes:
+def _command_value(argv: list[str] | None) -> bytes:
     """Give the value of a command; its program must be there."""
     value = argv_value(argv or [])
     if not os.access((argv or [""])[0], os.X_OK):
@@ -252,10 +252,10 @@ def command_value(argv: list[str] | None) -> bytes:
     return value
 
 
-def ask_value(name: str) -> bytes:
+def _ask_value(name: str) -> bytes:
     """Read a value: typed twice unseen at a terminal, else all of standard input but its last line break."""
     if sys.stdin.isatty():
-        return ask_twice(f"Value of {name}: ")
+        return _ask_twice(f"Value of {name}: ")
     value = sys.stdin.buffer.read(MAX_VALUE_BYTES + 3)
     return value.removesuffix(b"\n").removesuffix(b"\r")
 
@@ -271,7 +271,7 @@ def ask_hidden(prompt: str) -> bytes:
         raise BriefError("nothing was typed") from None
 
 
-def ask_twice(prompt: str) -> bytes:
+def _ask_twice(prompt: str) -> bytes:
     """Ask for something new, twice."""
     first = ask_hidden(prompt)
     if ask_hidden("Again: ") != first:
@@ -279,14 +279,14 @@ def ask_twice(prompt: str) -> bytes:
     return first
 
 
-def first_passphrase() -> bytes:
+def _first_passphrase() -> bytes:
     """Get the passphrase of a new vault."""
-    return read_passphrase(PASSPHRASE_FILE) or ask_twice("New passphrase of the vault: ")
+    return read_passphrase(PASSPHRASE_FILE) or _ask_twice("New passphrase of the vault: ")
 
 
-def new_passphrase() -> bytes:
+def _new_passphrase() -> bytes:
     """Get the passphrase that replaces a root key."""
-    return read_passphrase(NEW_PASSPHRASE_FILE) or ask_twice("New passphrase of the vault: ")
+    return read_passphrase(_NEW_PASSPHRASE_FILE) or _ask_twice("New passphrase of the vault: ")
 
 
 def read_passphrase(variable: str) -> bytes | None:
@@ -312,7 +312,7 @@ def as_json(entry: VaultEntry) -> dict[str, object]:
     return {**fields, "created": entry.created, "changed": entry.changed, "public": asdict(entry.public)}
 
 
-def fields_of(public: Public) -> str:
+def _fields_of(public: Public) -> str:
     """Write public fields in a line."""
     return " ".join(f"{name}={value}" for name, value in asdict(public).items() if value != "")
 
