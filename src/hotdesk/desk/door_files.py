@@ -13,9 +13,9 @@ BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 """The one file that is more than what is sent: the host's own bundle, then the desk's authority."""
 CERTIFICATE = "/usr/local/share/ca-certificates/hotdesk.crt"
 JAVA_STORE = "/usr/local/share/hotdesk/java.jks"
-JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
+_JAVA_PASSWORD = "changeit"  # noqa: S105 - every trust store of Java has it
 NODE_PRELOAD = "/usr/local/share/hotdesk/proxy.js"
-NODE_SOURCE = Path(__file__).with_name("proxy.js")
+_NODE_SOURCE = Path(__file__).with_name("proxy.js")
 LOCAL = "localhost,127.0.0.1,::1"
 NO_EGRESS = "this-desk-has-no-egress.open-it-with--allow-host.invalid"
 """The proxy of a desk without egress: programs fail to resolve it at once, and print the name in their first error."""
@@ -78,18 +78,18 @@ def closed_environment() -> dict[str, str]:
 
 def files(ca_pem: bytes, proxy: str = PROXY) -> dict[str, bytes]:
     """Give the files of a desk, by path, but the bundle; all are root's, and readable by everybody."""
-    browser = f"{json.dumps(browser_policy(ca_pem, proxy), indent=1)}\n".encode()
+    browser = f"{json.dumps(_browser_policy(ca_pem, proxy), indent=1)}\n".encode()
     return {
         CERTIFICATE: ca_pem,
-        f"/etc/ssl/certs/{subject_hash(ca_pem)}.0": ca_pem,
-        APT_SETTINGS: apt_settings(proxy).encode(),
+        f"/etc/ssl/certs/{_subject_hash(ca_pem)}.0": ca_pem,
+        APT_SETTINGS: _apt_settings(proxy).encode(),
         JAVA_STORE: java_store(ca_pem),
-        NODE_PRELOAD: NODE_SOURCE.read_bytes(),
+        NODE_PRELOAD: _NODE_SOURCE.read_bytes(),
         **{f"{folder}/{BROWSER_POLICY}": browser for folder in BROWSERS},
     }
 
 
-def apt_settings(proxy: str) -> str:
+def _apt_settings(proxy: str) -> str:
     """Tell apt, which runs as root without a user's variables; its pipelining gains nothing at a proxy this near."""
     settings = {
         "Acquire::http::Proxy": proxy,
@@ -100,23 +100,23 @@ def apt_settings(proxy: str) -> str:
     return "".join(f'{name} "{value}";\n' for name, value in settings.items())
 
 
-def browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
+def _browser_policy(ca_pem: bytes, proxy: str) -> dict[str, object]:
     """Tell Chromium, which reads neither the bundle nor, without a desktop's settings, the variables."""
     certificate = "".join(line for line in ca_pem.decode("ascii").split("\n") if not line.startswith("-----"))
     settings = {"ProxyMode": "fixed_servers", "ProxyServer": proxy, "ProxyBypassList": LOCAL}
     return {"CACertificates": [certificate], "ProxySettings": settings}
 
 
-def subject_hash(ca_pem: bytes) -> str:
+def _subject_hash(ca_pem: bytes) -> str:
     """Name a certificate as OpenSSL looks for it in a folder: programs that run without variables find it there."""
-    name = common_name(ca_pem).lower().encode()
+    name = _common_name(ca_pem).lower().encode()
     value = COMMON_NAME + b"\x0c" + bytes([len(name)]) + name
     entry = b"\x30" + bytes([len(value)]) + value
     digest = hashlib.sha1(b"\x31" + bytes([len(entry)]) + entry, usedforsecurity=False).digest()
     return digest[3::-1].hex()
 
 
-def common_name(ca_pem: bytes) -> str:
+def _common_name(ca_pem: bytes) -> str:
     """Read whom a desk's authority names."""
     der = as_der(ca_pem)
     start = der.index(COMMON_NAME) + len(COMMON_NAME) + 2
@@ -136,7 +136,7 @@ def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, s
         **{f"{scheme}.proxyPort": port for scheme in ("http", "https")},
         "http.nonProxyHosts": LOCAL.replace(",", "|").replace("::1", "[::1]"),
         "javax.net.ssl.trustStore": store,
-        "javax.net.ssl.trustStorePassword": JAVA_PASSWORD,
+        "javax.net.ssl.trustStorePassword": _JAVA_PASSWORD,
     }
     return {"JAVA_TOOL_OPTIONS": " ".join(f"-D{name}={value}" for name, value in settings.items())}
 
@@ -144,12 +144,12 @@ def java_environment(proxy: str = PROXY, store: str = JAVA_STORE) -> dict[str, s
 def java_store(ca_pem: bytes) -> bytes:
     """Write the desk's authority as a trust store of Java, in its own old format."""
     der = as_der(ca_pem)
-    entry = struct.pack(">I", 2) + java_text("hotdesk") + struct.pack(">Q", 0)
-    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry + java_text("X.509") + struct.pack(">I", len(der)) + der
-    salted = JAVA_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
+    entry = struct.pack(">I", 2) + _java_text("hotdesk") + struct.pack(">Q", 0)
+    body = struct.pack(">III", 0xFEEDFEED, 2, 1) + entry + _java_text("X.509") + struct.pack(">I", len(der)) + der
+    salted = _JAVA_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + body
     return body + hashlib.sha1(salted, usedforsecurity=False).digest()
 
 
-def java_text(text: str) -> bytes:
+def _java_text(text: str) -> bytes:
     """Write a short text as Java does."""
     return struct.pack(">H", len(text)) + text.encode()

@@ -36,7 +36,7 @@ FIELDS: dict[str, Any] = {
     "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
-FIELDS_OF: dict[str, tuple[str, ...]] = {
+_FIELDS_OF: dict[str, tuple[str, ...]] = {
     "open": ("spec", "ca", "spare", "origin", "snapshot"),
     "claim": ("spec", "ca"),
     "dial": ("port",),
@@ -47,7 +47,7 @@ FIELDS_OF: dict[str, tuple[str, ...]] = {
     "hush": ("hushed",),
 }
 """What a verb says."""
-REQUIRED = ("spec", "port", "name")
+_REQUIRED = ("spec", "port", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class KeeperRequest:
 def write(number: int, request: KeeperRequest) -> bytes:
     """Write a request as its keeper reads it."""
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
-    for name in FIELDS_OF.get(request.verb, ()):
+    for name in _FIELDS_OF.get(request.verb, ()):
         value = getattr(request, name)
         message[name] = {each: getattr(value, each) for each in value.__slots__} if isinstance(value, Spec) else value
     return json.dumps(message).encode()
@@ -96,9 +96,9 @@ def parse(data: bytes) -> tuple[int, KeeperRequest]:
         raise BriefError("the keeper does not know that verb")
     if not isinstance(desk, str) or not ID_SHAPE.fullmatch(desk):
         raise BriefError("a request for something that is not a desk's id")
-    fields = [name for name in FIELDS_OF.get(verb, ()) if message.get(name) is not None or name in REQUIRED]
+    fields = [name for name in _FIELDS_OF.get(verb, ()) if message.get(name) is not None or name in _REQUIRED]
     return number, KeeperRequest(
-        cast(Verb, verb), desk, **{name: parse_field(name, message.get(name)) for name in fields}
+        cast(Verb, verb), desk, **{name: _parse_field(name, message.get(name)) for name in fields}
     )
 
 
@@ -116,7 +116,7 @@ def reader_of(name: str) -> Callable[[object], Any]:
     return reader(FIELDS[name])
 
 
-def parse_field(name: str, value: object) -> Any:
+def _parse_field(name: str, value: object) -> Any:
     """Read one field of a request."""
     try:
         return reader_of(name)(value)
@@ -126,7 +126,7 @@ def parse_field(name: str, value: object) -> Any:
 
 def parse_snapshot(value: object) -> str:
     """Read which snapshot is meant, if one is."""
-    return "" if value is None else str(parse_field("snapshot", value))
+    return "" if value is None else str(_parse_field("snapshot", value))
 
 
-parse_spec, parse_port, parse_name = (partial(parse_field, name) for name in ("spec", "port", "name"))
+parse_spec, parse_port, parse_name = (partial(_parse_field, name) for name in ("spec", "port", "name"))

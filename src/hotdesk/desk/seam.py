@@ -25,7 +25,7 @@ SNAPSHOTS = 256
 ALPHABET = string.ascii_lowercase + string.digits
 ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
 TENANT_SHAPE = re.compile(r"[A-Za-z0-9._-]{0,64}")
-BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
+_BY_SHAPE = re.compile(r"[A-Za-z0-9._@ -]{0,120}")
 OUTPUT_LIMIT = 16 * MIB
 MAX_BYTES = 1 << 50
 """More memory or disk than any machine has."""
@@ -131,7 +131,7 @@ class Spec:
             raise BriefError(f"a desk's wall cannot be {self.wall!r}: it takes {', '.join(WALLS[1:])}")
         if TENANT_SHAPE.fullmatch(self.tenant) is None:
             raise BriefError(f"a desk's tenant cannot be {self.tenant!r}: it takes up to 64 of A-Z a-z 0-9 . _ -")
-        if BY_SHAPE.fullmatch(self.by) is None:
+        if _BY_SHAPE.fullmatch(self.by) is None:
             raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 of A-Z a-z 0-9 . _ @ - and space")
         check_variables(self.env)
 

@@ -21,8 +21,8 @@ from hotdesk.linux.openat2 import RootDirectory
 
 Kind = Literal["tar", "oci", "docker"]
 BUFFER = 1 << 20
-PART_LIMIT = 4096
-WRAPPING = re.compile(
+_PART_LIMIT = 4096
+_WRAPPING = re.compile(
     r"(|\.|blobs|blobs/sha256|blobs/sha256/[0-9a-f]{64}|manifest\.json|index\.json|oci-layout|repositories"
     r"|[0-9a-f]{64}|[0-9a-f]{64}\.(json|tar)|[0-9a-f]{64}/(layer\.tar|json|VERSION))"
 )
@@ -103,8 +103,8 @@ class Wrapped:
     def note(self, info: tarfile.TarInfo) -> None:
         """Remember where a file of it lies."""
         name = clean(info.name)
-        if len(self.found) + len(self.links) > PART_LIMIT:
-            raise ImageError(f"the archive is a layout of more than {PART_LIMIT} files")
+        if len(self.found) + len(self.links) > _PART_LIMIT:
+            raise ImageError(f"the archive is a layout of more than {_PART_LIMIT} files")
         if info.issym():
             self.links[name] = os.path.normpath(os.path.join(os.path.dirname(name), info.linkname))
         elif info.isreg() and not info.issparse():
@@ -134,7 +134,7 @@ def kind_of(stream: IO[bytes]) -> Kind:
     with opened(stream) as tar:
         for info in headers(tar):
             names.add(clean(info.name))
-            if not WRAPPING.fullmatch(clean(info.name)) or len(names) > PART_LIMIT:
+            if not _WRAPPING.fullmatch(clean(info.name)) or len(names) > _PART_LIMIT:
                 return "tar"
     if "index.json" in names:
         return "oci"
@@ -155,22 +155,22 @@ def plain(stream: io.BufferedReader, limits: ArchiveLimits) -> io.BufferedReader
     return stream
 
 
-def open_gzip(stream: IO[bytes]) -> IO[bytes]:
+def _open_gzip(stream: IO[bytes]) -> IO[bytes]:
     """Uncompress gzip."""
     return gzip.open(stream)  # type: ignore[return-value]
 
 
-def open_bzip2(stream: IO[bytes]) -> IO[bytes]:
+def _open_bzip2(stream: IO[bytes]) -> IO[bytes]:
     """Uncompress bzip2."""
     return bz2.open(stream)
 
 
-def open_xz(stream: IO[bytes]) -> IO[bytes]:
+def _open_xz(stream: IO[bytes]) -> IO[bytes]:
     """Uncompress xz."""
     return lzma.open(stream)
 
 
-def open_zstd(stream: IO[bytes]) -> IO[bytes]:
+def _open_zstd(stream: IO[bytes]) -> IO[bytes]:
     """Uncompress zstd, which Python can from 3.14 on."""
     try:
         module = importlib.import_module("compression.zstd")
@@ -182,10 +182,10 @@ def open_zstd(stream: IO[bytes]) -> IO[bytes]:
 
 
 OPENERS: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
-    b"\x1f\x8b": open_gzip,
-    b"BZh": open_bzip2,
-    b"\xfd7zXZ\0": open_xz,
-    b"\x28\xb5\x2f\xfd": open_zstd,
+    b"\x1f\x8b": _open_gzip,
+    b"BZh": _open_bzip2,
+    b"\xfd7zXZ\0": _open_xz,
+    b"\x28\xb5\x2f\xfd": _open_zstd,
 }
 
 

@@ -30,24 +30,24 @@ LAST_LINES = 12
 
 def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
     """Build an image, or give it at once when what the recipe asks for is there."""
-    parent = find_parent(store, recipe, progress)
-    suite = suite_of(recipe)
+    parent = _find_parent(store, recipe, progress)
+    suite = _suite_of(recipe)
     arch = os.uname().machine
     digest = recipes.digest(recipe, parent.digest if parent else "", arch, suite)
     if there := already(store, recipe.name, digest):
         return there
-    require_tools()
+    _require_tools()
     began = time.monotonic()
     with writing(store, progress) as (work, lock):
         lowers = parent.layers if parent else ()
         tree = layer = store / "layers" / digest
         if not layer.exists():
-            tree = make_layer(recipe, suite, lowers, work, lock, progress)
+            tree = _make_layer(recipe, suite, lowers, work, lock, progress)
         image = Image(
             name=recipe.name,
             digest=digest,
             layers=(layer, *lowers),
-            python=python_of((tree, *lowers), recipe.name),
+            python=_python_of((tree, *lowers), recipe.name),
             arch=arch,
             built=time.time(),
             size=disk_usage(tree) + (parent.size if parent else 0),
@@ -58,7 +58,7 @@ def build(store: Path, recipe: Recipe, progress: Progress) -> Image:
     return image
 
 
-def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
+def _make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, lock: int, progress: Progress) -> Path:
     """Make the tree a recipe adds to its parent's layers."""
     below = tuple(str(each) for each in lowers)
     task = BuildTask(
@@ -77,7 +77,7 @@ def make_layer(recipe: Recipe, suite: str, lowers: Sequence[Path], work: Path, l
     return work / "tree"
 
 
-def python_of(layers: Sequence[Path], name: str) -> str:
+def _python_of(layers: Sequence[Path], name: str) -> str:
     """Give the path of python3 in the topmost layer that has one."""
     for layer in layers[:-1]:
         with suppress(ImageError), RootDirectory(layer) as inside:
@@ -86,7 +86,7 @@ def python_of(layers: Sequence[Path], name: str) -> str:
         return find_python(inside, f"image {name!r}")
 
 
-def find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
+def _find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None:
     """Give the image a recipe stands on, built first when it is one of ours and missing."""
     if recipe.parent is None:
         return None
@@ -98,7 +98,7 @@ def find_parent(store: Path, recipe: Recipe, progress: Progress) -> Image | None
         return build(store, recipes.load_builtin(recipe.parent), progress)
 
 
-def suite_of(recipe: Recipe) -> str:
+def _suite_of(recipe: Recipe) -> str:
     """Give the release of an image without parent: the recipe's on Debian, the machine's own on Ubuntu."""
     if recipe.suite is None:
         return ""
@@ -115,7 +115,7 @@ def already(store: Path, name: str, digest: str) -> Image | None:
     return image if image.digest == digest else None
 
 
-def require_tools() -> None:
+def _require_tools() -> None:
     """Make sure that this process can build at all."""
     require_root()
     for program, package in TOOLS.items():
@@ -129,7 +129,7 @@ def require_root() -> None:
         raise HostError("making an image needs root: run as root")
 
 
-def enclosed(argv: Sequence[str]) -> list[str]:
+def _enclosed(argv: Sequence[str]) -> list[str]:
     """Wrap a command so that it dies with us, and all it started and mounted with it."""
     namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
@@ -138,7 +138,7 @@ def enclosed(argv: Sequence[str]) -> list[str]:
 def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
     log = Path(task.work) / "log"
-    argv = enclosed([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
+    argv = _enclosed([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
     env = {key: value for key, value in os.environ.items() if passes(key)} | {"TMPDIR": task.work}
     with log.open("wb") as file:
         pipe = subprocess.PIPE
@@ -151,7 +151,7 @@ def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     finally:
         child.kill()
     if child.returncode != 0:
-        raise ImageError(f"image {task.name!r} could not be built:\n{last_lines(log)}")
+        raise ImageError(f"image {task.name!r} could not be built:\n{_last_lines(log)}")
 
 
 def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) -> None:
@@ -173,7 +173,7 @@ def passes(key: str) -> bool:
     return key in PASSED or key.upper().startswith(PASSED_LIKE)
 
 
-def last_lines(log: Path) -> str:
+def _last_lines(log: Path) -> str:
     """Give the end of a log, fit for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 16384))

@@ -80,14 +80,14 @@ def carry_out(task: BuildTask) -> None:
     if task.lowers:
         root = stack(task, work)
     else:
-        bootstrap(task, root)
+        _bootstrap(task, root)
     with RootDirectory(root) as inside:
         furnish(inside)
         equip(root)
         if task.apt and task.lowers:
-            install_packages(task, root, work)
+            _install_packages(task, root, work)
         if task.pip:
-            install_wheels(task, root)
+            _install_wheels(task, root)
         for path, text in task.files.items():
             inside.write(path.strip("/").encode(), text.encode(), 0o755 if text.startswith("#!") else 0o644)
         for line in task.run:
@@ -116,7 +116,7 @@ def enter(root: Path, *argv: str) -> None:
     tool("unshare", "--net", "chroot", root, *argv, env=ENVIRONMENT)
 
 
-def bootstrap(task: BuildTask, root: Path) -> None:
+def _bootstrap(task: BuildTask, root: Path) -> None:
     """Unpack packages of the machine's own sources into an empty tree."""
     targets = sources.read()
     distro, _ = sources.distribution(targets)
@@ -161,7 +161,7 @@ def equip(root: Path) -> None:
     (root / "dev/shm").mkdir(0o1777)
 
 
-def install_packages(task: BuildTask, root: Path, work: Path) -> None:
+def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
     """Install packages: the host's apt downloads them, the image's installs them."""
     distro, suite = release(root)
     lines = sources.lines(sources.read(), distro, suite, sources.keyrings(distro))
@@ -175,7 +175,7 @@ def install_packages(task: BuildTask, root: Path, work: Path) -> None:
         tool("mount", "--bind", work / name, target)
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
     (shelf / "sources.list").write_text("".join(f"{line}\n" for line in lines))
-    (shelf / "apt.conf").write_text(outside_settings(root))
+    (shelf / "apt.conf").write_text(_outside_settings(root))
     policy = root / "usr/sbin/policy-rc.d"
     had_policy = policy.exists()
     if not had_policy:
@@ -194,7 +194,7 @@ def install_packages(task: BuildTask, root: Path, work: Path) -> None:
         tool("umount", root / mounted)
 
 
-def outside_settings(root: Path) -> str:
+def _outside_settings(root: Path) -> str:
     """Point the host's apt at a tree, its ways to the mirrors kept, its hooks left out."""
     return "".join(
         f"{line}\n"
@@ -231,7 +231,7 @@ def release(root: Path) -> tuple[str, str]:
     return distro, suite
 
 
-def install_wheels(task: BuildTask, root: Path) -> None:
+def _install_wheels(task: BuildTask, root: Path) -> None:
     """Install Python packages: the host's pip downloads wheels, the image's installs them."""
     with RootDirectory(root) as inside:
         python = find_python(inside, f"image {task.name!r}")

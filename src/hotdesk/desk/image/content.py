@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 PAGE = 4096
 WINDOW = 32 * PAGE
 """Bytes looked at together, from a multiple of this on: what is hashed must not depend on where holes are."""
-ZEROS = bytes(PAGE)
+_ZEROS = bytes(PAGE)
 
 
 def pour(source: int, target: int, size: int, spend: Callable[[int], None]) -> bytes:
@@ -48,7 +48,7 @@ def runs(data: memoryview) -> Iterator[tuple[int, int]]:
     first = -1
     for start in range(0, len(data), PAGE):
         page = data[start : start + PAGE]
-        if page == ZEROS[: len(page)]:
+        if page == _ZEROS[: len(page)]:
             if first >= 0:
                 yield first, start
             first = -1

@@ -20,14 +20,14 @@ from hotdesk.linux.openat2 import open_strictly
 
 OPAQUE = "trusted.overlay.opaque"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 RIGHTS = 0o6000
 NOBODY = 65534
 PATH = 4095
 """Bytes a path can have; what lies deeper has none."""
 SHOWN = 200
 
-PathTest = Callable[[int, bytes], bool]
+_PathTest = Callable[[int, bytes], bool]
 """Says something of a path, given the open directory its last name is in."""
 
 
@@ -66,9 +66,9 @@ class Copy:
     target: int
     links: int
     """A directory of ours, in which each file that has several names gets one more while the copy lasts."""
-    skips: PathTest
+    skips: _PathTest
     """Says what is left out."""
-    covers: PathTest
+    covers: _PathTest
     """Says whether something below would show through where nothing is."""
     limits: TreeLimits
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
@@ -111,7 +111,7 @@ class Copy:
             self.enter(name, info)
         elif kind in (stat.S_IFREG, stat.S_IFLNK):
             self.put_linked(name, info)
-        elif is_whiteout(info) or (path is not None and not top.opaque and self.covers(self.source, path)):
+        elif _is_whiteout(info) or (path is not None and not top.opaque and self.covers(self.source, path)):
             os.mknod(name, stat.S_IFCHR, 0, dir_fd=self.target)
             self.note(b"w", name)
 
@@ -172,7 +172,7 @@ class Copy:
             old = open_strictly(self.source, name, os.O_RDONLY | os.O_NOATIME)
             stack.callback(os.close, old)
             self.expect(old, info)
-            new = os.open(name, NEW_FILE, 0o600, dir_fd=self.target)
+            new = os.open(name, _NEW_FILE, 0o600, dir_fd=self.target)
             stack.callback(os.close, new)
             content = pour(old, new, info.st_size, self.spend)
             xattrs = self.dress(old, new, info)
@@ -228,7 +228,7 @@ class Copy:
         return ImageError(f"{'...' if len(path) > SHOWN else '/'}{shown} {why}")
 
 
-def copy(source: int, tree: Path, links: Path, skips: PathTest, covers: PathTest, limits: TreeLimits) -> str:
+def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTest, limits: TreeLimits) -> str:
     """Copy the tree open as `source` into the empty directory `tree`; give its digest.
 
     `links` is an empty directory beside it.
@@ -248,7 +248,7 @@ def moved(old: int, new: int) -> int:
     return new
 
 
-def is_whiteout(info: os.stat_result) -> bool:
+def _is_whiteout(info: os.stat_result) -> bool:
     """Say whether something is overlay's mark for what is gone."""
     return stat.S_ISCHR(info.st_mode) and info.st_rdev == 0
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from hotdesk.ipc.child import SOURCE
 
 GUEST = SOURCE / "hotdesk_guest"
-TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
+_TOGETHER = ("wire", "process", "line", "programs", "files", "agent")
 """What every guest needs, each after those it needs itself: sealed in one file, because finding files takes time."""
 APART = ("__init__", "wire", "watch", "acts", "sudo", "canaries", "start")
 """What only some need, what `sudo` needs, and what starts the rest."""
-FILES = (*APART, *TOGETHER[1:])
+FILES = (*APART, *_TOGETHER[1:])
 SEALED = ("modules", *(f"{name}.pyc" for name in APART))
 COMPILE = f"""
 import __future__, marshal
@@ -28,7 +28,7 @@ for name in {APART}:
     with open(f'{{name}}.pyc', 'wb') as out:
         out.write(MAGIC_NUMBER + bytes(12) + marshal.dumps(compiled(name)))
 with open('modules', 'wb') as out:
-    out.write(marshal.dumps([(name, compiled(name)) for name in {TOGETHER}]))
+    out.write(marshal.dumps([(name, compiled(name)) for name in {_TOGETHER}]))
 """
 """Run inside a desk: leaves what is `SEALED` in the working folder."""
 

@@ -20,7 +20,7 @@ from hotdesk.errors import BriefError, ImageError, printable
 RIGHTS = "-all,+chown,+dac_override,+fowner"
 """What the unpacking program may do as root: give files away, and write where it must."""
 KINDS = {"tar": "a root file system", "oci": "an OCI layout", "docker": "a docker archive"}
-INDEX_LIMIT = 4 << 20
+_INDEX_LIMIT = 4 << 20
 DEFAULTS = ArchiveLimits()
 
 
@@ -31,7 +31,7 @@ def import_image(
     as_name(name)
     require_root()
     began = time.monotonic()
-    archive = open_archive(path)
+    archive = _open_archive(path)
     try:
         digest = digest_of(archive, path)
         with writing(store, progress) as (work, lock):
@@ -57,7 +57,7 @@ def import_image(
     return image
 
 
-def open_archive(path: Path) -> int:
+def _open_archive(path: Path) -> int:
     """Open an archive or a layout's directory."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -76,7 +76,7 @@ def digest_of(archive: int, path: Path) -> str:
     if stat.S_ISDIR(os.fstat(archive).st_mode):
         index = os.open("index.json", os.O_RDONLY | os.O_CLOEXEC, dir_fd=archive)
         with os.fdopen(index, "rb") as file:
-            return hashlib.sha256(file.read(INDEX_LIMIT)).hexdigest()
+            return hashlib.sha256(file.read(_INDEX_LIMIT)).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

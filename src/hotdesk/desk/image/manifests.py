@@ -10,10 +10,10 @@ from typing import IO, Protocol, TypeVar
 from hotdesk.errors import ImageError, printable
 
 DIGEST_SHAPE = re.compile(r"sha256:([0-9a-f]{64})")
-MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
-JSON_LIMIT = 4 << 20
-LAYER_LIMIT = 512
-NESTING_LIMIT = 4
+_MACHINES = {"aarch64": "arm64", "x86_64": "amd64"}
+_JSON_LIMIT = 4 << 20
+_LAYER_LIMIT = 512
+_NESTING_LIMIT = 4
 
 T = TypeVar("T")
 
@@ -29,20 +29,20 @@ class ArchiveParts(Protocol):
 def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Give the layers of this machine's image in an OCI layout, lowest first, as names and digests."""
     manifest = read_json(parts, "index.json", None)
-    for _ in range(NESTING_LIMIT):
+    for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
             break
-        manifest = read_blob(parts, chosen(texts(manifest, "manifests"), machine))
+        manifest = _read_blob(parts, chosen(texts(manifest, "manifests"), machine))
     config = manifest.get("config")
     if isinstance(config, dict):
-        require_machine(read_blob(parts, config), machine)
+        require_machine(_read_blob(parts, config), machine)
     return [(blob_name(each), str(each["digest"])) for each in bounded(texts(manifest, "layers"))]
 
 
 def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     """Give the layers of a `docker save`, lowest first, as names and digests of their plain content."""
     with parts.open("manifest.json") as file:
-        images = load_json(file.read(JSON_LIMIT + 1))
+        images = _load_json(file.read(_JSON_LIMIT + 1))
     if not isinstance(images, list) or len(images) != 1 or not isinstance(images[0], dict):
         raise ImageError("the archive must hold one image; save one alone: `docker save NAME`")
     layers, config = images[0].get("Layers"), images[0].get("Config")
@@ -59,7 +59,7 @@ def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
 
 def chosen(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
     """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
-    architecture = MACHINES.get(machine, machine)
+    architecture = _MACHINES.get(machine, machine)
     silent, others = [], []
     for each in manifests:
         platform = each.get("platform")
@@ -77,15 +77,15 @@ def chosen(manifests: list[dict[str, object]], machine: str) -> dict[str, object
 
 def require_machine(config: dict[str, object], machine: str) -> None:
     """Refuse an image for another machine."""
-    found, expected = config.get("architecture"), MACHINES.get(machine, machine)
+    found, expected = config.get("architecture"), _MACHINES.get(machine, machine)
     if found not in (None, "", expected):
         raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {expected}")
 
 
 def bounded(layers: list[T]) -> list[T]:
     """Refuse an image of absurdly many layers, or of none."""
-    if not 0 < len(layers) <= LAYER_LIMIT:
-        raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {LAYER_LIMIT}")
+    if not 0 < len(layers) <= _LAYER_LIMIT:
+        raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {_LAYER_LIMIT}")
     return layers
 
 
@@ -106,7 +106,7 @@ def blob_name(descriptor: dict[str, object]) -> str:
     return f"blobs/sha256/{match[1]}"
 
 
-def read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, object]:
+def _read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, object]:
     """Read a blob of JSON, its digest verified."""
     return read_json(parts, blob_name(descriptor), str(descriptor["digest"]))
 
@@ -114,18 +114,18 @@ def read_blob(parts: ArchiveParts, descriptor: dict[str, object]) -> dict[str, o
 def read_json(parts: ArchiveParts, name: str, digest: str | None) -> dict[str, object]:
     """Read a table of JSON."""
     with parts.open(name) as file:
-        text = file.read(JSON_LIMIT + 1)
+        text = file.read(_JSON_LIMIT + 1)
     if digest is not None and f"sha256:{hashlib.sha256(text).hexdigest()}" != digest:
         raise ImageError(f"the blob {name} is not what its digest says")
-    data = load_json(text)
+    data = _load_json(text)
     if not isinstance(data, dict):
         raise ImageError(f"{printable(name[:90])} is no table of JSON")
     return data
 
 
-def load_json(text: bytes) -> object:
+def _load_json(text: bytes) -> object:
     """Read JSON of a sane size."""
-    if len(text) > JSON_LIMIT:
+    if len(text) > _JSON_LIMIT:
         raise ImageError("the archive has a description of more than 4 MiB")
     try:
         return json.loads(text)

@@ -33,7 +33,7 @@ def furnish(root: RootDirectory) -> None:
     for path, data in FILES.items():
         if not holds(root, path, data):
             root.write(path, data)
-    add_user(root)
+    _add_user(root)
     with root.folder(HOME) as fd:
         if os.fstat(fd).st_uid != UID:
             os.fchown(fd, UID, UID)
@@ -52,7 +52,7 @@ def holds(root: RootDirectory, path: bytes, data: bytes) -> bool:
         os.close(fd)
 
 
-def add_user(root: RootDirectory) -> None:
+def _add_user(root: RootDirectory) -> None:
     """Name uid and gid 1000 `user` where they have no name."""
     number = str(UID).encode()
     lines = {
@@ -107,12 +107,12 @@ def strip(tree: Path, whiteouts: bool) -> None:
     Overlay's whiteouts (character device 0:0) and opaque marks stay where `whiteouts` says the tree has them.
     """
     for _, folders, files, fd in os.fwalk(tree, follow_symlinks=False):
-        strip_entry(fd, ".", whiteouts)
+        _strip_entry(fd, ".", whiteouts)
         for name in (*files, *(each for each in folders if stat.S_ISLNK(os.lstat(each, dir_fd=fd).st_mode))):
-            strip_entry(fd, name, whiteouts)
+            _strip_entry(fd, name, whiteouts)
 
 
-def strip_entry(fd: int, name: str, whiteouts: bool) -> None:
+def _strip_entry(fd: int, name: str, whiteouts: bool) -> None:
     """Strip one entry of an open directory."""
     info = os.lstat(name, dir_fd=fd)
     kind = stat.S_IFMT(info.st_mode)

@@ -8,17 +8,17 @@ from hotdesk.errors import ImageError
 
 PROBE = "import sys, os; print(*sys.version_info[:2], os.uname()[4], os.confstr('CS_GNU_LIBC_VERSION'))"
 """Run by the image's Python: `3 13 aarch64 glibc 2.41`."""
-ANSWER_SHAPE = re.compile(r"3 (\d{1,3}) (\w{1,20}) glibc 2\.(\d{1,3})\s*")
-OLDEST_GLIBC = 17
+_ANSWER_SHAPE = re.compile(r"3 (\d{1,3}) (\w{1,20}) glibc 2\.(\d{1,3})\s*")
+_OLDEST_GLIBC = 17
 
 
 def platform_options(answer: str) -> list[str]:
     """Give pip's options for the Python that answered the probe, newest C library first."""
-    match = ANSWER_SHAPE.fullmatch(answer)
+    match = _ANSWER_SHAPE.fullmatch(answer)
     if match is None:
         raise ImageError(f"`pip` needs an image with python3 and glibc; its Python answered {answer[:60]!r}")
     minor, machine, glibc = match.groups()
-    platforms = [f"manylinux_2_{each}_{machine}" for each in range(int(glibc), OLDEST_GLIBC - 1, -1)]
+    platforms = [f"manylinux_2_{each}_{machine}" for each in range(int(glibc), _OLDEST_GLIBC - 1, -1)]
     options = ["--implementation", "cp", "--python-version", f"3.{minor}"]
     for abi in (f"cp3{minor}", "abi3", "none"):
         options += ["--abi", abi]

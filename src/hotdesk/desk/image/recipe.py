@@ -18,17 +18,17 @@ from hotdesk.ipc.child import SOURCE
 FORMAT = 1
 """Part of every digest: raise it when the same recipe would give another tree."""
 
-SUITE_SHAPE = re.compile(r"[a-z][a-z0-9.-]{0,31}")
-PACKAGE_SHAPE = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](=[A-Za-z0-9.+:~-]+)?")
+_SUITE_SHAPE = re.compile(r"[a-z][a-z0-9.-]{0,31}")
+_PACKAGE_SHAPE = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.](=[A-Za-z0-9.+:~-]+)?")
 VERSION = r" ?(?:===?|>=|<=|~=|!=|<|>) ?[A-Za-z0-9.*+!_-]+"
-REQUIREMENT_SHAPE = re.compile(
+_REQUIREMENT_SHAPE = re.compile(
     rf"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?(?:{VERSION}(?: ?,{VERSION})*)?"
 )
-OURS_SHAPE = re.compile(r"hotdesk_[a-z]+")
+_OURS_SHAPE = re.compile(r"hotdesk_[a-z]+")
 OURS = "/usr/local/lib/hotdesk"
 """Where what is hotdesk's own lies in an image."""
-LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
-TEXT_SHAPE = re.compile(r"[^\0]*")
+_LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
+_TEXT_SHAPE = re.compile(r"[^\0]*")
 PATH_SHAPE = re.compile(r"(?!/(?:dev|proc|run|sys|tmp)(?:/|$))(?:/(?!\.\.?(?:/|$))[^/\0-\x1f\x7f]{1,255})+")
 """An absolute path without detours, to where nothing is mounted while an image is made."""
 
@@ -96,12 +96,12 @@ def parse(text: str, name: str) -> Recipe:
     recipe = Recipe(
         name=name,
         parent=text_of(table, "from", NAME_SHAPE, where),
-        suite=text_of(table, "suite", SUITE_SHAPE, where),
-        include=list_of(table, "include", PACKAGE_SHAPE, where),
-        apt=list_of(table, "apt", PACKAGE_SHAPE, where),
-        pip=list_of(table, "pip", REQUIREMENT_SHAPE, where),
-        files=files_of(table, where) | ours_of(table, where),
-        run=list_of(table, "run", LINE_SHAPE, where),
+        suite=text_of(table, "suite", _SUITE_SHAPE, where),
+        include=_list_of(table, "include", _PACKAGE_SHAPE, where),
+        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where),
+        pip=_list_of(table, "pip", _REQUIREMENT_SHAPE, where),
+        files=_files_of(table, where) | _ours_of(table, where),
+        run=_list_of(table, "run", _LINE_SHAPE, where),
     )
     if table:
         key = printable(sorted(table)[0])
@@ -121,7 +121,7 @@ def text_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: s
     return None if value is None else checked(value, key, shape, where)
 
 
-def list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
+def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
     """Take a list of texts from a table, each checked."""
     value = table.pop(key, [])
     if not isinstance(value, list):
@@ -129,20 +129,20 @@ def list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: s
     return tuple(checked(each, key, shape, where) for each in value)
 
 
-def files_of(table: dict[str, object], where: str) -> dict[str, str]:
+def _files_of(table: dict[str, object], where: str) -> dict[str, str]:
     """Take the files from a table, each path and text checked."""
     value = table.pop("files", {})
     if not isinstance(value, dict):
         raise BriefError(f"{where}: files must be a table of texts by path")
     return {
-        checked(path, "files", PATH_SHAPE, where): checked(text, "files", TEXT_SHAPE, where)
+        checked(path, "files", PATH_SHAPE, where): checked(text, "files", _TEXT_SHAPE, where)
         for path, text in value.items()
     }
 
 
-def ours_of(table: dict[str, object], where: str) -> dict[str, str]:
+def _ours_of(table: dict[str, object], where: str) -> dict[str, str]:
     """Take a package that comes with hotdesk from a table, to be laid into the image; give its files."""
-    name = text_of(table, "ours", OURS_SHAPE, where)
+    name = text_of(table, "ours", _OURS_SHAPE, where)
     if name is None:
         return {}
     folder = SOURCE / name

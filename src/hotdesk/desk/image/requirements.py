@@ -12,16 +12,16 @@ from pathlib import Path
 from hotdesk.errors import HostError, printable
 from hotdesk.linux import cgroup
 
-SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
+_SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
 ARCHITECTURES = ("aarch64", "x86_64")
 ANY_HOST = "HOTDESK_ANY_HOST"
 """Set to 1, it lets set-up go on where nothing is promised."""
 PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "erofs-utils", "mmdebstrap", "mount", "util-linux")
 """What the code calls: the runtime, mkfs.btrfs, mkfs.ext4, mkfs.erofs, and what builds images."""
-KEYRINGS = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
-OLDEST_KERNEL = (5, 19)
+_KEYRINGS = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
+_OLDEST_KERNEL = (5, 19)
 """The first whose overlay takes idmapped layers."""
-APT_LISTS = Path("/var/lib/apt/lists")
+_APT_LISTS = Path("/var/lib/apt/lists")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ def unquote(value: str) -> str:
 
 def refusal(machine: HostMachine) -> str | None:
     """Say why hotdesk promises nothing on a machine; None where it does."""
-    if (machine.distro, machine.release) in SUPPORTED and machine.arch in ARCHITECTURES:
+    if (machine.distro, machine.release) in _SUPPORTED and machine.arch in ARCHITECTURES:
         return None
     return (
-        f"this machine is {machine.name} on {machine.arch}; hotdesk is made for {', '.join(SUPPORTED.values())} "
+        f"this machine is {machine.name} on {machine.arch}; hotdesk is made for {', '.join(_SUPPORTED.values())} "
         f"on {' and '.join(ARCHITECTURES)}; use a remote `hotdesk serve` from here, or set {ANY_HOST}=1 to try anyway"
     )
 
@@ -103,7 +103,7 @@ def require_supported(machine: HostMachine, environ: Mapping[str, str]) -> str |
 
 def packages(machine: HostMachine) -> tuple[str, ...]:
     """Name the Debian packages hotdesk needs there."""
-    return (*PACKAGES, KEYRINGS.get(machine.distro, KEYRINGS["debian"]))
+    return (*PACKAGES, _KEYRINGS.get(machine.distro, _KEYRINGS["debian"]))
 
 
 def missing_packages(packages: Sequence[str]) -> list[str]:
@@ -123,7 +123,7 @@ def installed_of(output: str) -> set[str]:
     return {pair[0] for pair in pairs if pair[1:] == ["installed"]}
 
 
-def has_apt_lists(folder: Path = APT_LISTS) -> bool:
+def has_apt_lists(folder: Path = _APT_LISTS) -> bool:
     """Say whether apt was ever told what packages there are."""
     try:
         return any("_Packages" in name for name in os.listdir(folder))
@@ -149,7 +149,7 @@ def look_at_kernel() -> KernelConfig:
 def lacks(kernel: KernelConfig) -> list[str]:
     """Say what a kernel lacks, each with its remedy."""
     found = []
-    if version_of(kernel.release) < OLDEST_KERNEL:
+    if version_of(kernel.release) < _OLDEST_KERNEL:
         found.append(f"kernel {kernel.release} has no idmapped layers: boot 5.19 or newer")
     if not offers(kernel, "overlay"):
         found.append("no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")

@@ -15,8 +15,8 @@ COMPONENTS = {
     "debian": ("main", "contrib", "non-free", "non-free-firmware"),
     "ubuntu": ("main", "restricted", "universe", "multiverse"),
 }
-POCKETS = ("", "-updates", "-security")
-SETTING_SHAPE = re.compile(
+_POCKETS = ("", "-updates", "-security")
+_SETTING_SHAPE = re.compile(
     r'^(Acquire::(?:https?::|ftp::|Retries|ForceIPv|Check-Valid)[\w:./@-]*) "([^"\\\n]+)";$', re.MULTILINE
 )
 
@@ -38,7 +38,7 @@ class PackageIndex:
         if self.release.endswith("/updates"):
             return "-security"
         _, dash, rest = self.release.partition("-")
-        return f"{dash}{rest}" if f"{dash}{rest}" in POCKETS else None
+        return f"{dash}{rest}" if f"{dash}{rest}" in _POCKETS else None
 
     @property
     def stem(self) -> str:
@@ -87,7 +87,7 @@ def lines(targets: Sequence[PackageIndex], distro: str, suite: str, keyrings: Se
         )
     return [
         f"deb {options(target, keyrings)}{uri} {suite}{pocket} {' '.join(components[uri, pocket])}"
-        for (uri, pocket), target in sorted(found.items(), key=lambda each: POCKETS.index(each[0][1]))
+        for (uri, pocket), target in sorted(found.items(), key=lambda each: _POCKETS.index(each[0][1]))
     ]
 
 
@@ -105,7 +105,7 @@ def public(line: str) -> str:
 
 def settings(dump: str) -> list[str]:
     """Pick from `apt-config dump` how this machine reaches its mirrors: proxies, certificates, retries."""
-    return [f'{key} "{value}";' for key, value in SETTING_SHAPE.findall(dump)]
+    return [f'{key} "{value}";' for key, value in _SETTING_SHAPE.findall(dump)]
 
 
 def keyrings(distro: str) -> list[str]:

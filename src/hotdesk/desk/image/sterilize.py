@@ -26,7 +26,7 @@ TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 COPY_TIMEOUT_S = 900.0
 """What copying one layer may take."""
 BLOCK = 4096
-SLACK = 64 * MIB
+_SLACK = 64 * MIB
 """Room for an ext4's own tables; the file is sparse."""
 
 
@@ -84,8 +84,8 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     with locked(place / "lock"), standing(store / "layers" / digest) as layer:
         if any(sterile.place(store, digest, kind).is_file() for kind in sterile.KINDS):
             return
-        check_room(layer, place)
-        drop_cached(layer)
+        _check_room(layer, place)
+        _drop_cached(layer)
         for kind in kinds:
             fresh = sterile.place(store, digest, f"{kind}.new")
             fresh.unlink(missing_ok=True)  # the tool of a copier that was killed may write to it still
@@ -115,14 +115,14 @@ def standing(layer: Path) -> Iterator[Path]:
         os.close(fd)
 
 
-def check_room(layer: Path, place: Path) -> None:
+def _check_room(layer: Path, place: Path) -> None:
     """Refuse a layer whose files are longer than the disk has room: erofs writes out the holes a desk left in them."""
     size, disk = measure(layer)[0], os.statvfs(place)
     if size > disk.f_bavail * disk.f_frsize:
         raise HostError(f"its files are {size >> 20} MiB long, holes and all, and the disk has less left")
 
 
-def drop_cached(layer: Path) -> None:
+def _drop_cached(layer: Path) -> None:
     """Have the layer read from the disk: what is cached of it and not in use is forgotten."""
     for _, _, names, folder in os.fwalk(layer):
         for name in names:
@@ -137,17 +137,17 @@ def write(kind: str, layer: Path, file: Path) -> None:
     if kind == "erofs":
         tool("mkfs.erofs", "--quiet", str(file), str(layer))
     elif kind == "ext4":
-        write_ext4(layer, file)
+        _write_ext4(layer, file)
     else:
         raise HostError(f"nothing here writes {kind}")
     file.chmod(0o600)
 
 
-def write_ext4(layer: Path, file: Path) -> None:
+def _write_ext4(layer: Path, file: Path) -> None:
     """Write an ext4 without journal or lost+found; its root folder is made like the layer's."""
     size, count = measure(layer)
     with file.open("wb") as out:
-        out.truncate((size + size // 8 + SLACK) // MIB * MIB)
+        out.truncate((size + size // 8 + _SLACK) // MIB * MIB)
     options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
     tool("mkfs.ext4", *options, "-d", str(layer), str(file))
     at = file.with_suffix(".rw")

@@ -38,7 +38,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
     stays taken until they are gone, and nobody sweeps under them.
     """
     for folder in (store, store / "tmp", store / "layers", store / "images"):
-        make_private(folder)
+        _make_private(folder)
     lock = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         take(lock, store, progress)
@@ -53,7 +53,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
         os.close(lock)
 
 
-def make_private(folder: Path) -> None:
+def _make_private(folder: Path) -> None:
     """Make a directory only its owner can enter: layers hold files of the host's root."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -140,15 +140,15 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
         images = [read_record(store, path) for path in sorted((store / "images").iterdir())]
         named = {layer for image in images for layer in image.layers}
         swept = [
-            sweep_away(layer, work, "layer", layer.name)
+            _sweep_away(layer, work, "layer", layer.name)
             for layer in sorted((store / "layers").iterdir())
-            if layer not in named and is_free(layer)
+            if layer not in named and _is_free(layer)
         ]
         here = set(os.listdir(store / "layers"))
         swept += [Swept("copy", each, sterile.forget(store, each)) for each in sorted(sterile.copied(store) - here)]
         for folder in sorted((store / "guest").glob("*/*")):
             if not serves(folder, store, images):
-                swept.append(sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
+                swept.append(_sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
     for folder in (store / "guest").glob("*"):
         with suppress(OSError):
             folder.rmdir()
@@ -170,7 +170,7 @@ def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
     return folder in used and all((folder / name).is_file() for name in guest_code.SEALED)
 
 
-def is_free(layer: Path) -> bool:
+def _is_free(layer: Path) -> bool:
     """Say whether no desk stands on a layer that no image names."""
     try:
         with unused(layer, layer.name):
@@ -179,7 +179,7 @@ def is_free(layer: Path) -> bool:
         return False
 
 
-def sweep_away(path: Path, work: Path, kind: Literal["layer", "guest"], name: str) -> Swept:
+def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest"], name: str) -> Swept:
     """Move a tree to where it is discarded with the work directory."""
     size = disk_usage(path)
     path.rename(Path(tempfile.mkdtemp(dir=work)) / "swept")

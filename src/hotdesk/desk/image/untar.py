@@ -15,7 +15,7 @@ from hotdesk.errors import ImageError, printable
 from hotdesk.linux import openat2
 from hotdesk.linux.openat2 import RootDirectory
 
-WHITEOUT = b".wh."
+_WHITEOUT = b".wh."
 OPAQUE = b".wh..wh..opq"
 NOBODY = 65534
 COPY = 1 << 20
@@ -62,7 +62,7 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
         for info in headers(tar):
             budget.spend(info.size if info.isreg() else 0)
             above, name = place(info, budget.limits)
-            if name and not (layer and name.startswith(WHITEOUT)):
+            if name and not (layer and name.startswith(_WHITEOUT)):
                 put(root, tar, info, above, name, budget.limits)
 
 
@@ -73,7 +73,7 @@ def whiteout(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> N
         for info in headers(tar):
             budget.spend(0)
             above, name = place(info, limits)
-            if name.startswith(WHITEOUT):
+            if name.startswith(_WHITEOUT):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     erase(root, above, name)
 
@@ -84,8 +84,8 @@ def erase(root: RootDirectory, above: bytes, name: bytes) -> None:
     try:
         if name == OPAQUE:
             openat2.empty(fd, b".")
-        elif not name.startswith(WHITEOUT + WHITEOUT) and name[len(WHITEOUT) :] not in (b"", b".", b".."):
-            openat2.remove(fd, name[len(WHITEOUT) :])
+        elif not name.startswith(_WHITEOUT + _WHITEOUT) and name[len(_WHITEOUT) :] not in (b"", b".", b".."):
+            openat2.remove(fd, name[len(_WHITEOUT) :])
     finally:
         os.close(fd)
 
@@ -104,11 +104,11 @@ def headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 def place(info: tarfile.TarInfo, limits: ArchiveLimits) -> tuple[bytes, bytes]:
     """Give an entry's folder and name; the root itself has no name."""
-    parts = parts_of(info.name, limits)
+    parts = _parts_of(info.name, limits)
     return b"/".join(parts[:-1]), parts[-1] if parts else b""
 
 
-def parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
+def _parts_of(text: str, limits: ArchiveLimits) -> list[bytes]:
     """Split a name of an archive, refusing what no honest archive holds."""
     path = text.encode("utf-8", "surrogateescape")
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
@@ -130,7 +130,7 @@ def put(
         return
     with root.folder(above) as fd:
         if info.isdir():
-            put_folder(info, fd, name)
+            _put_folder(info, fd, name)
         elif info.isreg():
             put_file(tar, info, fd, name)
         elif info.issym():
@@ -138,10 +138,10 @@ def put(
             os.symlink(info.linkname.encode("utf-8", "surrogateescape"), name, dir_fd=fd)
             os.chown(name, owner(info.uid), owner(info.gid), dir_fd=fd, follow_symlinks=False)
         else:
-            put_link(root, b"/".join(parts_of(info.linkname, limits)), fd, name)
+            _put_link(root, b"/".join(_parts_of(info.linkname, limits)), fd, name)
 
 
-def put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
+def _put_folder(info: tarfile.TarInfo, fd: int, name: bytes) -> None:
     """Make a directory, or keep the one that is there."""
     try:
         os.mkdir(name, 0o700, dir_fd=fd)
@@ -167,7 +167,7 @@ def put_file(tar: tarfile.TarFile, info: tarfile.TarInfo, fd: int, name: bytes) 
         dress(info, file.fileno())
 
 
-def put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
+def _put_link(root: RootDirectory, target: bytes, fd: int, name: bytes) -> None:
     """Give a file that is already unpacked another name."""
     source = root.open(target, os.O_PATH | os.O_NOFOLLOW)
     try:

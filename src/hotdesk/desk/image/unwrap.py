@@ -25,7 +25,7 @@ from hotdesk.linux.openat2 import RootDirectory
 MEMORY = 1 << 30
 BROKEN = (ImageError, tarfile.TarError, OSError, EOFError, zlib.error, LZMAError, ValueError, OverflowError)
 """What a broken or hostile archive makes our readers raise."""
-Layer = tuple[str, str]
+_Layer = tuple[str, str]
 """A layer's name in the archive, and its digest."""
 
 
@@ -62,13 +62,13 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
             unpack(root, stream, ArchiveBudget(limits), layer=False)
         return kind
     with tempfile.TemporaryFile(dir=work) as spool:
-        layout = Wrapped(spooled(archive, spool.fileno(), limits))
+        layout = Wrapped(_spooled(archive, spool.fileno(), limits))
         layers = oci_layers(layout, machine) if kind == "oci" else docker_layers(layout, machine)
         squash(root, layout.open, layers, limits, of_content=kind == "docker")
     return kind
 
 
-def spooled(archive: int, spool: int, limits: ArchiveLimits) -> int:
+def _spooled(archive: int, spool: int, limits: ArchiveLimits) -> int:
     """Give a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
     with whole(archive) as file:
         if not compressed(file):
@@ -81,7 +81,7 @@ def spooled(archive: int, spool: int, limits: ArchiveLimits) -> int:
 def squash(
     root: RootDirectory,
     open_part: Callable[[str], BufferedReader],
-    layers: list[Layer],
+    layers: list[_Layer],
     limits: ArchiveLimits,
     of_content: bool = False,
 ) -> None:

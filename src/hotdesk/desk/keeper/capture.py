@@ -29,9 +29,9 @@ from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import open_strictly
 
 DEFAULTS = TreeLimits()
-MAX_LAYERS = 64
+_MAX_LAYERS = 64
 """Each costs every desk a mount."""
-SEEDED = frozenset(
+_SEEDED = frozenset(
     (
         *FILES,
         *(
@@ -49,11 +49,11 @@ SEEDED = frozenset(
 """What makes a desk itself: every desk is given its own, so whatever lies there is left out."""
 SUDO = layout.SUDO.encode()
 BUNDLE = door_files.BUNDLE.lstrip("/").encode()
-HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
+_HASHED = re.compile(rb"etc/ssl/certs/[0-9a-f]{8}\.[0-9]")
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{1,16384})-----END CERTIFICATE-----")
 AUTHORITY = b"hotdesk door of "
 """How every desk's authority is named."""
-MAX_BUNDLE_BYTES = 4 << 20
+_MAX_BUNDLE_BYTES = 4 << 20
 """Bytes a bundle of certificates may have to be looked into."""
 
 
@@ -71,11 +71,11 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
         tree.mkdir(0o755)
         links.mkdir(0o700)
         limits = replace(DEFAULTS, size=min(DEFAULTS.size, room(settings)))
-        digest = copy(layer_fd, tree, links, partial(is_seeded, below.python), partial(shows, below.layers), limits)
+        digest = copy(layer_fd, tree, links, partial(_is_seeded, below.python), partial(shows, below.layers), limits)
         layer = store / "layers" / digest
         image = Image(
             name=name,
-            digest=whole_digest(digest, below),
+            digest=_whole_digest(digest, below),
             layers=(layer, *below.layers),
             python=below.python,
             arch=below.arch,
@@ -88,9 +88,9 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
 
 def check(below: Image) -> None:
     """Make sure that an image can be stood on."""
-    if len(below.layers) >= MAX_LAYERS:
+    if len(below.layers) >= _MAX_LAYERS:
         remedy = "save from a desk of an image with fewer"
-        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {MAX_LAYERS} are most: {remedy}")
+        raise ImageError(f"image {below.name!r} has {len(below.layers)} layers, and {_MAX_LAYERS} are most: {remedy}")
     for layer in below.layers:
         if not layer.is_dir():
             raise ImageError(f"image {below.name!r} has lost its layer {layer}: `hotdesk image build {below.name}`")
@@ -102,20 +102,20 @@ def room(settings: Config) -> int:
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
 
 
-def whole_digest(digest: str, below: Image) -> str:
+def _whole_digest(digest: str, below: Image) -> str:
     """Tell a layer on one image from the same on another: their Pythons may compile in different ways."""
     parts = (digest, *(layer.name for layer in below.layers), below.python, below.arch)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def is_seeded(python: str, folder: int, path: bytes) -> bool:
+def _is_seeded(python: str, folder: int, path: bytes) -> bool:
     """Say whether a path holds what its desk was given to be itself."""
-    if path in SEEDED:
+    if path in _SEEDED:
         return True
     if path == SUDO:
         return text_of(folder, path) == layout.sudo_program(python).encode()
-    if path == BUNDLE or HASHED.fullmatch(path):
-        return names_authority(text_of(folder, path))
+    if path == BUNDLE or _HASHED.fullmatch(path):
+        return _names_authority(text_of(folder, path))
     return False
 
 
@@ -124,13 +124,13 @@ def text_of(folder: int, path: bytes) -> bytes:
     with suppress(OSError):
         fd = open_strictly(folder, path.rpartition(b"/")[2], os.O_RDONLY)
         try:
-            return os.read(fd, MAX_BUNDLE_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            return os.read(fd, _MAX_BUNDLE_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         finally:
             os.close(fd)
     return b""
 
 
-def names_authority(text: bytes) -> bool:
+def _names_authority(text: bytes) -> bool:
     """Say whether a certificate of a desk's own is among these."""
     for found in CERTIFICATE.finditer(text):
         with suppress(ValueError):

@@ -39,17 +39,17 @@ from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperE
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux import rlimits, syscalls, uids
 
-MAX_STARTING = 2 * (os.cpu_count() or 1)
+_MAX_STARTING = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
-MAX_REQUESTS_PER_TURN = 256
+_MAX_REQUESTS_PER_TURN = 256
 """Requests taken before deadlines are looked at."""
 TURN_S = 0.05
 """Seconds requests may take before deadlines are looked at."""
 BURN_TIMEOUT_S = 10.0
 """Seconds the desks of an owner that is gone may take to burn before the next keeper has to."""
-SERVICE_STOP_TIMEOUT_S = 3.0
+_SERVICE_STOP_TIMEOUT_S = 3.0
 """Seconds door and keys may take to end once they are no longer needed."""
-MAX_POLL_S = 3600.0
+_MAX_POLL_S = 3600.0
 """Seconds of one poll; the call takes no more than 24 days."""
 
 
@@ -124,7 +124,7 @@ class Keeper:
 
     def see_off(self) -> None:
         """Wait for what ends by itself now: door, keys and their children; whoever waits for us finds nothing left."""
-        end = now() + SERVICE_STOP_TIMEOUT_S
+        end = now() + _SERVICE_STOP_TIMEOUT_S
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0] or now() < end:
                 time.sleep(0.002)
@@ -173,12 +173,12 @@ class Keeper:
             waits.append(0.0)
         if self.doorman.resting():
             waits.append(1.0)
-        return max(0.0, min([MAX_POLL_S, *waits]))
+        return max(0.0, min([_MAX_POLL_S, *waits]))
 
     def receive_some(self) -> None:
         """Take what is asked before deadlines: among it may be that a desk is in use. But no flood stops a deadline."""
         end = now() + TURN_S
-        for _ in range(MAX_REQUESTS_PER_TURN):
+        for _ in range(_MAX_REQUESTS_PER_TURN):
             if not self.receive() or now() > end:
                 return
 
@@ -285,7 +285,7 @@ class Keeper:
 
     def has_hands(self) -> bool:
         """Say whether one more desk may be started now."""
-        return sum(1 for tracked in self.desks.values() if tracked.runtime) < MAX_STARTING
+        return sum(1 for tracked in self.desks.values() if tracked.runtime) < _MAX_STARTING
 
     def open_next(self) -> None:
         """Start the desk whose turn it is; one a turn, so that nobody else waits for a crowd."""

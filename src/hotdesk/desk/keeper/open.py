@@ -21,7 +21,7 @@ from hotdesk.errors import BriefError, KeeperError
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
 
-CAPACITY_CHECK_INTERVAL_S = 0.05
+_CAPACITY_CHECK_INTERVAL_S = 0.05
 """Seconds for which a machine that has room is taken to have it."""
 START_TIMEOUT_S = 20.0
 """Seconds the runtime may take to start a desk."""
@@ -42,7 +42,7 @@ class Opening:
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
         self.pool: Disk | None = None
-        self.checked = -CAPACITY_CHECK_INTERVAL_S
+        self.checked = -_CAPACITY_CHECK_INTERVAL_S
         """When the machine was last seen to have room."""
 
     def disk(self) -> Disk:
@@ -100,7 +100,7 @@ class Opening:
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
-        if now() - self.checked > CAPACITY_CHECK_INTERVAL_S:
+        if now() - self.checked > _CAPACITY_CHECK_INTERVAL_S:
             state.check_floors(self.settings)
             self.checked = now()
 

@@ -13,11 +13,11 @@ from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import netstat, syscalls
 
-FREEZE_TIMEOUT_S = 0.25
+_FREEZE_TIMEOUT_S = 0.25
 """Seconds a desk may take to stop while the keeper waits for it."""
 THAW_AFTER_S, THAW_S = 0.04, 0.002
 """Seconds after which a desk that has not stopped is let go on, and for how long."""
-HUSH_INTERVAL_S = 0.1
+_HUSH_INTERVAL_S = 0.1
 """Seconds between two looks at a hushed desk, for what its screen or browser started since."""
 
 
@@ -95,13 +95,13 @@ def keep_hushed(desks: Iterable[TrackedDesk]) -> None:
     """Silence also what a screen or a browser has started since."""
     for tracked in list(desks):
         if tracked.hushed and tracked.look <= now():
-            tracked.look = now() + HUSH_INTERVAL_S
+            tracked.look = now() + _HUSH_INTERVAL_S
             if not (tracked.paused or tracked.busy or tracked.down):
                 with suppress(OSError, DeskError):  # one that does not stop now is looked at again
-                    silence_newcomers(tracked)
+                    _silence_newcomers(tracked)
 
 
-def silence_newcomers(tracked: TrackedDesk) -> None:
+def _silence_newcomers(tracked: TrackedDesk) -> None:
     """Silence what runs in a hushed desk and should not."""
     stays = screen_programs.programs(tracked.room.folder, tracked.room.base)
     if not all(screen_programs.runs(pid, stays) for pid in tracked.room.cgroup.loud()):
@@ -116,9 +116,9 @@ def patience(desks: Iterable[TrackedDesk]) -> Iterator[float]:
 def freeze(tracked: TrackedDesk) -> None:
     """Stop everything in a desk, or nothing."""
     begin_freezing(tracked)
-    if not has_stopped(tracked, FREEZE_TIMEOUT_S):
+    if not has_stopped(tracked, _FREEZE_TIMEOUT_S):
         tracked.room.cgroup.freeze(False)
-        raise goes_on(tracked, FREEZE_TIMEOUT_S)
+        raise goes_on(tracked, _FREEZE_TIMEOUT_S)
 
 
 def begin_freezing(tracked: TrackedDesk) -> None:

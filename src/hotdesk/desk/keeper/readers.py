@@ -12,7 +12,7 @@ from hotdesk.ipc import child
 from hotdesk.linux import uids
 
 PROGRAM = "hotdesk.hands.reader.process"
-MAX_READERS = 2048
+_MAX_READERS = 2048
 """Readers of one owner; a desk needs one."""
 STUCK_AFTER_S = 30.0
 """Seconds a reader may be stuck before it is ended."""
@@ -28,8 +28,8 @@ class Readers:
 
     def start(self, name: str) -> tuple[socket.socket, socket.socket]:
         """Start one; give the owner's ends of its lines: one to talk over, one to hand it connections."""
-        if len(self.pids) >= MAX_READERS or name in self.pids:
-            raise KeeperError(f"{MAX_READERS} readers run already; close some desks")
+        if len(self.pids) >= _MAX_READERS or name in self.pids:
+            raise KeeperError(f"{_MAX_READERS} readers run already; close some desks")
         empty = self.settings.run / "private" / "empty"
         empty.mkdir(mode=0o555, exist_ok=True)
         talk, hears = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -19,10 +19,10 @@ def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]
     state.sweep(settings)
     uids.sweep(settings.run / "desks")
     if (settings.lib / "pool.btrfs").exists():
-        drop_layers(settings, disk())
+        _drop_layers(settings, disk())
 
 
-def drop_layers(settings: Config, pool: Disk) -> None:
+def _drop_layers(settings: Config, pool: Disk) -> None:
     """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
     for name in pool.leftovers():
         desk = name.partition(".")[0]

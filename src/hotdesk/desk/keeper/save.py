@@ -14,7 +14,7 @@ from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import DeskGone, HotdeskError, ImageError
 from hotdesk.linux import syscalls
 
-SAVING = "hotdesk.desk.keeper.capture"
+_SAVING = "hotdesk.desk.keeper.capture"
 """Imported by the child alone: most keepers never save."""
 WORDS = 2000
 COPY_TIMEOUT_S = 3600
@@ -60,7 +60,7 @@ class Saves:
                 os.dup2(write, 4)
                 os.closerange(5, 1 << 20)
                 os.nice(10)
-                import_module(SAVING).save(self.settings, 3, image, name, desk)
+                import_module(_SAVING).save(self.settings, 3, image, name, desk)
                 os._exit(0)
             except (HotdeskError, OSError) as e:
                 os.write(4, str(e).encode()[:WORDS])

@@ -26,7 +26,7 @@ SPARED = (
     b"usr/lib/chromium/chromium",
     b"usr/lib/chromium/chrome_crashpad_handler",
 )
-OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def programs(folder: Path, base: int) -> set[Program]:
@@ -56,7 +56,11 @@ def find(folder: RootDirectory, name: bytes, base: int) -> Program | None:
             status = os.fstat(fd)
         finally:
             os.close(fd)
-        if stat.S_ISREG(status.st_mode) and status.st_uid != base + uids.USER and not status.st_mode & OTHERS_MAY_WRITE:
+        if (
+            stat.S_ISREG(status.st_mode)
+            and status.st_uid != base + uids.USER
+            and not status.st_mode & _OTHERS_MAY_WRITE
+        ):
             return status.st_dev, status.st_ino
     return None
 

@@ -79,7 +79,7 @@ class Doorman:
         """Start keys, unless they run, in a folder of their own."""
         if self.keys.pid:
             return
-        folder = own_folder(self.settings.lib / "keys")
+        folder = _own_folder(self.settings.lib / "keys")
         self.keys.start({"uid": uids.KEYS, "root": str(folder)})
         for desk in self.gates:
             self.keys.tell({"desk": desk})
@@ -113,7 +113,7 @@ class Doorman:
         self.keys.close()
 
 
-def own_folder(folder: Path) -> Path:
+def _own_folder(folder: Path) -> Path:
     """Make the folder keys live in, theirs alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileNotFoundError):

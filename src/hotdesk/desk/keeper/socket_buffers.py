@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
 
-MAX_UNREAD_BYTES = 96 << 20
+_MAX_UNREAD_BYTES = 96 << 20
 """Bytes a desk's sockets may have unread: thrice the limit at which the kernel slows them down."""
-SUSPECT_BYTES = 24 << 20
+_SUSPECT_BYTES = 24 << 20
 """Bytes from which a desk is looked at often."""
 POLL_INTERVAL_S, SUSPECT_POLL_INTERVAL_S = 0.25, 0.02
 """Seconds between two looks."""
-WHY = f"its sockets had more than {MAX_UNREAD_BYTES >> 20} MiB unread; read what is sent, or use fewer sockets"
+WHY = f"its sockets had more than {_MAX_UNREAD_BYTES >> 20} MiB unread; read what is sent, or use fewer sockets"
 
 
 class BufferWatch:
@@ -35,9 +35,9 @@ class BufferWatch:
             return []
         unread = {desk: tracked.room.cgroup.sockets() for desk, tracked in self.running()}
         self.look = now() + (
-            SUSPECT_POLL_INTERVAL_S if any(size > SUSPECT_BYTES for size in unread.values()) else POLL_INTERVAL_S
+            SUSPECT_POLL_INTERVAL_S if any(size > _SUSPECT_BYTES for size in unread.values()) else POLL_INTERVAL_S
         )
-        return [desk for desk, size in unread.items() if size > MAX_UNREAD_BYTES]
+        return [desk for desk, size in unread.items() if size > _MAX_UNREAD_BYTES]
 
     def patience(self) -> Iterator[float]:
         """Give seconds until the next look."""

@@ -66,13 +66,13 @@ def launch(config: Config, theirs: socket.socket) -> int:
         os.close(null)
 
 
-OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota", "signers")
+_OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota", "signers")
 """Settings no keeper knows of."""
 
 
 def encode_settings(config: Config) -> str:
     """Write the settings a keeper is handed on its command line."""
-    settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in OF_JOBS}
+    settings = {field.name: getattr(config, field.name) for field in fields(config) if field.name not in _OF_JOBS}
     return json.dumps({**settings, "names": dict(config.names)}, default=str)
 
 

@@ -23,7 +23,7 @@ from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, Hierarchies
 
 SCHEMA = 1
-ABANDONED_AFTER_S = 60.0
+_ABANDONED_AFTER_S = 60.0
 """Seconds after which a folder that is neither there nor gone belongs to nobody."""
 
 
@@ -107,7 +107,7 @@ def short_of(config: Config) -> dict[str, str]:
     available = available_memory()
     if available < config.memory_floor:
         found["memory"] = f"only {available // MIB} MiB of memory are available; burn desks, or lower memory_floor"
-    pids = available_pids()
+    pids = _available_pids()
     if pids < config.pids_floor:
         found["processes"] = (
             f"only {pids} more processes can be started on this machine; burn desks, or lower pids_floor"
@@ -115,7 +115,7 @@ def short_of(config: Config) -> dict[str, str]:
     return found
 
 
-def available_pids(proc: Path = Path("/proc")) -> int:
+def _available_pids(proc: Path = Path("/proc")) -> int:
     """Read how many processes and threads the kernel can still start."""
     most = min(int((proc / "sys/kernel" / name).read_text()) for name in ("pid_max", "threads-max"))
     return most - int((proc / "loadavg").read_text().split()[3].partition("/")[2])
@@ -193,7 +193,7 @@ def sweep(config: Config) -> None:
     for prefix in ("new-", "gone-"):
         for folder in (config.run / "desks").glob(f"{prefix}*"):
             with suppress(OSError):
-                if time.time() - folder.stat().st_mtime > ABANDONED_AFTER_S:
+                if time.time() - folder.stat().st_mtime > _ABANDONED_AFTER_S:
                     shutil.rmtree(folder)
 
 

@@ -41,9 +41,9 @@ from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkE
 START_SECONDS = 5.0
 """Seconds a program with less time than this may take to start."""
 DIAL_SECONDS = 10.0
-DIAL_ATTEMPTS = 3
+_DIAL_ATTEMPTS = 3
 """Tries of one call: a refusal that comes late leaves the other family untried."""
-MAX_FORKS = 1000
+_MAX_FORKS = 1000
 """Desks one call may fork off."""
 
 Listed = TypeVar("Listed")
@@ -273,7 +273,7 @@ class LinkedDesk:
         if (link := await self.up()).failure is not None:
             raise link.lost()
         failure = 0
-        for _ in range(DIAL_ATTEMPTS):
+        for _ in range(_DIAL_ATTEMPTS):
             sock = await self.outside.dial(parse_port(port))
             try:
                 failure = await self.connected(sock, port)
@@ -389,8 +389,8 @@ class LinkedDesk:
 
     async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
         """Open desks that begin with this one's files."""
-        if not 0 < count <= MAX_FORKS:
-            raise BriefError(f"a desk cannot be forked {count} times; 1 to {MAX_FORKS}")
+        if not 0 < count <= _MAX_FORKS:
+            raise BriefError(f"a desk cannot be forked {count} times; 1 to {_MAX_FORKS}")
         async with self.snapshot_of(snapshot) as source:
             return await self.outside.fork(source, count)
 

@@ -23,7 +23,7 @@ MAX_FRAMES = 1 << 16
 """Frames that may wait for a borrower."""
 MAX_BYTES = 64 * MIB
 """What they may take together."""
-MAX_CHANNELS = 4096
+_MAX_CHANNELS = 4096
 """What one borrower may have open."""
 SLICE = 64
 """Frames of one borrower that are passed on before others get their turn."""
@@ -97,7 +97,7 @@ class Loan:
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         """Pass a borrower's frame on to the guest."""
         if kind == wire.OPEN:
-            if theirs in self.numbers or len(self.numbers) >= MAX_CHANNELS:
+            if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
                 raise wire.WireError("a borrower opened a channel twice, or too many")
             self.numbers[theirs] = self.link.add(Borrowed(self, theirs))
         ours = self.numbers.get(theirs)

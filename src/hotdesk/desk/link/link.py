@@ -16,16 +16,16 @@ from hotdesk.errors import BriefError, DeskGone, LinkError
 from hotdesk_guest import wire
 
 READ = 1 << 16
-HELLO_SECONDS = 10.0
+_HELLO_SECONDS = 10.0
 SILENT_SECONDS = 60.0
 """How long a writer waits for a guest that reads nothing."""
-SLICE_S = 0.002
+_SLICE_S = 0.002
 """Seconds one link's frames may take before others get their turn."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
 
 
-async def hung_up() -> DeskGone:
+async def _hung_up() -> DeskGone:
     """Say what is known of a link that ended, when nobody knows more."""
     return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
 
@@ -49,7 +49,7 @@ class Link:
         self.greeted = anyio.Event()
         self.writing = anyio.Lock(fast_acquire=True)
         self.ended = anyio.Event()
-        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = hung_up
+        self.obituary: Callable[[], Awaitable[DeskGone | LinkError]] = _hung_up
         """Says why the other end is gone."""
         self.ending: LinkError | None = None
         """What the guest did wrong."""
@@ -103,7 +103,7 @@ class Link:
         Many small frames are taken in slices: while some are left nothing more is read.
         """
         self.reader.buffer += data
-        end = time.perf_counter() + SLICE_S
+        end = time.perf_counter() + _SLICE_S
         try:
             while (frame := self.reader.next()) is not None:
                 self.take(*frame)
@@ -155,7 +155,7 @@ class Link:
 
     async def ready(self) -> Body:
         """Wait for the guest's first word."""
-        with anyio.move_on_after(HELLO_SECONDS):
+        with anyio.move_on_after(_HELLO_SECONDS):
             await self.greeted.wait()
         if self.hello is None:
             if self.failure is not None:
@@ -211,7 +211,7 @@ class Link:
 
     async def reason(self) -> DeskGone | LinkError:
         """Say why nothing more can be written; whoever reads the link learns it within a moment."""
-        with anyio.move_on_after(HELLO_SECONDS):
+        with anyio.move_on_after(_HELLO_SECONDS):
             await self.ended.wait()
         return self.lost()
 

@@ -8,7 +8,7 @@ from hotdesk.desk.link.channel import Body
 from hotdesk.desk.seam import Change, ChangeKind, Done, Entry, Kind, Running
 from hotdesk.errors import FILE_REASONS, FileError, LinkError
 
-TEXT_LIMIT = 500
+_TEXT_LIMIT = 500
 KINDS: dict[str, Kind] = {
     "file": "file",
     "directory": "directory",
@@ -24,7 +24,7 @@ def as_done(body: Body) -> Done:
         raise LinkError("the guest gave a strange exit")
     if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
         raise LinkError("the guest gave a strange signal")
-    return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:TEXT_LIMIT])
+    return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:_TEXT_LIMIT])
 
 
 def check(path: str, body: Body) -> None:
@@ -37,7 +37,7 @@ def as_error(path: str, body: Body) -> FileError:
     """Make an error of a guest's code, from our own table."""
     reason = body.get("error")
     code = reason if isinstance(reason, str) and reason in FILE_REASONS else "other"
-    return FileError(f"{path}: {str(body.get('text'))[:TEXT_LIMIT]}", code)
+    return FileError(f"{path}: {str(body.get('text'))[:_TEXT_LIMIT]}", code)
 
 
 def as_entry(value: object) -> Entry:

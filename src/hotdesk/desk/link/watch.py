@@ -8,7 +8,7 @@ from hotdesk.desk.link.replies import as_change, check
 from hotdesk.desk.seam import Change
 from hotdesk.errors import FileError, LinkError
 
-MAX_CHANGES = 100_000
+_MAX_CHANGES = 100_000
 """Changes one look at a watched folder may give."""
 
 
@@ -30,10 +30,10 @@ class LinkedWatch:
         begun = self.received
         while True:
             batch, marks = await self.next(timely=True)
-            if len(found) + len(batch) > MAX_CHANGES or self.received - begun > MAX_LISTING_BYTES:
+            if len(found) + len(batch) > _MAX_CHANGES or self.received - begun > MAX_LISTING_BYTES:
                 most = (
-                    f"{MAX_CHANGES} changes"
-                    if len(found) + len(batch) > MAX_CHANGES
+                    f"{_MAX_CHANGES} changes"
+                    if len(found) + len(batch) > _MAX_CHANGES
                     else f"{MAX_LISTING_BYTES // MIB} MiB of changes"
                 )
                 raise FileError(f"more than {most} in {self.path}; ask more often", "other")

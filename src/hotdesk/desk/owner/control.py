@@ -48,11 +48,11 @@ from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, listen, peer, receive, send
 
 BODY_LIMIT = 1 << 16
-REQUEST_SECONDS = 30.0
-MAX_CALLS = 256
+_REQUEST_SECONDS = 30.0
+_MAX_CALLS = 256
 """Calls that may be amid their request at once; more wait in the socket's queue."""
 ACCEPT_RETRY_S = 0.1
-REMEDY = "put what makes it large in a file"
+_REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
 NOTHING = "there is no such thing here"
@@ -101,7 +101,7 @@ class ControlServer:
     """Gives who answers calls of a kind, one of `PEOPLE`."""
     personal: Callable[[DeskId], None] | None = None
     """Is told of desks that a person opens for themselves."""
-    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(MAX_CALLS))
+    free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
         """Take calls until cancelled."""
@@ -135,7 +135,7 @@ class ControlServer:
     async def hear(self, sock: socket.socket) -> tuple[h11.Request, bytes]:
         """Read a call's request, and let the next one in."""
         try:
-            with anyio.fail_after(REQUEST_SECONDS):
+            with anyio.fail_after(_REQUEST_SECONDS):
                 return await read_request(sock)
         except BriefError as e:
             await respond(sock, 413, {"code": e.code, "text": str(e)})
@@ -156,7 +156,7 @@ class ControlServer:
                 case "GET", ["desks"]:
                     await respond(sock, 200, state.desks(self.runtime.config))
                 case "POST", ["desks"]:
-                    await self.open(sock, *parse_order(json.loads(body)))
+                    await self.open(sock, *_parse_order(json.loads(body)))
                 case "DELETE", ["desks", name]:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
@@ -194,7 +194,7 @@ class ControlServer:
                     raise BriefError(f"desk {desk.id} is paused: `hotdesk resume {desk.id}`")
                 await self.people(route).answer(sock, method, desk, parts, body)
             case "POST", ["forks"]:
-                await self.fork(sock, desk, *parse_forks(json.loads(body or b"{}")))
+                await self.fork(sock, desk, *_parse_forks(json.loads(body or b"{}")))
             case _:
                 await respond(sock, 200, await self.last(method, desk, parts, body))
 
@@ -230,14 +230,14 @@ class ControlServer:
             case "GET", ["questions"]:
                 return [asdict(question) for question in self.asks().open_questions()]
             case "POST", ["questions", number]:
-                approved, digest, behind = parse_answer(json.loads(body))
+                approved, digest, behind = _parse_answer(json.loads(body))
                 return asdict(await self.asks().answer(number, approved, named(pid, uid, behind), digest))
             case "POST", ["allow", name]:
-                rule, behind = parse_allow(json.loads(body))
+                rule, behind = _parse_allow(json.loads(body))
                 await self.asks().allow(as_id(name), [rule], named(pid, uid, behind))
                 return {}
             case "POST", ["unlock"]:
-                await self.asks().unlock(parse_unlock(json.loads(body)))
+                await self.asks().unlock(_parse_unlock(json.loads(body)))
                 return {}
         raise BriefError(NOTHING)
 
@@ -247,7 +247,7 @@ class ControlServer:
         try:
             await respond(sock, 201, {"ids": [each.id for each in forks]})
         except BaseException:
-            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+            with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
                 for each in forks:
                     await self.runtime.burn(each.id)
             raise
@@ -263,12 +263,12 @@ class ControlServer:
         try:
             await respond(sock, 201, {"id": desk.id})
         except BaseException:
-            with anyio.move_on_after(REQUEST_SECONDS, shield=True):
+            with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
                 await self.runtime.burn(desk.id)
             raise
 
 
-def parse_order(data: object) -> tuple[Spec, Scope, bool]:
+def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     """Read what shall be opened, and whether a person opens it for themselves."""
     if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
         raise BriefError("a desk is opened by its spec and its scope")
@@ -276,7 +276,7 @@ def parse_order(data: object) -> tuple[Spec, Scope, bool]:
     return parse_spec(data.get("spec", {})), scope, data.get("personal") is True
 
 
-def parse_forks(data: object) -> tuple[int, str]:
+def _parse_forks(data: object) -> tuple[int, str]:
     """Read how many desks are meant, and with which files."""
     match data:
         case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot"}:
@@ -284,7 +284,7 @@ def parse_forks(data: object) -> tuple[int, str]:
     raise BriefError("a desk is forked by a count, and a snapshot")
 
 
-def parse_answer(data: object) -> tuple[bool, str, str]:
+def _parse_answer(data: object) -> tuple[bool, str, str]:
     """Read an answer: it is to something exact, or to nothing; and on whose behalf it is."""
     match data:
         case {"approved": bool(approved), "digest": str(digest), **rest} if digest and rest.keys() <= {"behind"}:
@@ -292,7 +292,7 @@ def parse_answer(data: object) -> tuple[bool, str, str]:
     raise BriefError("an answer says whether it is approved, and the digest of what was asked")
 
 
-def parse_allow(data: object) -> tuple[str, str]:
+def _parse_allow(data: object) -> tuple[str, str]:
     """Read what a desk shall reach, and on whose behalf."""
     match data:
         case {"rule": str(rule), **rest} if rule and rest.keys() <= {"behind"}:
@@ -312,7 +312,7 @@ def named(pid: int, uid: int, behind: str = "") -> str:
     return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
 
 
-def parse_unlock(data: object) -> str:
+def _parse_unlock(data: object) -> str:
     """Read what the vault opens with."""
     match data:
         case {"root": str(root), **rest} if not rest:
@@ -334,7 +334,7 @@ async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h1
         elif isinstance(event, h11.Data):
             body += event.data
             if len(body) > limit:
-                raise BriefError(f"a request of more than {limit} bytes is more than an owner takes; {REMEDY}")
+                raise BriefError(f"a request of more than {limit} bytes is more than an owner takes; {_REMEDY}")
         elif isinstance(event, h11.EndOfMessage) and request is not None:
             return request, bytes(body)
         else:
@@ -351,7 +351,7 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
     """Send one JSON answer."""
     body = json.dumps(value).encode()
     head = f"HTTP/1.1 {status} {'OK' if status < 400 else 'Error'}\r\nContent-Type: application/json\r\n"
-    with anyio.fail_after(REQUEST_SECONDS):
+    with anyio.fail_after(_REQUEST_SECONDS):
         await send(sock, f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
 
 

@@ -22,10 +22,10 @@ ANSWER_SECONDS = 60.0
 """Beyond what any request takes: a keeper that is silent for so long is stopped or broken."""
 SAVE_SECONDS = 3600.0
 """Seconds an image may take to be saved."""
-MAX_ENDED = 1024
+_MAX_ENDED = 1024
 """Desks whose end is remembered."""
 BURN_SECONDS = 20.0
-END_EVENT_TIMEOUT_S = 5.0
+_END_EVENT_TIMEOUT_S = 5.0
 """How long after a guest hung up its keeper may report why."""
 
 
@@ -70,7 +70,7 @@ class KeeperClient(PacketCalls):
                     refused(error)
             case {"event": "ended", "desk": str(desk), "why": str(why)}:
                 self.ended[desk] = why
-                if len(self.ended) > MAX_ENDED:
+                if len(self.ended) > _MAX_ENDED:
                     del self.ended[next(iter(self.ended))]
                 self.rootless.discard(desk)
                 self.notify(desk)
@@ -109,7 +109,7 @@ class KeeperClient(PacketCalls):
 
     async def explain_end(self, desk: str, root: bool = False) -> DeskGone | LinkError:
         """Return why a guest hung up: its keeper reports that within a moment."""
-        await self.wait_end(desk, END_EVENT_TIMEOUT_S, root)
+        await self.wait_end(desk, _END_EVENT_TIMEOUT_S, root)
         if root and desk not in self.ended and desk in self.rootless:
             return LinkError(f"root's guest in desk {desk} ended; the next call as root starts another")
         why = self.ended.get(desk) or (str(self.failure) if self.failure else "its guest hung up")

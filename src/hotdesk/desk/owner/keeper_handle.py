@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
 
 
-MAX_DIALS = 4
+_MAX_DIALS = 4
 """Calls of one desk's ports that may be with the keeper at a time."""
 
 
@@ -45,7 +45,7 @@ class KeeperHandle:
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
         self.rising = anyio.Lock()
-        self.dialling = anyio.Semaphore(MAX_DIALS)
+        self.dialling = anyio.Semaphore(_MAX_DIALS)
         self.ledger = RootLedger(desk, runtime.note)
         self.paused = False
         self.hushed = False

@@ -24,9 +24,9 @@ MAX_AGE_S = 3600.0
 """Seconds after which a desk nobody claimed is replaced by a fresh one."""
 PROVEN_SECONDS = 86400.0
 """The longest deadline a desk that was proven beforehand may get: its authority lives no longer."""
-QUIET_S = 0.1
+_QUIET_S = 0.1
 """Seconds without an order before the pool opens a desk of its own."""
-MAX_DELAY_S = 1.0
+_MAX_DELAY_S = 1.0
 """Seconds after which it opens one all the same."""
 RETRY_INTERVAL_S = 5.0
 """Seconds until it tries again when a desk could not be opened."""
@@ -198,8 +198,8 @@ class Pool:
 
     async def be_patient(self) -> None:
         """Wait for a quiet moment, though not for ever."""
-        with anyio.move_on_after(MAX_DELAY_S):
-            while (wait := self.ordered + QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
+        with anyio.move_on_after(_MAX_DELAY_S):
+            while (wait := self.ordered + _QUIET_S - anyio.current_time()) > 0:  # noqa: ASYNC110 - orders move the moment
                 await anyio.sleep(wait)
 
     def hang_up(self) -> None:

@@ -29,7 +29,7 @@ ANSWER_LIMIT = 1 << 24
 HEAD_LIMIT = 1 << 14
 END = b"\r\n\r\n"
 CALL_SECONDS = 60.0
-CONNECT_RETRY_S = 0.02
+_CONNECT_RETRY_S = 0.02
 
 
 class NotAdmittedError(HostError):
@@ -221,7 +221,7 @@ class RemoteRuntime:
                 while True:
                     if connected(sock, self.path):
                         return sock
-                    await anyio.sleep(CONNECT_RETRY_S)
+                    await anyio.sleep(_CONNECT_RETRY_S)
             raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
         except BaseException:
             sock.close()

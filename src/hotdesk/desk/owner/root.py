@@ -51,7 +51,7 @@ def note_programs(link: Link, ledger: RootLedger) -> None:
         ask = wire.decode(payload)
         if isinstance(ask, dict) and ask.get("op") == "exec":
             argv = ask.get("argv")
-            await ledger.write(RootAct(ledger.desk, "owner", as_argv(argv), str(ask.get("cwd") or "")))
+            await ledger.write(RootAct(ledger.desk, "owner", _as_argv(argv), str(ask.get("cwd") or "")))
 
     link.opening = note
 
@@ -65,7 +65,7 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
             item = await channel.receive()
             match item.value if isinstance(item, GuestEvent) else None:
                 case {"act": int(number), "argv": list(argv), "cwd": str(cwd)} if 0 < number < MAX_ACTS:
-                    allowed = await ledger.enter(RootAct(ledger.desk, "sudo", as_argv(argv), cwd, number))
+                    allowed = await ledger.enter(RootAct(ledger.desk, "sudo", _as_argv(argv), cwd, number))
                     if allowed:
                         running.add(number)
                     await channel.order({"act": number, "allow": allowed})
@@ -76,6 +76,6 @@ async def supervise(link: Link, ledger: RootLedger) -> None:
                     link.break_off(LinkError("root's guest told of an act strangely"))
 
 
-def as_argv(value: object) -> tuple[str, ...]:
+def _as_argv(value: object) -> tuple[str, ...]:
     """Give a command as it is noted."""
     return tuple(map(str, value)) if isinstance(value, list) else ()

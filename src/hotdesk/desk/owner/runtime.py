@@ -31,8 +31,8 @@ from hotdesk.linux.processes import is_dying
 from hotdesk.linux.sockets import accept, peer
 
 GREET_SECONDS = 15.0
-CONSOLE = 4096
-PULSE_INTERVAL_S = 1.0
+_CONSOLE = 4096
+_PULSE_INTERVAL_S = 1.0
 SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
@@ -41,8 +41,8 @@ OPEN = ("env", *(f"--unset={name}" for name in door_files.closed_environment()))
 """Starts the desktop of a desk kept ready, whose programs may have egress later."""
 READY = "/usr/local/lib/hotdesk/ready"
 """In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
-SESSION_SECONDS = 30.0
-MAX_IDLE_S = 1e9
+_SESSION_SECONDS = 30.0
+_MAX_IDLE_S = 1e9
 
 
 class KeeperRuntime:
@@ -75,7 +75,7 @@ class KeeperRuntime:
         """Desks that are being opened."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
         """Told of a desk that is let go of."""
-        self.idle = MAX_IDLE_S
+        self.idle = _MAX_IDLE_S
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
@@ -129,8 +129,8 @@ class KeeperRuntime:
         desk = await self.begin(spec, CLOSED, spare=True, gated=proven)
         async with self.unless_whole(desk.id):
             await desk.run(["true"])  # what a first program finds takes time to find, and costs nobody any here
-            await desk.run([*OPEN, SESSION, *DRAW], timeout=SESSION_SECONDS)  # an image without a screen has none
-            await desk.run([READY, "all"], timeout=SESSION_SECONDS)
+            await desk.run([*OPEN, SESSION, *DRAW], timeout=_SESSION_SECONDS)  # an image without a screen has none
+            await desk.run([READY, "all"], timeout=_SESSION_SECONDS)
             await desk.settle({})
             await desk.pause()
         return desk, self.handles[desk.id].image
@@ -247,7 +247,7 @@ class KeeperRuntime:
             raise LinkError(f"root's guest in desk {desk} did not call; is its Python broken?")
         if link is None:
             why = self.keeper.ended.get(desk, "its guest is silent")
-            raise DeskGone(f"desk {desk} did not come up: {why}{read_console(console)}")
+            raise DeskGone(f"desk {desk} did not come up: {why}{_read_console(console)}")
         link.obituary = lambda: self.keeper.explain_end(desk, root)
         self.tasks.start(link.run)
         try:
@@ -282,7 +282,7 @@ class KeeperRuntime:
         """Tell the keeper which desks are in use: a call under way counts, and every frame either way."""
         previous: dict[DeskId, int] = {}
         while self.keeper.failure is None:
-            await anyio.sleep(min(PULSE_INTERVAL_S, self.idle / 4))
+            await anyio.sleep(min(_PULSE_INTERVAL_S, self.idle / 4))
             await self.dismiss_ended()
             for desk in self.live():
                 link, handle = self.desks[desk].link, self.handles[desk]
@@ -347,11 +347,11 @@ async def bury(config: Config) -> None:
         tasks.cancel_scope.cancel()
 
 
-def read_console(console: int) -> str:
+def _read_console(console: int) -> str:
     """Read what a desk that failed to start wrote, escaped."""
     try:
         os.set_blocking(console, False)
-        text = os.read(console, CONSOLE).decode("utf-8", "replace").strip()
+        text = os.read(console, _CONSOLE).decode("utf-8", "replace").strip()
     except OSError:
         return ""
     return f" ({text[-500:]!r})" if text else ""

@@ -19,7 +19,7 @@ CHUNK = 1 << 18
 MAX_BYTES = 16 * GIB
 MAX_ENTRIES = 200_000
 MAX_DEPTH = 64
-Warn = Callable[[str], None]
+_Warn = Callable[[str], None]
 
 
 async def put(desk: Desk, local: Path, remote: str) -> None:
@@ -28,7 +28,7 @@ async def put(desk: Desk, local: Path, remote: str) -> None:
         raise BriefError(f"{local} does not exist on this machine")
     if not local.is_dir():
         target = remote + local.name if remote.endswith("/") else remote
-        await desk.write(target, read_local(local), mode=stat.S_IMODE(local.stat().st_mode) & 0o755 | 0o600)
+        await desk.write(target, _read_local(local), mode=stat.S_IMODE(local.stat().st_mode) & 0o755 | 0o600)
         return
     await desk.mkdir(remote)
     for folder, folders, names in os.walk(local):
@@ -41,7 +41,7 @@ async def put(desk: Desk, local: Path, remote: str) -> None:
                 await put(desk, path, os.path.join(inside, name))
 
 
-async def read_local(path: Path) -> AsyncIterator[bytes]:
+async def _read_local(path: Path) -> AsyncIterator[bytes]:
     """Yield a local file's bytes."""
     with path.open("rb") as file:
         while data := await anyio.to_thread.run_sync(file.read, CHUNK):
@@ -55,7 +55,7 @@ class Fetch:
     """One copy out of a desk, within its bounds."""
 
     desk: Desk
-    warn: Warn
+    warn: _Warn
     remaining_bytes: int = MAX_BYTES
     remaining_entries: int = MAX_ENTRIES
     skipped: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Fetch:
         fd = open_local(name, os.O_RDONLY | os.O_DIRECTORY, above)
         try:
             for found in await self.desk.list(remote, limit=MAX_ENTRIES):
-                if is_safe(found.name):
+                if _is_safe(found.name):
                     await self.entry(found, os.path.join(remote, found.name), fd, found.name, depth + 1)
                 else:
                     self.skip(os.path.join(remote, found.name), "a name this machine must not use")
@@ -113,7 +113,7 @@ class Fetch:
         self.warn(f"left out {printable(remote)}: {why}")
 
 
-async def get(desk: Desk, remote: str, local: Path, warn: Warn) -> None:
+async def get(desk: Desk, remote: str, local: Path, warn: _Warn) -> None:
     """Copy a file or folder out of a desk; symbolic links, devices and odd names are left out with a warning."""
     try:
         found = await desk.stat(remote)
@@ -124,7 +124,7 @@ async def get(desk: Desk, remote: str, local: Path, warn: Warn) -> None:
     into = local.is_dir() and found.kind == "file"
     name = os.path.basename(remote.rstrip("/")) if into else local.name
     parent = local if into else local.parent
-    if not is_safe(name):
+    if not _is_safe(name):
         raise BriefError(f"{printable(name)!r} cannot be a file's name here; name the local file")
     parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -134,7 +134,7 @@ async def get(desk: Desk, remote: str, local: Path, warn: Warn) -> None:
         os.close(fd)
 
 
-def is_safe(name: str) -> bool:
+def _is_safe(name: str) -> bool:
     """Say whether a name from a desk may be used on this machine: one plain component without tricks."""
     if name in ("", ".", "..") or "/" in name or len(os.fsencode(name)) > 255:
         return False

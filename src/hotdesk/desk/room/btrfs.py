@@ -28,9 +28,9 @@ QUOTA_CTL, QGROUP_LIMIT = 0xC0109428, 0x8030942B
 QUOTA_ENABLE, QUOTA_ENABLE_SIMPLE = 1, 4
 LIMIT_MAX_REFERENCED = 1
 INO_LOOKUP, FS_INFO, SYNC = 0xD0009412, 0x8400941F, 0x9408
-ACCOUNTS = 64
+_ACCOUNTS = 64
 """Accounts of deleted subvolumes that may wait for the kernel to close them."""
-FIRST_INODE = 256
+_FIRST_INODE = 256
 """The root folder of every subvolume."""
 
 
@@ -52,7 +52,7 @@ class Btrfs:
         with locked(self.file.with_suffix(".lock")):
             fresh = not self.file.exists()
             if fresh:
-                format_pool(self.file)
+                _format_pool(self.file)
             device, descriptor = loopdev.find(self.file) or self.attach()
             try:
                 syscalls.mount(device, str(self.mounted), "btrfs", FLAGS, "discard=async,nodatasum")
@@ -138,7 +138,7 @@ class Btrfs:
     def written(self, desk: str) -> int:
         """Read the kernel's account of a subvolume: what is written, and what waits to be."""
         with opened(self.mounted / desk) as fd:
-            arguments = bytearray(struct.pack("=2Q4080x", 0, FIRST_INODE))
+            arguments = bytearray(struct.pack("=2Q4080x", 0, _FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, arguments)
         (number,) = struct.unpack_from("=Q", arguments)
         account = self.accounts / f"0_{number}"
@@ -162,7 +162,7 @@ class Btrfs:
         except FileNotFoundError:
             return False
 
-    def tidy(self, most: int = ACCOUNTS) -> None:
+    def tidy(self, most: int = _ACCOUNTS) -> None:
         """Have the kernel finish deletions when many wait: by itself it does so half a minute later."""
         if len(os.listdir(self.accounts)) > most:
             with opened(self.mounted) as fd:
@@ -186,7 +186,7 @@ class Btrfs:
         return os.listdir(self.mounted)
 
 
-def format_pool(file: Path) -> None:
+def _format_pool(file: Path) -> None:
     """Make a sparse btrfs file as large as three quarters of what is free now."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     free = shutil.disk_usage(file.parent).free

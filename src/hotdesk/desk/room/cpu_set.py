@@ -12,7 +12,7 @@ from contextlib import suppress
 
 HOST = tuple(sorted(os.sched_getaffinity(0)))
 """The CPUs this process may use, as this module was loaded."""
-PASSES = 4
+_PASSES = 4
 """Times the threads of a process are listed: those that start meanwhile have their starter's CPUs."""
 
 
@@ -30,7 +30,7 @@ def choose(cpus: float, slot: int, host: tuple[int, ...] = HOST) -> frozenset[in
 def pin(pids: Iterable[int], chosen: frozenset[int]) -> None:
     """Have every thread of these processes run on the chosen CPUs; one that ended meanwhile is no error."""
     for pid in pids:
-        for _ in range(PASSES):
+        for _ in range(_PASSES):
             with suppress(OSError):
                 changed = [tid for tid in map(int, os.listdir(f"/proc/{pid}/task")) if move(tid, chosen)]
                 if changed:

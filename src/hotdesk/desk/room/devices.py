@@ -18,7 +18,7 @@ LINKS = {
     "ptmx": "pts/ptmx",
 }
 CPU, LOOPBACK = "devices/system/cpu", "class/net/lo"
-SYS_FOLDERS = ("devices", "devices/system", CPU, "class", "class/net", LOOPBACK)
+_SYS_FOLDERS = ("devices", "devices/system", CPU, "class", "class/net", LOOPBACK)
 
 
 def make_dev(at: str) -> None:
@@ -36,17 +36,17 @@ def make_dev(at: str) -> None:
 
 def make_sys(at: str, cpus: int) -> None:
     """Make a /sys that says only what is true of the desk: its CPUs and its loopback."""
-    make_folders(at, SYS_FOLDERS)
-    write_files(f"{at}/{CPU}", cpu_files(cpus))
+    make_folders(at, _SYS_FOLDERS)
+    write_files(f"{at}/{CPU}", _cpu_files(cpus))
     write_files(f"{at}/{LOOPBACK}", {"mtu": b"65536\n", "operstate": b"unknown\n"})
 
 
 def set_cpus(at: str, cpus: int) -> None:
     """Say in a /sys that is there how many CPUs the desk has."""
-    write_files(f"{at}/{CPU}", cpu_files(cpus), flags=os.O_TRUNC)
+    write_files(f"{at}/{CPU}", _cpu_files(cpus), flags=os.O_TRUNC)
 
 
-def cpu_files(cpus: int) -> dict[str, bytes]:
+def _cpu_files(cpus: int) -> dict[str, bytes]:
     """Give the files that tell how many CPUs there are."""
     online = b"0-%d\n" % (cpus - 1) if cpus > 1 else b"0\n"
     return dict.fromkeys(("online", "possible", "present"), online)

@@ -15,7 +15,7 @@ from hotdesk.errors import DeskError, HostError
 from hotdesk.linux import syscalls
 from hotdesk.linux.filesystem import FLAGS, used_bytes
 
-INODES_PER_MIB = 256
+_INODES_PER_MIB = 256
 
 
 class Disk(Protocol):
@@ -67,7 +67,7 @@ class Memory:
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         """Mount a tmpfs of this size."""
-        inodes = max(4096, size // MIB * INODES_PER_MIB)
+        inodes = max(4096, size // MIB * _INODES_PER_MIB)
         syscalls.mount("disk", str(at), "tmpfs", FLAGS, f"size={size},nr_inodes={inodes},mode=755")
         return at
 

@@ -13,7 +13,7 @@ from hotdesk.desk.room import layout
 from hotdesk.errors import DeskError
 from hotdesk.linux.openat2 import RootDirectory
 
-HOST_BUNDLE = Path(door_files.BUNDLE)
+_HOST_BUNDLE = Path(door_files.BUNDLE)
 
 Files = Mapping[str, bytes]
 """Contents by path below `/`."""
@@ -38,7 +38,7 @@ def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
 
 def trusting(ca: str) -> dict[str, bytes]:
     """Give the files by which a desk believes its door, and whom this machine believes."""
-    believed = HOST_BUNDLE.read_bytes() if HOST_BUNDLE.is_file() else b""
+    believed = _HOST_BUNDLE.read_bytes() if _HOST_BUNDLE.is_file() else b""
     files = {**door_files.files(ca.encode()), door_files.BUNDLE: believed + b"\n" + ca.encode()}
     return {path.lstrip("/"): data for path, data in files.items()}
 

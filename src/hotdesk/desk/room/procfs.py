@@ -24,7 +24,7 @@ OWN_FILES = ("meminfo", "cpuinfo", "stat", "swaps")
 COVERED_HERE = frozenset(name for name in (*EMPTY_FILES, *EMPTY_FOLDERS, *OWN_FILES) if os.path.exists(f"/proc/{name}"))
 """Those of the names above that this kernel has."""
 
-NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+_NO_SWAP = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 
 
 def meminfo(limit: int, use: MemoryUse) -> bytes:
@@ -72,13 +72,13 @@ def stat(cpus: float, times: CpuTimes, seconds: float) -> bytes:
     count = cpu_set.count(cpus)
     user, system = int(times.user * TICKS), int(times.system * TICKS)
     whole = (user, system, max(0, int(seconds * count * TICKS) - user - system))
-    lines = [cpu_line("cpu ", whole)]
-    lines += [cpu_line(f"cpu{number}", (value // count for value in whole)) for number in range(count)]
+    lines = [_cpu_line("cpu ", whole)]
+    lines += [_cpu_line(f"cpu{number}", (value // count for value in whole)) for number in range(count)]
     lines += ["intr 0", "ctxt 0", f"btime {HOST_BOOT}", "processes 1", "procs_running 1", "procs_blocked 0"]
     return "\n".join([*lines, "softirq" + " 0" * 11, ""]).encode()
 
 
-def cpu_line(name: str, values: Iterable[int]) -> str:
+def _cpu_line(name: str, values: Iterable[int]) -> str:
     """Write one line of `/proc/stat`: user, nice, system, idle, and six kinds that a desk does not count."""
     user, system, idle = values
     return f"{name} {user} 0 {system} {idle} 0 0 0 0 0 0"
@@ -102,7 +102,7 @@ def files(memory: int, cpus: float) -> dict[str, bytes]:
         "meminfo": meminfo(memory, MemoryUse()),
         "cpuinfo": cpuinfo(cpus),
         "stat": stat(cpus, CpuTimes(), 0.0),
-        "swaps": NO_SWAP,
+        "swaps": _NO_SWAP,
     }
 
 
@@ -116,14 +116,14 @@ def rewrite(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def read_host(name: str, pattern: str) -> int:
+def _read_host(name: str, pattern: str) -> int:
     """Read one number of the host's /proc."""
     with open(f"/proc/{name}") as file:
         found = re.search(pattern, file.read())
     return int(found.group(1)) if found else 0
 
 
-HOST_MEMORY = read_host("meminfo", r"MemTotal:\s+(\d+) kB") << 10
-HOST_BOOT = read_host("stat", r"(?m)^btime (\d+)$")
+HOST_MEMORY = _read_host("meminfo", r"MemTotal:\s+(\d+) kB") << 10
+HOST_BOOT = _read_host("stat", r"(?m)^btime (\d+)$")
 with open("/proc/cpuinfo") as listed:
     HOST_CPUS = cpu_blocks(listed.read())

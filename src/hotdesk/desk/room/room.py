@@ -80,7 +80,7 @@ class Room:
         devices.make_dev(f"{at}/dev")
         devices.make_sys(f"{at}/sys", cpu_set.count(self.spec.cpus))
         devices.make_folders(f"{at}/proc", ("none",))
-        covers = {"empty": b"", "boot_id": random_uuid(), **procfs.STEADY_FILES}
+        covers = {"empty": b"", "boot_id": _random_uuid(), **procfs.STEADY_FILES}
         devices.write_files(f"{at}/proc", covers | procfs.files(self.spec.memory, self.spec.cpus), 0o444)
         devices.make_folders(f"{at}/link", ("lib", "lib/hotdesk_guest"))
         devices.write_files(f"{at}/link/lib/hotdesk_guest", guest)
@@ -151,7 +151,7 @@ class Room:
 
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk again."""
-        (self.folder / "proc/boot_id").write_bytes(random_uuid())
+        (self.folder / "proc/boot_id").write_bytes(_random_uuid())
         self.await_guest()
         if self.sudo is not None:
             self.sudo.close()  # a call that waits there would be answered in the next life
@@ -159,7 +159,7 @@ class Room:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that every program in the desk gets, those by which it finds the door among them."""
-        return {**way_out(self.ca), **self.spec.env}
+        return {**_way_out(self.ca), **self.spec.env}
 
     def clear(self) -> list[str]:
         """Take everything down, last made first; say what resisted."""
@@ -188,7 +188,7 @@ class Room:
         self.gate = self.sudo = None
 
 
-def way_out(ca: str) -> dict[str, str]:
+def _way_out(ca: str) -> dict[str, str]:
     """Give the variables by which programs find the door of a desk, or learn that it has none."""
     return door_files.environment() if ca else door_files.closed_environment()
 
@@ -211,7 +211,7 @@ def open_gate() -> socket.socket:
     return gate
 
 
-def random_uuid() -> bytes:
+def _random_uuid() -> bytes:
     """Give a random uuid as the kernel prints its boot id."""
     text = os.urandom(16).hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}\n".encode()

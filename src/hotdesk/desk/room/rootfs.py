@@ -17,7 +17,7 @@ from hotdesk.linux import syscalls
 from hotdesk.linux.filesystem import opened
 from hotdesk.linux.openat2 import remove
 
-OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
+_OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Layers:
 
     def mount(self) -> None:
         """Lay the writable layer over the image; relative names, because a desk reads them in its mountinfo."""
-        options = f"lowerdir={':'.join(self.lowers)},upperdir=w/up,workdir=w/work,{OVERLAY}"
+        options = f"lowerdir={':'.join(self.lowers)},upperdir=w/up,workdir=w/work,{_OVERLAY}"
         os.chdir(self.folder)
         try:
             with syscalls.making_files_as(self.base):

@@ -12,7 +12,7 @@ from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
 from hotdesk.linux.rlimits import CORE_LIMIT
 
-Json: TypeAlias = dict[str, object]
+_Json: TypeAlias = dict[str, object]
 
 LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "SIGPENDING": 1024, "MEMLOCK": 8 << 20}
 """Resource limits."""
@@ -50,9 +50,9 @@ class BundleInput:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-def config(room: BundleInput) -> Json:
+def config(room: BundleInput) -> _Json:
     """Give the whole configuration. A compiled filter stands in for the profile it was compiled from."""
-    whole: Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
+    whole: _Json = {"annotations": {room.annotation: room.filter}} if room.filter else {}
     return whole | {
         "ociVersion": "1.0.2",
         "hostname": room.desk[:12],
@@ -71,12 +71,12 @@ def config(room: BundleInput) -> Json:
     }
 
 
-def process(room: BundleInput) -> Json:
+def process(room: BundleInput) -> _Json:
     """Give pid 1: the guest, as an ordinary user without any privilege."""
     return guest(room, uids.USER, [], environment(room.env), HOME, [LINK])
 
 
-def root_process(room: BundleInput) -> Json:
+def root_process(room: BundleInput) -> _Json:
     """Give the second guest: root of the desk's user namespace, behind the same walls and filter as the first."""
     env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
     return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, [LINK, "root"])
@@ -84,7 +84,7 @@ def root_process(room: BundleInput) -> Json:
 
 def guest(
     room: BundleInput, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
-) -> Json:
+) -> _Json:
     """Give a guest's process."""
     sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
     return {
@@ -104,7 +104,7 @@ def guest(
     }
 
 
-def mounts(room: BundleInput) -> list[Json]:
+def mounts(room: BundleInput) -> list[_Json]:
     """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's."""
     plain = ["nosuid", "nodev"]
     shown = [
@@ -136,6 +136,6 @@ def mounts(room: BundleInput) -> list[Json]:
     return shown
 
 
-def mount(destination: str, kind: str, source: str, *options: str) -> Json:
+def mount(destination: str, kind: str, source: str, *options: str) -> _Json:
     """Give one mount."""
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}

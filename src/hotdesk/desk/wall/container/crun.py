@@ -13,10 +13,10 @@ from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.seam import GO, Standby
 from hotdesk.linux import syscalls
 
-DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+_DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
 """Tells crun where to put the copy of itself it starts from; killed at that moment it would leave one in /tmp."""
-LOG_LIMIT = 4096
+_LOG_LIMIT = 4096
 LOG = "runtime.log"
 ROOT_LOG = "root.log"
 
@@ -75,7 +75,7 @@ def begin(
                 os.dup2(source, target)
             if passed is not None:
                 os.dup2(passed.fileno(), 3)
-            for number in DEFAULTED:
+            for number in _DEFAULTED:
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(argv[0], argv, {"PATH": PATH, SCRATCH: str(room.folder)})  # noqa: S606 - no shell
         finally:
@@ -108,5 +108,5 @@ def guarded(settings: Config) -> str:
 def complaint(settings: Config, room: Room, status: int, log: str) -> str:
     """Give what the runtime said went wrong."""
     file = room.folder / log
-    text = file.read_bytes()[-LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
+    text = file.read_bytes()[-_LOG_LIMIT:].decode(errors="replace").strip() if file.exists() else ""
     return text or f"{settings.runtime} ended with {status}; is it installed? run `hotdesk setup`"

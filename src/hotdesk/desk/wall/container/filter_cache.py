@@ -19,8 +19,8 @@ from hotdesk.linux import uids
 from hotdesk.linux.filesystem import opened
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
-INSTRUCTION = 8
-MAX_PROGRAM_BYTES = 4096 * INSTRUCTION
+_INSTRUCTION = 8
+_MAX_PROGRAM_BYTES = 4096 * _INSTRUCTION
 """The kernel takes no longer program."""
 
 
@@ -38,22 +38,22 @@ class Filters:
         with self.file.open("rb") as file:
             if os.fstat(file.fileno()).st_uid != uids.KEEPER:
                 return None  # a server writes files in its tenants' folders as well
-            return base64.b64encode(file.read(MAX_PROGRAM_BYTES)).decode()
+            return base64.b64encode(file.read(_MAX_PROGRAM_BYTES)).decode()
 
     def keep(self, compiled: Path) -> None:
         """Keep what the runtime compiled for a desk that started."""
         if self.file is None or self.compiled is not None or not compiled.exists():
             return
         data = compiled.read_bytes()
-        if not data or len(data) % INSTRUCTION or len(data) > MAX_PROGRAM_BYTES:
+        if not data or len(data) % _INSTRUCTION or len(data) > _MAX_PROGRAM_BYTES:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # where a file cannot be without a name, none is kept
-            write_own(self.file, data)
+            _write_own(self.file, data)
         self.compiled = self.read()
 
 
-def write_own(path: Path, data: bytes) -> None:
+def _write_own(path: Path, data: bytes) -> None:
     """Write a file that is a keeper's before it has a name by which somebody else could open it."""
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.unlink(missing_ok=True)

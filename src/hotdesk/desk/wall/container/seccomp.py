@@ -70,7 +70,7 @@ FILE_KINDS_MASK, REGULAR, FIFO, SOCKET, CHARACTER, BLOCK = (
 )
 RLIMIT_CORE = 4
 NEW_LISTENER = 8
-PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
+_PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
 def whole(index: int, value: int) -> Test:
@@ -121,14 +121,14 @@ def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
     return {**allow(names, *tests), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
-def namespace_rules() -> list[Rule]:
+def _namespace_rules() -> list[Rule]:
     """Let threads and processes be made, never in new namespaces; clone3 hides its flags, so libc must fall back."""
     rules = [allow("clone", masked(0, sum(NAMESPACE_FLAGS), 0))]
     rules += [refuse("clone", errno.EPERM, masked(0, flag, flag)) for flag in NAMESPACE_FLAGS]
     return [*rules, refuse("clone3", errno.ENOSYS)]
 
 
-def socket_rules() -> list[Rule]:
+def _socket_rules() -> list[Rule]:
     """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
     rules = [allow("socket", equal(0, UNIX)), allow("socketpair", equal(0, UNIX))]
     rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in all_but(0, [UNIX])]
@@ -146,7 +146,7 @@ def socket_rules() -> list[Rule]:
     return rules
 
 
-def option_rules() -> list[Rule]:
+def _option_rules() -> list[Rule]:
     """Let socket options be set but those that reach odd kernel code: filters, TCP's upper layers, UDP's ESP."""
     refused = {1: (26, 50, 51, 52), TCP: (31,), UDP: (100,)}
     rules = [allow("setsockopt", equal(1, level)) for level in (0, 41, 58, 270)]
@@ -156,9 +156,9 @@ def option_rules() -> list[Rule]:
     return rules
 
 
-def argument_rules() -> list[Rule]:
+def _argument_rules() -> list[Rule]:
     """Let through, by argument, calls of which one use is harmful."""
-    rules = [allow("personality", equal(0, value)) for value in PERSONALITIES]
+    rules = [allow("personality", equal(0, value)) for value in _PERSONALITIES]
     for name, mode in (("mknod", 1), ("mknodat", 2)):
         rules += [allow(name, masked(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
         rules += [refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
@@ -180,7 +180,7 @@ def argument_rules() -> list[Rule]:
 
 def profile(machine: str) -> dict[str, object]:
     """Give the profile of an architecture, as `platform.machine()` names it."""
-    rules = [allow(ALLOWED), *argument_rules(), *namespace_rules(), *socket_rules(), *option_rules()]
+    rules = [allow(ALLOWED), *_argument_rules(), *_namespace_rules(), *_socket_rules(), *_option_rules()]
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": errno.ENOSYS,

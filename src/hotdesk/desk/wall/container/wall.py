@@ -41,7 +41,7 @@ class ContainerWall:
 
     def prepare(self, room: Room) -> None:
         (room.folder / "bundle").mkdir(mode=0o700, exist_ok=True)
-        configuration = bundle.config(bundle_input(room, self.filters.compiled))
+        configuration = bundle.config(_bundle_input(room, self.filters.compiled))
         (room.folder / "bundle/config.json").write_text(json.dumps(configuration))
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
@@ -57,7 +57,7 @@ class ContainerWall:
         self.filters.keep(self.settings.run / "runtime" / room.desk / "seccomp.bpf")
 
     def enter(self, room: Room) -> int:
-        process = bundle.root_process(bundle_input(room, self.filters.compiled))
+        process = bundle.root_process(_bundle_input(room, self.filters.compiled))
         (room.folder / "bundle/root.json").write_text(json.dumps(process))
         assert room.sudo is not None
         return crun.enter(self.settings, room, room.sudo)
@@ -74,7 +74,7 @@ class ContainerWall:
         return syscalls.in_netns(room.netns, lambda: call_port(port))
 
 
-def bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
+def _bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
     """Describe a room as a runtime can use it; `compiled` is the seccomp filter if one is cached."""
     return bundle.BundleInput(
         desk=room.desk,
@@ -92,12 +92,12 @@ def bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
         guest=room.guest,
         annotation=filter_cache.ANNOTATION,
         filter=compiled,
-        limits=hard_limits(),
+        limits=_hard_limits(),
         env=room.environment(),
     )
 
 
-def hard_limits() -> dict[str, int]:
+def _hard_limits() -> dict[str, int]:
     """Read the resource limits that this process cannot raise."""
     hard = {
         name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]

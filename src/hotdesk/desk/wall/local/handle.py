@@ -210,7 +210,7 @@ async def copy_tree(source: Path, target: Path) -> None:
 def programs_at(home: Path) -> list[int]:
     """List the programs that have this home, but for those that ended."""
     mark = f"HOME={home}".encode()
-    return [pid for pid in running() if mark in environment_of(pid)]
+    return [pid for pid in running() if mark in _environment_of(pid)]
 
 
 def running() -> Iterator[int]:
@@ -218,7 +218,7 @@ def running() -> Iterator[int]:
     return map(int, filter(str.isdigit, os.listdir("/proc")))
 
 
-def environment_of(pid: int) -> list[bytes]:
+def _environment_of(pid: int) -> list[bytes]:
     """Read a process's variables; nothing of one that is gone."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
