@@ -12,7 +12,7 @@ from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, pass
 
 MENDED = {(6, 18): 29, (7, 0): 6}
 """The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
-MENDED_SINCE = (7, 1)
+_MENDED_SINCE = (7, 1)
 FLAWS = "CVE-2026-31431, -43284 and -43500"
 
 
@@ -48,7 +48,7 @@ def mended(kernel: KernelReport) -> Finding:
     numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", kernel.release)
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     patch = int(numbers[3] or 0) if numbers else 0
-    if series >= MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
+    if series >= _MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
         return passed(f"{kernel.release} is newer than {FLAWS}")
     if series in MENDED and patch:
         return failed(f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none")

@@ -75,7 +75,7 @@ HIGH = 1 << 32
 """A bit the kernel drops from an int argument, and a filter must not trip over."""
 ODD = 1 << 30
 """A flag no socket has: the kernel refuses it as EINVAL before it looks at the family."""
-THREAD = 0x10000
+_THREAD = 0x10000
 """CLONE_THREAD, which the kernel refuses as EINVAL without CLONE_SIGHAND."""
 NAMESPACE_FLAGS = (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 
@@ -103,7 +103,7 @@ def named(what: str, arguments: str, answer: str | int = "EPERM") -> ProbedCall:
 NAMESPACES = (
     named("unshare", "0"),
     named("setns", "-1, 0"),
-    *(ProbedCall(f"clone {flag:#x}", f"call('clone', {flag | THREAD}, 0, 0, 0, 0)") for flag in NAMESPACE_FLAGS),
+    *(ProbedCall(f"clone {flag:#x}", f"call('clone', {flag | _THREAD}, 0, 0, 0, 0)") for flag in NAMESPACE_FLAGS),
     named("clone3", "0, 0", "ENOSYS"),
     named("mount", "1, 1, 1, 0, 0"),
     named("umount2", "b'/none', 0"),
@@ -143,7 +143,7 @@ UNNEEDED = (
     named("io_setup", "8, ctypes.byref(ctypes.c_ulong(0))", "ENOSYS"),
     named("io_submit", "0, 0, 0", "ENOSYS"),
 )
-SPLICES = (
+_SPLICES = (
     named("splice", "*pipes(), 1, 0", "EINVAL"),
     named("tee", "-1, -1, 1, 0", "EINVAL"),
     named("vmsplice", "-1, 0, 0, 0", "EINVAL"),
@@ -207,7 +207,7 @@ pages spliced from files, and a user namespace to set up IPsec in."""
 GROUPS = {
     "namespaces": NAMESPACES,
     "unneeded": UNNEEDED,
-    "splices": SPLICES,
+    "splices": _SPLICES,
     "unseen": UNSEEN,
     "arguments": ARGUMENTS,
     "families": FAMILIES,

@@ -25,9 +25,9 @@ from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup, here
 
-PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
-EXAMINATION_TIMEOUT_S = 30.0
-NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
+_PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
+_EXAMINATION_TIMEOUT_S = 30.0
+_NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Work: TypeAlias = Callable[[Host, list[Result]], Awaitable[None]]
@@ -71,9 +71,9 @@ def look_at_machine(settings: Config) -> Examination:
 async def examine(settings: Config, found: Examination) -> None:
     """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside."""
     if os.geteuid() != 0:
-        found.unopened = NEEDS_ROOT
+        found.unopened = _NEEDS_ROOT
         found.results += give_up(machine.STORES, untested("only root can see it"))
-        found.results += without_desks(untested("no desk was opened"))
+        found.results += _without_desks(untested("no desk was opened"))
         return
     try:
         async with Host(settings, control=False) as host:
@@ -83,7 +83,7 @@ async def examine(settings: Config, found: Examination) -> None:
                     tasks.start_soon(attempt, host, work, without, found)
     except HotdeskError as e:
         found.unopened = printable(str(e))
-        found.results += without_desks(untested("no desk could be opened"))
+        found.results += _without_desks(untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
@@ -91,7 +91,7 @@ async def attempt(host: Host, work: Work, without: Fallback, found: Examination)
     """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
     results: list[Result] = []
     try:
-        with anyio.fail_after(EXAMINATION_TIMEOUT_S):
+        with anyio.fail_after(_EXAMINATION_TIMEOUT_S):
             await work(host, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
@@ -115,14 +115,14 @@ async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
 
 async def patient(host: Host, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
-    async with opened(host, PATIENT) as it:
+    async with opened(host, _PATIENT) as it:
         before = signals_of_root()
         process, result = await stay(it.desk)
         results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
-        results += judge([FREEZE], await life.freeze(it.cgroup, on_host(it.cgroup, process.pid)))
+        results += judge([FREEZE], await life.freeze(it.cgroup, _on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            done = await it.desk.run(probe(port, name), timeout=EXAMINATION_TIMEOUT_S, output_limit=LIMIT)
+            done = await it.desk.run(probe(port, name), timeout=_EXAMINATION_TIMEOUT_S, output_limit=LIMIT)
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
@@ -135,15 +135,15 @@ async def stay(desk: Desk) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
     output = b""
-    with anyio.move_on_after(EXAMINATION_TIMEOUT_S / 2):
+    with anyio.move_on_after(_EXAMINATION_TIMEOUT_S / 2):
         async for stream, data in process.output():
             output += data if stream == "stdout" else b""
             if b"\n" in output or len(output) > LIMIT:
                 break
-    return process, read_first_line(output)
+    return process, _read_first_line(output)
 
 
-def read_first_line(output: bytes) -> ProbeResult:
+def _read_first_line(output: bytes) -> ProbeResult:
     """Read the first line of a program that goes on."""
     return read_result(Done(0, output.partition(b"\n")[0]))
 
@@ -153,7 +153,7 @@ def signals_of_root() -> int:
     return int(view.status_of(os.getpid())["SigQ"].split("/")[0])
 
 
-def on_host(cgroup: Cgroup, inner: int) -> int:
+def _on_host(cgroup: Cgroup, inner: int) -> int:
     """Give the host's pid of a process that a desk knows by another."""
     for pid in cgroup.pids():
         if view.status_of(pid)["NSpid"].split()[-1] == str(inner):
@@ -206,7 +206,7 @@ async def verifying(host: Host, results: list[Result]) -> None:
 # -- without desks ----------------------------------------------------------------------------------------------
 
 
-def without_patient(finding: Finding) -> Iterator[Result]:
+def _without_patient(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `patient` looks at."""
     yield from give_up(outside.CHECKS, finding)
     yield from give_up(inside.CHECKS, finding)
@@ -214,45 +214,45 @@ def without_patient(finding: Finding) -> Iterator[Result]:
         yield Result(check.measure, finding)
 
 
-def without_small(finding: Finding) -> Iterator[Result]:
+def _without_small(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `small` looks at."""
     yield from give_up(limits.CHECKS, finding)
 
 
-def without_short(finding: Finding) -> Iterator[Result]:
+def _without_short(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `short` looks at."""
     for check in (CPU, DEADLINE):
         yield Result(check.measure, finding)
 
 
-def without_rooted(finding: Finding) -> Iterator[Result]:
+def _without_rooted(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `rooted` looks at."""
     yield Result(outside.ROOTED.measure, finding)
 
 
-def without_verifying(finding: Finding) -> Iterator[Result]:
+def _without_verifying(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `verifying` looks at."""
     yield Result(cache.APART.measure, finding)
 
 
-def without_desks(finding: Finding) -> Iterator[Result]:
+def _without_desks(finding: Finding) -> Iterator[Result]:
     """Find the same for all that needs a desk."""
     for _, without in PARTS:
         yield from without(finding)
 
 
 PARTS: tuple[tuple[Work, Fallback], ...] = (
-    (patient, without_patient),
-    (rooted, without_rooted),
-    (small, without_small),
-    (short, without_short),
-    (verifying, without_verifying),
+    (patient, _without_patient),
+    (rooted, _without_rooted),
+    (small, _without_small),
+    (short, _without_short),
+    (verifying, _without_verifying),
 )
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
     *(check.measure for check in cache.CHECKS),
     *(check.measure for check in machine.STORES),
-    *(result.measure for result in without_desks(untested(""))),
+    *(result.measure for result in _without_desks(untested(""))),
 )
 """Every measure, once."""

@@ -14,7 +14,7 @@ from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 SHOWN = 6
 """How many flaws of one measure are named."""
 REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
-UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
+_UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
 def wrong(result: ProbeResult, group: str) -> list[str]:
@@ -47,7 +47,7 @@ def unseen(result: ProbeResult) -> Finding:
     )
 
 
-def page_cache(result: ProbeResult) -> Finding:
+def _page_cache(result: ProbeResult) -> Finding:
     """Judge what the known flaws in the page cache need."""
     answers: dict[str, object] = {}
     for group in ("families", "options", "splices", "namespaces"):
@@ -79,16 +79,16 @@ def x32(result: ProbeResult) -> Finding:
     return failed(f"an x32 call answers {answer}")
 
 
-def nothing_beyond(result: ProbeResult) -> Finding:
+def _nothing_beyond(result: ProbeResult) -> Finding:
     """Judge what a desk can route to."""
     answers = result.table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
         raise SilentProbeError("it did not try every address")
-    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in UNREACHABLE]
+    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in _UNREACHABLE]
     return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
 
-def host_sockets(result: ProbeResult) -> Finding:
+def _host_sockets(result: ProbeResult) -> Finding:
     """Judge whether the host's own sockets were reached."""
     names = ("its loopback TCP", "its abstract unix socket")
     answers = result.row("host", 2)
@@ -104,7 +104,7 @@ def gate_refuses(result: ProbeResult) -> Finding:
     )
 
 
-def gate_stays(result: ProbeResult) -> Finding:
+def _gate_stays(result: ProbeResult) -> Finding:
     """Judge whether the gate's port was taken."""
     places = ("127.0.0.1:3128", "0.0.0.0:3128")
     answers = result.row("take", 2)
@@ -112,7 +112,7 @@ def gate_stays(result: ProbeResult) -> Finding:
     return unless(flaws, "binding it anew answers EADDRINUSE, reuse asked for or not")
 
 
-def loopback_stays(result: ProbeResult) -> Finding:
+def _loopback_stays(result: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
     answer = result.word("flags")
     return (
@@ -122,7 +122,7 @@ def loopback_stays(result: ProbeResult) -> Finding:
     )
 
 
-def one_caller(result: ProbeResult) -> Finding:
+def _one_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
     answer = result.word("link")
     if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
@@ -149,7 +149,7 @@ def first_process(result: ProbeResult) -> Finding:
     return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
-def no_cores(result: ProbeResult) -> Finding:
+def _no_cores(result: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
     number, dumped = result.row("crash", 2)
     if number != signal.SIGSEGV:
@@ -185,7 +185,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: a child that ended by SIGSEGV",
             "look at RLIMIT_CORE of the shell hotdesk starts from, and at /proc/sys/kernel/core_pattern",
         ),
-        no_cores,
+        _no_cores,
     ),
     JudgedMeasure(
         Measure(
@@ -245,7 +245,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: AF_ALG, AF_RXRPC, UDP_ENCAP, splice and a user namespace tried",
             "install your distribution's newest kernel; then " + FILTER,
         ),
-        page_cache,
+        _page_cache,
     ),
     JudgedMeasure(
         Measure("32-bit-calls", "calls", "32-bit programs do not run", "inside: one executed", FILTER),
@@ -270,7 +270,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: routes asked for by connecting UDP, which sends nothing",
             "the desk's network namespace has a card or route: end what put it there, burn the desk",
         ),
-        nothing_beyond,
+        _nothing_beyond,
     ),
     JudgedMeasure(
         Measure(
@@ -280,7 +280,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: dialled, while doctor listened on both",
             "the desk shares the host's network: burn it, reinstall hotdesk",
         ),
-        host_sockets,
+        _host_sockets,
     ),
     JudgedMeasure(
         Measure(
@@ -290,7 +290,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: loopback's own flags set again",
             "the network namespace belongs to the desk's user namespace: reinstall hotdesk",
         ),
-        loopback_stays,
+        _loopback_stays,
     ),
     JudgedMeasure(
         Measure(
@@ -310,7 +310,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: bound again, with SO_REUSEPORT",
             "the keeper does not hold the gate: reinstall hotdesk",
         ),
-        gate_stays,
+        _gate_stays,
     ),
     JudgedMeasure(
         Measure(
@@ -340,6 +340,6 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: another process dials the link",
             "reinstall hotdesk",
         ),
-        one_caller,
+        _one_caller,
     ),
 )

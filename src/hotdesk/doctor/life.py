@@ -60,7 +60,7 @@ async def freeze(cgroup: Cgroup, pid: int) -> Frozen:
     before = await ticks(pid)
     cgroup.freeze(True)
     try:
-        frozen = await until(lambda: is_frozen(cgroup), GRACE_S)
+        frozen = await until(lambda: _is_frozen(cgroup), GRACE_S)
         start = count(pid)
         await anyio.sleep(LOOK)
         during = count(pid) - start
@@ -77,7 +77,7 @@ async def ticks(pid: int) -> int:
     return count(pid) - start
 
 
-def is_frozen(cgroup: Cgroup) -> bool:
+def _is_frozen(cgroup: Cgroup) -> bool:
     """Ask the kernel whether a desk is frozen."""
     folder = cgroup.folder("freezer")
     return read(folder / "freezer.state") == "FROZEN" or "frozen 1" in read(folder / "cgroup.events")
@@ -107,14 +107,14 @@ async def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 async def search(traces: Traces) -> list[str]:
     """List what is left of a burnt desk; the kernel may need a moment to let go."""
-    await until(lambda: not list(find_leftovers(traces)), GRACE_S)
-    return list(find_leftovers(traces))
+    await until(lambda: not list(_find_leftovers(traces)), GRACE_S)
+    return list(_find_leftovers(traces))
 
 
-def find_leftovers(traces: Traces) -> Iterator[str]:
+def _find_leftovers(traces: Traces) -> Iterator[str]:
     """Look for a desk's processes, cgroups, files, mounts, disk and claim."""
     settings, desk = traces.settings, traces.desk
-    yield from (f"process {pid}" for pid in processes_of(traces.base))
+    yield from (f"process {pid}" for pid in _processes_of(traces.base))
     yield from (f"cgroup {folder}" for folder in traces.cgroup.folders.values() if folder.exists())
     yield from (
         f"{folder}" for folder in (settings.run / "desks" / desk, settings.run / "runtime" / desk) if folder.exists()
@@ -128,7 +128,7 @@ def find_leftovers(traces: Traces) -> Iterator[str]:
         yield "the claim of its user ids"
 
 
-def processes_of(base: int) -> Iterator[int]:
+def _processes_of(base: int) -> Iterator[int]:
     """Find processes whose user id is one of a range."""
     for name in os.listdir("/proc"):
         if name.isdigit():

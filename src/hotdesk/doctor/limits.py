@@ -16,9 +16,9 @@ SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 SHORT = Spec(memory=64 * MIB, disk=16 * MIB, cpus=0.2, deadline=1.5, idle=60)
 OVER = 3
 """How many times its limit a desk tries to take."""
-SOCKET_BUFFERS = 64 * MIB
+_SOCKET_BUFFERS = 64 * MIB
 """Bytes a desk may leave unread in TCP; the limit is half of that, and a socket may overshoot a little."""
-PROBE_TIMEOUT_S = 20.0
+_PROBE_TIMEOUT_S = 20.0
 
 FILL = """
 written, why = 0, "room for all"
@@ -110,7 +110,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Stra
     """Have a small desk take all it can get."""
 
     async def take(code: str, most: int) -> Done:
-        return await desk.run(program(code, most=most), timeout=PROBE_TIMEOUT_S, output_limit=LIMIT)
+        return await desk.run(program(code, most=most), timeout=_PROBE_TIMEOUT_S, output_limit=LIMIT)
 
     disk = await take(FILL, OVER * SMALL.disk)
     with opened(first) as inside:
@@ -122,7 +122,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Stra
         disk_bytes=disk_bytes,
         disk_kind=disk_kind,
         forks=await take(FORK, OVER * SMALL.pids),
-        sockets=await take(FLOOD, SOCKET_BUFFERS + 16 * MIB),
+        sockets=await take(FLOOD, _SOCKET_BUFFERS + 16 * MIB),
         bomb=await take(BOMB, OVER * SMALL.memory),
         oom_kills=cgroup.oom_kills(),
         version=cgroup.version,
@@ -139,7 +139,7 @@ def spun(cgroup: Cgroup) -> Spun:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
+def _unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
     """Name the files of a cgroup that say something else than they should."""
     return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in limits.items() if cgroup.get(name) != text]
 
@@ -147,7 +147,7 @@ def unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
 def memory(strained: Strain) -> Finding:
     """Judge the memory limit."""
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
-    flaws = unwritten(strained.cgroup, {name: str(SMALL.memory)})
+    flaws = _unwritten(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
         flaws.append(f"{OVER * SMALL.memory // MIB} MiB were taken")
     elif strained.oom_kills < 1:
@@ -157,7 +157,7 @@ def memory(strained: Strain) -> Finding:
 
 def processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
-    flaws = unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
+    flaws = _unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
     if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
         flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
@@ -176,11 +176,11 @@ def disk(strained: Strain) -> Finding:
 def sockets(strained: Strain) -> Finding:
     """Judge how much a desk may leave unread."""
     queued = read_result(strained.sockets).number("queued")
-    flaws = [f"{queued // MIB} MiB left unread"] if queued > SOCKET_BUFFERS else []
+    flaws = [f"{queued // MIB} MiB left unread"] if queued > _SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
         return untested("this kernel has no memory.kmem.tcp.limit_in_bytes, and the flood stayed small by itself")
-    if limit and int(limit) > SOCKET_BUFFERS:
+    if limit and int(limit) > _SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
         raise SilentProbeError(f"its flood came to {queued} bytes only")
@@ -191,7 +191,7 @@ def cpu(usage: Spun) -> Finding:
     """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
-    flaws = unwritten(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
+    flaws = _unwritten(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
     if not flaws and usage.throttled == 0:
         return untested("the quota is written, but this machine was too busy for the desk to reach it")
     return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {usage.throttled} times")
@@ -205,7 +205,7 @@ def signals(observation: Signals) -> Finding:
     return unless(flaws, f"{sent} queued, then no more; none at the host's root")
 
 
-CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
+_CGROUP = "is the cgroup's controller there? look at /proc/cgroups and `hotdesk doctor --json`"
 CHECKS: tuple[JudgedMeasure[Strain], ...] = (
     JudgedMeasure(
         Measure(
@@ -213,7 +213,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "limits",
             "its memory limit holds",
             "host: the cgroup's files and its count of kills, after an allocation bomb inside",
-            CGROUP,
+            _CGROUP,
         ),
         memory,
     ),
@@ -223,7 +223,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "limits",
             "its limit of processes holds",
             "host: the cgroup's files; inside: forks until refused",
-            CGROUP,
+            _CGROUP,
         ),
         processes,
     ),
@@ -243,7 +243,7 @@ CHECKS: tuple[JudgedMeasure[Strain], ...] = (
             "limits",
             "unread socket buffers are limited",
             "inside: TCP connections filled and not read; host: the cgroup's files",
-            CGROUP,
+            _CGROUP,
         ),
         sockets,
     ),
@@ -254,7 +254,7 @@ CPU = JudgedMeasure(
         "limits",
         "its CPU quota holds",
         "host: the cgroup's files and its count of throttled periods, while a program spins inside",
-        CGROUP,
+        _CGROUP,
     ),
     cpu,
 )

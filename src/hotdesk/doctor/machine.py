@@ -24,7 +24,7 @@ from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import cgroup, uids
 
 YEAR = 365.25 * 86400
-KNOWN_FLAWS = (
+_KNOWN_FLAWS = (
     ((1, 24), "gives the files behind descriptors 0 to 2 to the desk's user; hotdesk hands it pipes only"),
     (
         (1, 30),
@@ -36,9 +36,9 @@ FILE_TABLE = 1 << 40
 """Entries so many that memory limits come first; systemd and keepers set all there can be."""
 ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
 """The first Landlock that knows a rule for each."""
-UNSTARTED = "no process could be started that would try it"
+_UNSTARTED = "no process could be started that would try it"
 
-CONFINE = """
+_CONFINE = """
 import ctypes, json, os, socket, sys
 sys.path.insert(0, sys.argv[1])
 from hotdesk.linux import landlock, syscalls
@@ -151,7 +151,7 @@ def confined() -> Confined | None:
     """Have a process give up what a command gives up, and try it; None where this user cannot start one."""
     source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
-    argv = [sys.executable, "-I", "-c", CONFINE, source, folder]
+    argv = [sys.executable, "-I", "-c", _CONFINE, source, folder]
     try:
         output = subprocess.run(argv, capture_output=True, check=False, timeout=20).stdout
         return Confined(**json.loads(output))
@@ -197,7 +197,7 @@ def runtime(facts: MachineFacts) -> Finding:
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
     text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
-    flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in KNOWN_FLAWS if facts.version < fixed]
+    flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in _KNOWN_FLAWS if facts.version < fixed]
     return (
         passed(text, "; ".join(flaws))
         if os.path.basename(facts.runtime) == "crun"
@@ -216,19 +216,19 @@ def reserved(facts: MachineFacts) -> Finding:
     return passed(entry) if facts.reserved else failed(f"{entry} is not in both files")
 
 
-def given_up(facts: MachineFacts) -> Finding:
+def _given_up(facts: MachineFacts) -> Finding:
     """Judge capabilities."""
     if facts.confined is None:
-        return untested(UNSTARTED)
+        return untested(_UNSTARTED)
     return unless([f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up")
 
 
-def landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
+def _landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
     """Give the check of one thing Landlock takes away."""
 
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
-            return untested(UNSTARTED)
+            return untested(_UNSTARTED)
         result = getattr(facts.confined, what)
         if facts.confined.abi < abi and result != "silence":
             return untested(
@@ -325,11 +325,11 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "host: a process that was confined looked at itself",
             "reinstall hotdesk",
         ),
-        given_up,
+        _given_up,
     ),
-    landlocked(ABI_WRITES, "write", "write files"),
-    landlocked(ABI_TCP, "bind", "use TCP"),
-    landlocked(ABI_SIGNALS, "signal", "signal others"),
+    _landlocked(ABI_WRITES, "write", "write files"),
+    _landlocked(ABI_TCP, "bind", "use TCP"),
+    _landlocked(ABI_SIGNALS, "signal", "signal others"),
 )
 STORES: tuple[JudgedMeasure[Stores], ...] = (
     JudgedMeasure(

@@ -8,28 +8,28 @@ from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, pass
 from hotdesk.doctor.view import NAMESPACES, NODES, DeskView, Rooted
 from hotdesk.linux import uids
 
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
 NO_EGRESS = """
 PIP_INDEX_URL PIP_RETRIES PIP_DISABLE_PIP_VERSION_CHECK UV_HTTP_RETRIES CARGO_NET_RETRY npm_config_fetch_retries
 APT_CONFIG
 """.split()
 """What makes programs fail at once in a desk without egress."""
-STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
-VARIABLES = frozenset((*STANDARD, *PROXIES, *map(str.upper, PROXIES), *NO_EGRESS))
-ID_MAP = "0 {} 1001 65534 {} 1"
+_STANDARD = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
+VARIABLES = frozenset((*_STANDARD, *_PROXIES, *map(str.upper, _PROXIES), *NO_EGRESS))
+_ID_MAP = "0 {} 1001 65534 {} 1"
 """What exists in a desk: system users, its own, and nobody. Written out, so that another map elsewhere is noticed."""
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
-ROOT_CAPABILITIES = 0xFB
+_ROOT_CAPABILITIES = 0xFB
 """CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID: what installing packages takes."""
 DEVICES = frozenset(("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*"))
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own terminals."""
 LIMITS = {"Max core file size": 1, "Max pending signals": 1024, "Max open files": 20000, "Max locked memory": 8 << 20}
-DEVICE_MOUNTS = ("/dev", "/dev/pts")
+_DEVICE_MOUNTS = ("/dev", "/dev/pts")
 SAFE = frozenset(("nosuid", "nodev"))
 READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
 
 
-def own_ids(view: DeskView) -> Finding:
+def _own_ids(view: DeskView) -> Finding:
     """Judge the host ids a desk's processes have."""
     user = str(view.base + uids.USER)
     flaws = [
@@ -38,20 +38,20 @@ def own_ids(view: DeskView) -> Finding:
         for kind in ("Uid", "Gid")
         if set(each.status[kind].split()) != {user} or each.status["Groups"].split()
     ]
-    expected = ID_MAP.format(view.base, view.base + 1001).split()
+    expected = _ID_MAP.format(view.base, view.base + 1001).split()
     flaws += [f"its id map is {text.split()}" for text in view.maps if text.split() != expected]
     if not view.claimed:
         flaws.append(f"ids from {view.base} are not noted as this desk's")
     return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
 
 
-def own_charges(view: DeskView) -> Finding:
+def _own_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
     expected = view.base + uids.ANCHOR
     return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
 
 
-def no_capabilities(view: DeskView) -> Finding:
+def _no_capabilities(view: DeskView) -> Finding:
     """Judge capabilities."""
     flaws = [
         f"process {each.pid} has {name} {each.status[name]}"
@@ -62,7 +62,7 @@ def no_capabilities(view: DeskView) -> Finding:
     return unless(flaws, f"none in {len(view.processes)} processes, nor to be had")
 
 
-def no_new_privileges(view: DeskView) -> Finding:
+def _no_new_privileges(view: DeskView) -> Finding:
     """Judge whether an exec could give privileges."""
     flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
     return unless(flaws, f"set in {len(view.processes)} processes")
@@ -74,7 +74,7 @@ def filtered(view: DeskView) -> Finding:
     return unless(flaws, f"in force in {len(view.processes)} processes")
 
 
-def own_namespaces(view: DeskView) -> Finding:
+def _own_namespaces(view: DeskView) -> Finding:
     """Judge namespaces by inode."""
     flaws = [
         f"{kind} is the host's"
@@ -85,7 +85,7 @@ def own_namespaces(view: DeskView) -> Finding:
     return unless(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
 
 
-def own_environment(view: DeskView) -> Finding:
+def _own_environment(view: DeskView) -> Finding:
     """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
     return unless(
@@ -107,7 +107,7 @@ def limits(view: DeskView) -> Finding:
     return unless(flaws, ", ".join(parts))
 
 
-def loopback_only(view: DeskView) -> Finding:
+def _loopback_only(view: DeskView) -> Finding:
     """Judge cards and routes."""
     cards = [line.split(":")[0].strip() for line in view.network["dev"].splitlines()[2:]]
     routes = view.network["route"].splitlines()[1:]
@@ -118,7 +118,7 @@ def loopback_only(view: DeskView) -> Finding:
     return failed("no loopback") if not cards else unless(flaws, "lo, and no route")
 
 
-def gate_inside(view: DeskView) -> Finding:
+def _gate_inside(view: DeskView) -> Finding:
     """Judge where the gate listens."""
     rows = [line.split() for line in view.network["tcp"].splitlines()[1:]]
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
@@ -128,24 +128,24 @@ def gate_inside(view: DeskView) -> Finding:
     return passed("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
 
 
-def own_nodes(view: DeskView) -> Finding:
+def _own_nodes(view: DeskView) -> Finding:
     """Judge device nodes."""
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
     return unless(flaws, f"{', '.join(NODES)}: other inodes than the host's")
 
 
-def mount_flags(view: DeskView) -> Finding:
+def _mount_flags(view: DeskView) -> Finding:
     """Judge the mounts a desk sees: what crun binds again below /proc/sys holds no program and no device."""
     mounts = [each for each in view.mounts if not each.at.startswith("/proc/sys")]
     flaws = [f"{each.at} honours setuid" for each in mounts if "nosuid" not in each.flags]
     flaws += [
-        f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in DEVICE_MOUNTS
+        f"{each.at} honours devices" for each in mounts if not {"nodev"} & each.flags and each.at not in _DEVICE_MOUNTS
     ]
-    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev but for {' and '.join(DEVICE_MOUNTS)}")
+    return unless(flaws, f"{len(mounts)} mounts, all nosuid, and nodev but for {' and '.join(_DEVICE_MOUNTS)}")
 
 
-def layer_flags(view: DeskView) -> Finding:
+def _layer_flags(view: DeskView) -> Finding:
     """Judge what the keeper mounted below the desk's root."""
     layers = [each for each in view.room if each.at.rpartition("/")[2].startswith("l")]
     whole = [each for each in view.room if each.at.endswith(("/root", "/disk"))]
@@ -179,7 +179,7 @@ def masks(view: DeskView) -> Finding:
     return unless(flaws, f"{len(there) + 1} parts covered and empty or steady")
 
 
-def own_sys(view: DeskView) -> Finding:
+def _own_sys(view: DeskView) -> Finding:
     """Judge /sys."""
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
@@ -189,7 +189,7 @@ def own_sys(view: DeskView) -> Finding:
     return unless(flaws, "a file system of its own: loopback and processors")
 
 
-def own_ids_of_machine(view: DeskView) -> Finding:
+def _own_ids_of_machine(view: DeskView) -> Finding:
     """Judge boot id and machine id."""
     flaws = []
     if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
@@ -200,7 +200,7 @@ def own_ids_of_machine(view: DeskView) -> Finding:
     return unless(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
 
 
-def hidden_paths(view: DeskView) -> Finding:
+def _hidden_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
     flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
     return unless(flaws, f"none in {len(view.mounts)} mounts")
@@ -230,7 +230,7 @@ def root_inside(rooted: Rooted) -> Finding:
     roots = [each for each in rooted.processes if each.status["Uid"].split()[0] != str(rooted.base + uids.USER)]
     flaws = []
     for each in roots:
-        beyond = [name for name in CAPABILITIES if int(each.status[name], 16) & ~ROOT_CAPABILITIES]
+        beyond = [name for name in CAPABILITIES if int(each.status[name], 16) & ~_ROOT_CAPABILITIES]
         if set(each.status["Uid"].split()) != {str(rooted.base)}:
             flaws.append(f"process {each.pid} has uid {each.status['Uid'].split()}")
         flaws += [f"process {each.pid} has {name} {each.status[name]}" for name in beyond]
@@ -246,14 +246,14 @@ def root_inside(rooted: Rooted) -> Finding:
     )
 
 
-STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
+_STALE = "reinstall hotdesk; is the runtime newer or older than the one it was made for?"
 ROOTED: JudgedMeasure[Rooted] = JudgedMeasure(
     Measure(
         "root-inside",
         "user",
         "root of a desk that may have one is nobody outside, and has few capabilities inside",
         "host: /proc/PID/status and namespaces of a program it runs as root",
-        STALE,
+        _STALE,
     ),
     root_inside,
 )
@@ -266,7 +266,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/status and id maps of every process, and the claim",
             "run `hotdesk setup`, then `hotdesk gc`",
         ),
-        own_ids,
+        _own_ids,
     ),
     JudgedMeasure(
         Measure(
@@ -274,23 +274,23 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "user",
             "inotify instances and signals are charged to the desk, not to the host's root",
             "host: the owner of its user namespace, by ioctl",
-            STALE,
+            _STALE,
         ),
-        own_charges,
+        _own_charges,
     ),
     JudgedMeasure(
-        Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", STALE),
-        no_capabilities,
+        Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", _STALE),
+        _no_capabilities,
     ),
     JudgedMeasure(
         Measure(
-            "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", STALE
+            "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", _STALE
         ),
-        no_new_privileges,
+        _no_new_privileges,
     ),
     JudgedMeasure(
-        Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", STALE),
-        own_namespaces,
+        Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", _STALE),
+        _own_namespaces,
     ),
     JudgedMeasure(
         Measure(
@@ -298,12 +298,12 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "user",
             "no variable of the owner comes in",
             "host: /proc/PID/environ of the first process",
-            STALE,
+            _STALE,
         ),
-        own_environment,
+        _own_environment,
     ),
     JudgedMeasure(
-        Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", STALE),
+        Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", _STALE),
         filtered,
     ),
     JudgedMeasure(
@@ -314,13 +314,13 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/net: dev, route, ipv6_route",
             "end what moved a card into the desk's network, burn the desk",
         ),
-        loopback_only,
+        _loopback_only,
     ),
     JudgedMeasure(
         Measure(
-            "gate-inside", "network", "the gate listens in the desk's own network", "host: /proc/PID/net/tcp", STALE
+            "gate-inside", "network", "the gate listens in the desk's own network", "host: /proc/PID/net/tcp", _STALE
         ),
-        gate_inside,
+        _gate_inside,
     ),
     JudgedMeasure(
         Measure(
@@ -328,9 +328,9 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "device nodes of its own",
             "host: device and inode of /dev/* in the desk and here",
-            STALE,
+            _STALE,
         ),
-        own_nodes,
+        _own_nodes,
     ),
     JudgedMeasure(
         Measure(
@@ -340,7 +340,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/mountinfo",
             "the runtime dropped mount options: use a newer crun",
         ),
-        mount_flags,
+        _mount_flags,
     ),
     JudgedMeasure(
         Measure(
@@ -350,7 +350,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: mountinfo of the desk's keeper",
             "does the image store lie on a file system without idmapped mounts?",
         ),
-        layer_flags,
+        _layer_flags,
     ),
     JudgedMeasure(
         Measure(
@@ -368,15 +368,15 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "/proc tells nothing of the host's devices, boot or load",
             "host: mountinfo, and each file read beneath the desk's root",
-            STALE,
+            _STALE,
         ),
         masks,
     ),
     JudgedMeasure(
         Measure(
-            "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", STALE
+            "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", _STALE
         ),
-        own_sys,
+        _own_sys,
     ),
     JudgedMeasure(
         Measure(
@@ -384,13 +384,13 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "a boot id and machine id of its own",
             "host: both read beneath the desk's root, against this machine's",
-            STALE,
+            _STALE,
         ),
-        own_ids_of_machine,
+        _own_ids_of_machine,
     ),
     JudgedMeasure(
-        Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", STALE),
-        hidden_paths,
+        Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", _STALE),
+        _hidden_paths,
     ),
     JudgedMeasure(
         Measure(
@@ -398,7 +398,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "no open file is the host's",
             "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
-            STALE,
+            _STALE,
         ),
         own_files,
     ),
@@ -408,7 +408,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "files",
             "no device but its own may be opened",
             "host: devices.list of the desk's cgroup",
-            STALE,
+            _STALE,
         ),
         devices,
     ),

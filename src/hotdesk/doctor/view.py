@@ -26,7 +26,7 @@ cmdline config.gz diskstats iomem ioports interrupts softirqs keys key-users mod
 buddyinfo schedstat sched_debug timer_list acpi asound bus driver fs irq pressure scsi
 """.split()
 """What of /proc tells of the host. A list of its own, so that one missing where masks are made is missed here."""
-CGROUP_FILES = {
+_CGROUP_FILES = {
     1: {
         "memory": ("memory.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"),
         "pids": ("pids.max",),
@@ -35,7 +35,7 @@ CGROUP_FILES = {
     },
     2: {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",), "cpu": ("cpu.max",)},
 }
-NS_GET_OWNER_UID = 0xB704
+_NS_GET_OWNER_UID = 0xB704
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
     with opened(first) as inside, RootDirectory("/") as host:
         return DeskView(
             base=base,
-            claimed=is_claimed(base, settings.run / "desks" / desk),
+            claimed=_is_claimed(base, settings.run / "desks" / desk),
             processes=tuple(look_at(pid, mounts) for pid in pids),
             host_namespaces=namespaces(os.getpid()),
             maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
@@ -171,7 +171,7 @@ def owner_of(pid: int) -> int:
     fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = bytearray(4)
-        fcntl.ioctl(fd, NS_GET_OWNER_UID, found)
+        fcntl.ioctl(fd, _NS_GET_OWNER_UID, found)
         return int(struct.unpack("=I", found)[0])
     finally:
         os.close(fd)
@@ -203,7 +203,7 @@ def foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
                 yield target
 
 
-def is_claimed(base: int, folder: Path) -> bool:
+def _is_claimed(base: int, folder: Path) -> bool:
     """Say whether a range of ids is noted as this desk's."""
     claim = uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)
     return claim.is_symlink() and os.readlink(claim) == str(folder)
@@ -261,7 +261,7 @@ def names(inside: RootDirectory, path: str) -> frozenset[str]:
 
 def limits_of(cgroup: Cgroup) -> Iterable[tuple[str, str]]:
     """Give a desk's limits as the kernel has them."""
-    for controller, files in CGROUP_FILES[cgroup.version].items():
+    for controller, files in _CGROUP_FILES[cgroup.version].items():
         for name in files:
             yield name, read(cgroup.folder(controller) / name)
 
