@@ -42,7 +42,7 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
         case "http", 80, "GET" | "HEAD", "/":
             return 200, status_of(way)
         case "http", 80, "GET" | "HEAD", "/policy":
-            return 200, {"allowed": list(way.policy.allowed()), "step": way.step, "grants": grants_of(way)}
+            return 200, {"allowed": list(way.policy.allowed()), "step": way.step, "grants": _grants_of(way)}
         case "http", 80, "POST", "/ask":
             return await ask(way, wire, request)
     return 404, denials.denial(f"{meant.method} {meant.url}", "here are /, /policy and POST /ask", (), way.may_ask)
@@ -61,7 +61,7 @@ def status_of(way: Egress) -> dict[str, object]:
     }
 
 
-def grants_of(way: Egress) -> list[str]:
+def _grants_of(way: Egress) -> list[str]:
     """Name the secrets that go along, and where: never a value, nor a placeholder."""
     return [f"{one.grant.secret} at {one.grant.host}:{one.grant.port}" for one in way.active_grants()]
 
@@ -73,7 +73,7 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
     if request.headers.get(ASK_HEADER) is None:
         return 403, denials.denial("POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True)
     try:
-        rule, reason = read_question(await read_body(wire, request))
+        rule, reason = _read_question(await read_body(wire, request))
         way.policy.widened(rule)
     except (BriefError, ValueError, RecursionError) as e:
         return 400, denials.denial("POST http://door.local/ask", f"{e}", (), True)
@@ -103,7 +103,7 @@ async def read_body(wire: Wire, request: Request) -> bytes:
     return bytes(body)
 
 
-def read_question(body: bytes) -> tuple[Rule, str]:
+def _read_question(body: bytes) -> tuple[Rule, str]:
     """Read what is asked for: one plain rule, and why."""
     data = json.loads(body)
     if not isinstance(data, dict) or not isinstance(data.get("rule"), str) or not set(data) <= {"rule", "reason"}:

@@ -26,7 +26,7 @@ from hotdesk.door.secrets.signature import SigV4Signer
 from hotdesk.event import Alarm, Answered, Asked, Event, Revoked
 from hotdesk.strict import read
 
-STATIC = ("token", "basic", "sigv4")
+_STATIC = ("token", "basic", "sigv4")
 """Kinds whose value is the same at each use."""
 ASKS = 8
 """Questions of one desk that may be open at once."""
@@ -130,7 +130,7 @@ class Egress:
                 signer = SigV4Signer(values["key_id"], values["service"], values["region"], values["bucket"])
             live = LiveGrant(each["id"], read(Grant, each["grant"]), each["placeholder"].encode(), each["kind"], signer)
             self.live[live.id] = GrantValue(live, values, each["until"])
-            if charter["resumed"] and live.kind in STATIC:
+            if charter["resumed"] and live.kind in _STATIC:
                 self.watch_for(live, base64.b64decode(values["value"]))  # an earlier door may have sent it
         self.ours = frozenset(one.host for one in scope.grants if not one.foreign)
         self.identities = charter["identities"]
@@ -146,7 +146,7 @@ class Egress:
     async def value(self, one: LiveGrant) -> bytes:
         """Give what a grant puts in, and watch for it from now on."""
         live = self.live[one.id]
-        if one.kind in STATIC:
+        if one.kind in _STATIC:
             value = base64.b64decode(live.values["value"])
         else:
             async with live.minting:

@@ -34,13 +34,13 @@ BODY_SECONDS = 120.0
 """Seconds a body may pause."""
 INFORMED = 8
 """Interim answers one request may get."""
-SEND_AT_ONCE_BYTES = 64 << 10
+_SEND_AT_ONCE_BYTES = 64 << 10
 """Bytes that are sent on without waiting for more."""
 REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 """Methods that may be sent twice: the first may have been carried out before the upstream hung up."""
 REMOVED = b"X-Hotdesk-Removed-Headers"
 """Tells a desk which of its headers were not sent on."""
-REMOVED_SHOWN = 20
+_REMOVED_SHOWN = 20
 OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
@@ -467,7 +467,7 @@ class Forward:
 
     def tell_removed(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Tell the desk, and the journal, which of its headers this host did not get."""
-        names = ", ".join(self.removed[:REMOVED_SHOWN])
+        names = ", ".join(self.removed[:_REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
         self.note = self.note or denials.plain(f"headers left out: {names}", 300)
 
@@ -486,7 +486,7 @@ class Forward:
             self.count.add(down=len(payload))
             for piece in cleaner.feed(payload, last=reader.done):
                 self.put(framing.chunk(piece) if chunked else piece)
-                if self.size > SEND_AT_ONCE_BYTES:
+                if self.size > _SEND_AT_ONCE_BYTES:
                     await self.give()
         rest = cleaner.finish()
         self.put(framing.chunk(rest) if chunked else rest)

@@ -31,13 +31,13 @@ MESSAGE = 4096
 ACCEPT_RETRY_S = 0.1
 ENDING = 2.0
 """Seconds in which what is under way may end when the keeper is gone."""
-PULSE = 1.0
+_PULSE = 1.0
 """Seconds between two words on which desks are in use."""
 CROWD = 256 << 10
 """Bytes of events that may wait for keys before desks have to."""
 BACKLOG = 16 << 20
 """Bytes of events at which keys must be taken for stopped."""
-MINT_SECONDS = 30.0
+_MINT_SECONDS = 30.0
 NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner must open another"
 
 
@@ -145,7 +145,7 @@ class Door:
         """Tell who is in use: bytes through the door count."""
         previous: dict[str, int] = {}
         while True:
-            await asyncio.sleep(PULSE)
+            await asyncio.sleep(_PULSE)
             if self.upstreams.resolver.gone:
                 self.over.set()  # it was started before we shut ourselves in: the keeper starts both anew
             used = [desk for desk, way in self.ways.items() if way.moved != previous.get(desk, 0)]
@@ -229,7 +229,7 @@ class Door:
         self.minting[number] = asyncio.get_running_loop().create_future()
         try:
             self.tell(print=live.live_grant.id, desk=desk, n=number)
-            async with asyncio.timeout(MINT_SECONDS):
+            async with asyncio.timeout(_MINT_SECONDS):
                 return await self.minting[number]
         except TimeoutError:
             raise UnreachableError(f"no value for {live.live_grant.grant.secret} came in time") from None

@@ -22,10 +22,10 @@ from hotdesk.door.policy import target
 from hotdesk.door.policy.target import Authority, Unclear
 from hotdesk.event import Exchange
 
-IDLE_SECONDS = 90.0
+_IDLE_SECONDS = 90.0
 """Seconds a connection may wait for its next request."""
-LINGER_SECONDS = 2.0
-FLUSH_SECONDS = 30.0
+_LINGER_SECONDS = 2.0
+_FLUSH_SECONDS = 30.0
 """Seconds a desk may take to read the last of what it was answered."""
 HEAD_SECONDS = 15.0
 """Seconds a request's head may take, from its first byte to its last."""
@@ -46,13 +46,13 @@ class DeskConnection:
             while await self.turn():
                 if self.wire.buffer:
                     await asyncio.sleep(0)  # who sends many requests at once waits for others in between
-            await self.wire.linger(LINGER_SECONDS)
+            await self.wire.linger(_LINGER_SECONDS)
         except (HungUpError, OSError, ssl.SSLError, AuthorityEndedError):
             pass  # the desk went away, or never finished what it began
         finally:
             self.way.cut.discard(self.hang_up)
             self.place.leave()
-            await self.wire.end(FLUSH_SECONDS)
+            await self.wire.end(_FLUSH_SECONDS)
 
     def hang_up(self) -> None:
         """Cut both sides now."""
@@ -83,7 +83,7 @@ class DeskConnection:
             searched = len(self.wire.buffer)
             if searched and not until:
                 until = loop.time() + HEAD_SECONDS
-            patience = until - loop.time() if until else IDLE_SECONDS
+            patience = until - loop.time() if until else _IDLE_SECONDS
             if patience <= 0 or not await self.wire.fill(patience):
                 return b""
         head = bytes(self.wire.buffer[:end])
@@ -204,11 +204,11 @@ class DeskConnection:
 
 def check_name(host: str, _connection: object, name: str | None, _context: object) -> int | None:
     """Refuse a handshake for another name than the connection was opened for."""
-    if name is None and target_is_address(host):
+    if name is None and _target_is_address(host):
         return None
     return None if name is not None and name.lower().rstrip(".") == host else ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
 
-def target_is_address(host: str) -> bool:
+def _target_is_address(host: str) -> bool:
     """Say whether a host is an address: TLS has no name for those."""
     return ":" in host or host.replace(".", "").isdigit()

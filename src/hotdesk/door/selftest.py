@@ -26,15 +26,15 @@ from hotdesk.door import canary
 from hotdesk.door.canary import Canary
 from hotdesk.errors import DoorError
 
-Targets: TypeAlias = tuple[tuple[str, str], ...]
+_Targets: TypeAlias = tuple[tuple[str, str], ...]
 """What to try, each with the canary it is for."""
 
 PROGRAM = f"import sys;sys.path.insert(0,'{LINK}/lib');from hotdesk_guest import canaries;canaries.main(*sys.argv[1:])"
 """Starts what every desk has beside its guest, compiled where its image is sealed."""
-SELFTEST_TIMEOUT_S = 10.0
+_SELFTEST_TIMEOUT_S = 10.0
 LIMIT = 1 << 16
 """Bytes the canaries may say."""
-FAR: Targets = (
+FAR: _Targets = (
     ("raw-ip", "tcp|192.0.2.1|443"),
     ("raw-ip", "tcp|192.0.2.1|80"),
     ("dns", "udp|192.0.2.53|53"),
@@ -58,7 +58,7 @@ NOWHERE = frozenset(
 )  # fmt: skip
 """How the kernel says at once that there is no way. That nobody listens is another thing: somebody was reached."""
 LOCAL = ("host-loopback", "host-sockets", "dns", "dns")
-HUNG_UP = (
+_HUNG_UP = (
     b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"
 )  # fmt: skip
 """How a handshake ends that the door broke off. One the desk itself broke off was answered for a wrong name."""
@@ -105,18 +105,18 @@ class Bait:
     def caught(self) -> frozenset[str]:
         """Name the canaries that got here: nothing inside has to admit it."""
         found = (("host-loopback", self.udp), ("host-sockets", self.abstract))
-        return frozenset(name for name, sock in found if was_called(sock))
+        return frozenset(name for name, sock in found if _was_called(sock))
 
 
 async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
     """Run the canaries in a desk, by its image's Python, and judge what they met."""
     nonce = secrets.token_hex(16)
     with bait() as listener:
-        far, near = (*FAR, *own_address()), refusable(scope, listener.port, nonce)
+        far, near = (*FAR, *_own_address()), refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
-        done = await desk.run(argv, timeout=SELFTEST_TIMEOUT_S, output_limit=LIMIT)
+        done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
         return judge(read(done, nonce), far, near, expected.digest, listener.caught())
 
 
@@ -132,7 +132,7 @@ def require(report: CanaryReport) -> None:
 # -- what is tried --------------------------------------------------------------------------------------------------
 
 
-def refusable(scope: Scope, port: int, nonce: str) -> Targets:
+def refusable(scope: Scope, port: int, nonce: str) -> _Targets:
     """List what the door must refuse to connect to; what a scope itself lists is not among it."""
     targets = (
         *(("connect-loopback", f"{host}:{port}") for host in ("127.0.0.1", "localhost", "[::1]")),
@@ -151,7 +151,7 @@ def covers(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
-def own_address() -> Targets:
+def _own_address() -> _Targets:
     """Give this machine's outward address, if it has one; nothing is sent to learn it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
@@ -172,7 +172,7 @@ def bait() -> Iterator[Bait]:
         yield Bait(udp, abstract, name)
 
 
-def was_called(sock: socket.socket) -> bool:
+def _was_called(sock: socket.socket) -> bool:
     """Say whether anybody called."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -188,13 +188,13 @@ def read(done: Done, nonce: str) -> CanaryResult | None:
         data = json.loads(done.stdout) if done.ok and not done.truncated else None
         if not isinstance(data, dict) or data.pop("nonce", None) != nonce or data.keys() != set(CanaryResult.__slots__):
             return None
-        knocks, local, answers = (numbers_of(data[field]) for field in ("knocks", "local", "answers"))
+        knocks, local, answers = (_numbers_of(data[field]) for field in ("knocks", "local", "answers"))
         return CanaryResult(knocks, local, answers, *(bytes.fromhex(data[field]) for field in ("sni", "echo", "host")))
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def numbers_of(value: object) -> tuple[int, ...]:
+def _numbers_of(value: object) -> tuple[int, ...]:
     """Read a list of numbers."""
     if not isinstance(value, list) or not all(type(each) is int for each in value):
         raise ValueError("no list of numbers")
@@ -202,7 +202,7 @@ def numbers_of(value: object) -> tuple[int, ...]:
 
 
 def judge(
-    result: CanaryResult | None, far: Targets, near: Targets, digest: str, caught: frozenset[str]
+    result: CanaryResult | None, far: _Targets, near: _Targets, digest: str, caught: frozenset[str]
 ) -> CanaryReport:
     """Say which canaries held: those with nothing against them, of those that were tried."""
     tried = {name for name, _ in (*far, *near)} | {*LOCAL, "another-sni", "another-host", "swapped", "scrubbed"}
@@ -213,7 +213,7 @@ def judge(
     )
 
 
-def against(result: CanaryResult, far: Targets, near: Targets, digest: str) -> Iterator[str]:
+def against(result: CanaryResult, far: _Targets, near: _Targets, digest: str) -> Iterator[str]:
     """Name each canary something speaks against."""
     yield from unlike(far, [number in NOWHERE for number in result.knocks])
     refused = [number == errno.ECONNREFUSED for number in result.local[:-1]]
@@ -221,7 +221,7 @@ def against(result: CanaryResult, far: Targets, near: Targets, digest: str) -> I
     if result.local[-1:] != (0,):
         yield "dns"
     yield from unlike(near, [number == 403 for number in result.answers[2:]])
-    if result.answers[:1] != (200,) or not result.sni.startswith(HUNG_UP):
+    if result.answers[:1] != (200,) or not result.sni.startswith(_HUNG_UP):
         yield "another-sni"
     if not result.host.startswith(b"HTTP/1.1 400 "):
         yield "another-host"
@@ -229,18 +229,18 @@ def against(result: CanaryResult, far: Targets, near: Targets, digest: str) -> I
     lines = head.split(b"\r\n")
     if not lines[0].startswith(b"HTTP/1.1 200") or f"X-Canary-Digest: {digest}".encode() not in lines:
         yield "swapped"
-    if b"X-Canary: " + REMOVED not in lines or unchunked(body) != (REMOVED + b"\n") * 2:
+    if b"X-Canary: " + REMOVED not in lines or _unchunked(body) != (REMOVED + b"\n") * 2:
         yield "scrubbed"
 
 
-def unlike(targets: Targets, right: list[bool]) -> Iterator[str]:
+def unlike(targets: _Targets, right: list[bool]) -> Iterator[str]:
     """Name what is not right, or was not told."""
     for number, (name, _) in enumerate(targets):
         if len(right) != len(targets) or not right[number]:
             yield name
 
 
-def unchunked(data: bytes) -> bytes:
+def _unchunked(data: bytes) -> bytes:
     """Put a body together again; what is not in chunks gives another one."""
     body = b""
     while data:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 DAY = timedelta(hours=24)
-LEAF_SIDE = timedelta(hours=12)
+_LEAF_SIDE = timedelta(hours=12)
 """How long a leaf is valid before and after it is made: a desk's clock may be wrong."""
 LEAF_USE = timedelta(hours=6)
 """How long a leaf is handed out."""
@@ -28,7 +28,7 @@ SESSIONS = 16
 """TLS 1.2 sessions one context may remember: OpenSSL would keep 20480, and Python cannot tell it not to."""
 COMMON_NAME = 64
 """Characters X.509 allows in a common name."""
-ALPN = ["http/1.1"]
+_ALPN = ["http/1.1"]
 
 
 def utc_now() -> datetime:
@@ -56,7 +56,7 @@ def new_authority(desk_id: str, now: datetime, life: timedelta = DAY) -> Certifi
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"hotdesk door of {desk_id}"[:COMMON_NAME])])
     builder = certificate(name, name, key.public_key(), now - DAY, now + life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     return CertificateAuthority(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), key_pem(key))
 
@@ -90,7 +90,7 @@ class Leaves:
         now = self._clock()
         context, created = self._contexts.pop(host, (None, now))
         if context is None or now - created > LEAF_USE or context.session_stats()["number"] > SESSIONS:
-            context, created = server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
+            context, created = _server_context(self._leaf(host, now), self._leaf_key, self._scratch), now
         self._contexts[host] = (context, created)
         if len(self._contexts) > LEAVES:
             self._contexts.popitem(last=False)
@@ -99,15 +99,15 @@ class Leaves:
     def _leaf(self, host: str, now: datetime) -> x509.Certificate:
         if now >= self._issuer.not_valid_after_utc:
             raise AuthorityEndedError("this desk's certificate authority has ended; open another desk")
-        since = max(now - LEAF_SIDE, self._issuer.not_valid_before_utc)
-        until = min(now + LEAF_SIDE, self._issuer.not_valid_after_utc)
+        since = max(now - _LEAF_SIDE, self._issuer.not_valid_before_utc)
+        until = min(now + _LEAF_SIDE, self._issuer.not_valid_after_utc)
         builder = certificate(x509.Name([]), self._issuer.subject, self._leaf_key.public_key(), since, until)
         identifier = self._issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         authority = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
         for extension, critical in (
             (x509.SubjectAlternativeName([general_name(host)]), True),
             (x509.BasicConstraints(ca=False, path_length=None), True),
-            (key_usage(signs_certificates=False), True),
+            (_key_usage(signs_certificates=False), True),
             (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
             (authority, False),
         ):
@@ -115,13 +115,13 @@ class Leaves:
         return builder.sign(self._signer, hashes.SHA256())
 
 
-def server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
+def _server_context(leaf: x509.Certificate, key: ec.EllipticCurvePrivateKey, scratch: Path) -> ssl.SSLContext:
     """Make the server's side of TLS; `scratch` is memory, and what is written there is gone on return."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.num_tickets = 0
-    context.set_alpn_protocols(ALPN)
+    context.set_alpn_protocols(_ALPN)
     file = scratch / "leaf.pem"
     try:
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
@@ -141,8 +141,8 @@ def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.hostname_checks_common_name = False
-    context.set_alpn_protocols(ALPN)
-    for file in trusted_files():
+    context.set_alpn_protocols(_ALPN)
+    for file in _trusted_files():
         try:
             context.load_verify_locations(cafile=file)
         except OSError:
@@ -152,7 +152,7 @@ def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
     return context
 
 
-def trusted_files() -> list[Path]:
+def _trusted_files() -> list[Path]:
     """List the files of the host's trust store: its bundle, else its folder."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile:
@@ -168,7 +168,7 @@ def certificate(
     return builder.serial_number(x509.random_serial_number()).not_valid_before(since).not_valid_after(until)
 
 
-def key_usage(signs_certificates: bool) -> x509.KeyUsage:
+def _key_usage(signs_certificates: bool) -> x509.KeyUsage:
     """Say what a key is for: signing certificates, or shaking hands."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,

@@ -25,21 +25,21 @@ Body: TypeAlias = int | Literal["chunked", "close"] | None
 NAME = rb"[!#-'*+.0-9A-Z^-z|~-]++"
 SENT = rb"[\t -~]*+"
 """Text of a request. Nothing beyond ASCII: some readers take 0x85 for a line end and 0xa0 for a space."""
-ANSWERED = rb"[\t -~\x80-\xff]*+"
+_ANSWERED = rb"[\t -~\x80-\xff]*+"
 """Text of an answer: servers do send names of files as they are."""
-PADDED = rb"\r\n(%b):[ \t]*+(%b)(?=\r\n)"
+_PADDED = rb"\r\n(%b):[ \t]*+(%b)(?=\r\n)"
 """A field with the line end before it. Nothing is tried twice: time grows with the length, whatever is sent."""
 PLAIN = rb"\r\n(%b):[ \t]*+(%b)(?<![ \t])(?=\r\n)"
 """The same without white space at its end, as nearly all are."""
-SENT_FIELDS = re.compile(PLAIN % (NAME, SENT)), re.compile(PADDED % (NAME, SENT))
-ANSWERED_FIELDS = re.compile(PLAIN % (NAME, ANSWERED)), re.compile(PADDED % (NAME, ANSWERED))
-REQUEST_LINE = re.compile(rb"(%b) ([!-~]++) HTTP/1\.([01])\r\n" % NAME)
-STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (%b))?\r\n" % ANSWERED)
+_SENT_FIELDS = re.compile(PLAIN % (NAME, SENT)), re.compile(_PADDED % (NAME, SENT))
+_ANSWERED_FIELDS = re.compile(PLAIN % (NAME, _ANSWERED)), re.compile(_PADDED % (NAME, _ANSWERED))
+_REQUEST_LINE = re.compile(rb"(%b) ([!-~]++) HTTP/1\.([01])\r\n" % NAME)
+STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (%b))?\r\n" % _ANSWERED)
 STRAY = re.compile(rb"[\0-\x08\n-\x1f\x7f](?<!\r\n)(?<!\r(?=\n|\Z))")
 """A line feed or carriage return without the other, or a control character; a last carriage return may yet be right."""
 CHUNK = re.compile(rb"\r\n([0-9A-Fa-f]{1,16})\r\n")
 """What stands between two chunks: the end of one, the size of the next."""
-CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}\r?)?)?)?")
+_CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}\r?)?)?)?")
 
 MIMIC = re.compile(
     rb"(?i)\r\n(?:content%b(?:length|encoding|type)|transfer%bencoding|keep%balive|proxy%b[a-z])"
@@ -144,7 +144,7 @@ def end_to_end(headers: Headers, more: Container[bytes] = ()) -> list[tuple[byte
     ]
 
 
-def parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers:
+def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers:
     """Read the fields of a whole head: every line but the first and the empty last one."""
     count = head.count(b"\r\n") - 2
     if count > HEADERS:
@@ -231,12 +231,12 @@ def first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
 
 def parse_request(head: bytes) -> Request:
     """Read the head of a request, its empty line included."""
-    matched = first_line(head, REQUEST_LINE)
+    matched = first_line(head, _REQUEST_LINE)
     if matched is None:
-        raise no_request(head)
+        raise _no_request(head)
     method, target, minor = matched.groups()
     version: Version = "1.1" if minor == b"1" else "1.0"
-    headers = parse_fields(head, SENT_FIELDS)
+    headers = _parse_fields(head, _SENT_FIELDS)
     if MIMIC.search(head):
         raise Broken(400, "a header that some servers read as Content-Length, Transfer-Encoding or the like; write `-`")
     if headers.once(b"host") is None and version == "1.1":
@@ -244,12 +244,12 @@ def parse_request(head: bytes) -> Request:
     body = framed(headers, version)
     if body and method == b"CONNECT":
         raise Broken(400, "a CONNECT with a body")
-    alive, upgrade = persistent(headers, version)
+    alive, upgrade = _persistent(headers, version)
     expects = b"expect" in headers._values and version == "1.1" and expected(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
 
 
-def persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
+def _persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
     """Tell whether a connection goes on after a message, and what else it would like to become."""
     if version != "1.1":
         return False, b""
@@ -260,7 +260,7 @@ def persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
     return b"close" not in words, (upgrade or b"").lower()
 
 
-def no_request(head: bytes) -> Broken:
+def _no_request(head: bytes) -> Broken:
     """Say why a head begins no request."""
     words = head[: head.find(b"\r\n")].split(b" ")
     if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
@@ -303,10 +303,10 @@ def parse_response(head: bytes, method: str) -> Response:
     if matched is None:
         raise Broken(400, "the first line is not a version and a status")
     minor, code, reason = matched.groups(b"")
-    headers, status = parse_fields(head, ANSWERED_FIELDS), int(code)
+    headers, status = _parse_fields(head, _ANSWERED_FIELDS), int(code)
     version: Version = "1.1" if minor == b"1" else "1.0"
     body = framed(headers, version)
-    alive = persistent(headers, version)[0] and status != 101
+    alive = _persistent(headers, version)[0] and status != 101
     if status < 200 or status == 204:
         # What follows an answer that can have no body and announces one is anybody's guess.
         return Response(status, reason, headers, None, alive and not body, version)
@@ -368,7 +368,7 @@ class BodyReader:
         self._pending = data[at:]
         if self._last:
             return b"".join(parts), self._finish()
-        if not CHUNK_BEGUN.fullmatch(self._pending):
+        if not _CHUNK_BEGUN.fullmatch(self._pending):
             raise Broken(400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be")
         return b"".join(parts), b""
 
@@ -376,7 +376,7 @@ class BodyReader:
         end = self._pending.find(b"\r\n\r\n", 0, TRAILER_LIMIT) + 4
         if end < 4:
             return self._wait()
-        trailers = parse_fields(self._pending[:end], ANSWERED_FIELDS)
+        trailers = _parse_fields(self._pending[:end], _ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
             raise Broken(400, "a trailer that would change where the body ends or whom it is for")
         self.done = True

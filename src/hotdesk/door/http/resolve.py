@@ -26,19 +26,19 @@ from hotdesk.linux import jail, landlock, syscalls
 
 UNDER_WAY = 64
 """Questions asked at once; more are refused."""
-LOOKUP_TIMEOUT_S = 5.0
-THREADS = 24
-STACK = 512 << 10
+_LOOKUP_TIMEOUT_S = 5.0
+_THREADS = 24
+_STACK = 512 << 10
 ADDRESSES = 16
 """Addresses of one name that are looked at, and dialled at most."""
 QUESTION, ANSWER = 1024, 64 << 10
 DNS = 53
-LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
+_LIBC = {"RES_OPTIONS": "timeout:2 attempts:2 edns0", "LOCALDOMAIN": "."}
 """How libc asks: within bounds, and for the name as it is, never below the host's own domains."""
 NAME = re.compile(r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z][a-z0-9-]{0,62}(?<!-)\Z")
 """Letters, digits and hyphens. The last label begins with a letter: libc takes `127.1` and `0x7f.1` for addresses."""
-NO_SUCH = "no such name"
-FAILURES = {socket.EAI_NONAME: NO_SUCH, socket.EAI_AGAIN: "the name servers do not answer"}
+_NO_SUCH = "no such name"
+_FAILURES = {socket.EAI_NONAME: _NO_SUCH, socket.EAI_AGAIN: "the name servers do not answer"}
 PR_SET_PDEATHSIG = 1
 
 
@@ -49,7 +49,7 @@ class UnresolvedError(Exception):
 class Resolver:
     """The door's side of its child."""
 
-    def __init__(self, sock: socket.socket, seconds: float = LOOKUP_TIMEOUT_S) -> None:
+    def __init__(self, sock: socket.socket, seconds: float = _LOOKUP_TIMEOUT_S) -> None:
         self._sock = sock
         self._seconds = seconds
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
@@ -71,7 +71,7 @@ class Resolver:
         found, own = read_answer(await self._ask(host if literal is None else ""))
         addresses = (literal,) if literal is not None else found
         if not addresses:
-            raise UnresolvedError(NO_SUCH)
+            raise UnresolvedError(_NO_SUCH)
         for address in addresses:
             if reason := check(address, named, own, private=private):
                 raise UnresolvedError(reason)
@@ -134,7 +134,7 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
     reply = json.loads(data)
     if "error" in reply:
         raise UnresolvedError(
-            next((text for text in FAILURES.values() if text == reply["error"]), "cannot be resolved")
+            next((text for text in _FAILURES.values() if text == reply["error"]), "cannot be resolved")
         )
     try:
         found = tuple(plain(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
@@ -173,14 +173,14 @@ def become_resolver(uid: int) -> None:
     jail.lose_privilege(uid)
     syscalls.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     landlock.restrict([], ports=(DNS,))
-    os.environ.update(LIBC)
-    threading.stack_size(STACK)
+    os.environ.update(_LIBC)
+    threading.stack_size(_STACK)
 
 
 def serve(sock: socket.socket) -> None:
     """Answer questions until the door hangs up."""
     waiting: queue.Queue[tuple[float, bytes]] = queue.Queue(UNDER_WAY)
-    for _ in range(THREADS):
+    for _ in range(_THREADS):
         threading.Thread(target=work, args=(sock, waiting), daemon=True).start()
     while question := sock.recv(QUESTION):
         try:
@@ -193,7 +193,7 @@ def work(sock: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None
     """Answer one question after another, but those nobody waits for any more."""
     while True:
         queued_at, question = waiting.get()
-        if time.monotonic() - queued_at < LOOKUP_TIMEOUT_S:
+        if time.monotonic() - queued_at < _LOOKUP_TIMEOUT_S:
             try:
                 sock.send(json.dumps(answer(question)).encode())
             except OSError:
@@ -209,7 +209,7 @@ def answer(question: bytes) -> dict[str, object]:
             return {"id": number, "error": "not a name"}
         reply = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
     except socket.gaierror as e:
-        return {"id": number, "error": FAILURES.get(e.errno or 0, "cannot be resolved")}
+        return {"id": number, "error": _FAILURES.get(e.errno or 0, "cannot be resolved")}
     except (OSError, LookupError, UnicodeError):
         return {"id": number, "error": "cannot be resolved"}
     return reply if len(json.dumps(reply)) <= ANSWER else {"id": number, "error": "too many addresses"}
@@ -217,13 +217,13 @@ def answer(question: bytes) -> dict[str, object]:
 
 def look_up(name: str) -> list[str]:
     """Ask libc for a name's addresses, IPv4 first."""
-    family = socket.AF_UNSPEC if routes_v6() else socket.AF_INET
+    family = socket.AF_UNSPEC if _routes_v6() else socket.AF_INET
     found = socket.getaddrinfo(name, None, family, socket.SOCK_STREAM)
     ordered = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)
     return list(dict.fromkeys(str(entry[4][0]) for entry in ordered))[:ADDRESSES]
 
 
-def routes_v6() -> bool:
+def _routes_v6() -> bool:
     """Say whether this host would know where to send to the IPv6 internet. Sends nothing."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:

@@ -20,7 +20,7 @@ DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
 
 
-Bars: TypeAlias = Callable[[str], bool]
+_Bars: TypeAlias = Callable[[str], bool]
 """Says whether an address is denied, whatever name leads there."""
 
 
@@ -57,7 +57,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: Bars = nothing,
+        bars: _Bars = nothing,
     ) -> Wire:
         """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
         if host == canary.HOST:
@@ -83,7 +83,7 @@ class Upstreams:
         private: bool,
         named: str,
         names: Mapping[str, str],
-        bars: Bars = nothing,
+        bars: _Bars = nothing,
     ) -> Wire:
         """Open the TCP connection: to the operator's choice for this name, through the host's proxy, or to the host."""
         if host in names:
@@ -95,7 +95,7 @@ class Upstreams:
             return await self.through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)
 
-    async def open(self, host: str, port: int, private: bool, named: str, bars: Bars = nothing) -> Wire:
+    async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = nothing) -> Wire:
         """Resolve, check and dial that very address."""
         written = as_network(named)
         addresses = await self.resolver.resolve(host, [written] if written else [], private=private)

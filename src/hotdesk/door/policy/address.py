@@ -54,7 +54,7 @@ NAT64 = IPv6Network("64:ff9b::/96")
 
 Judged by the address it carries, in denials, too. A network's own prefix, `64:ff9b:1::/48`, is reserved like all else.
 """
-ISATAP = (0x00005EFE, 0x02005EFE)
+_ISATAP = (0x00005EFE, 0x02005EFE)
 LOW = 0xFFFFFFFF
 
 
@@ -106,7 +106,7 @@ def carried(address: Address) -> list[IPv4Address]:
     found = [*(address.teredo or ())]
     if address.sixtofour:
         found.append(address.sixtofour)
-    if address in NAT64 or int(address) >> 32 & LOW in ISATAP:
+    if address in NAT64 or int(address) >> 32 & LOW in _ISATAP:
         found.append(low)
     return found
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from hotdesk.door.policy.address import check
 
-LOOKUP_SECONDS = 5.0
+_LOOKUP_SECONDS = 5.0
 """Seconds a first lookup is waited for."""
 FRESH_SECONDS, RETRY_SECONDS = 60.0, 10.0
 """Seconds an answer, or that there was none, is taken as it is."""
@@ -24,7 +24,7 @@ Find: TypeAlias = Callable[[str], Iterable[str]]
 """Finds a name's addresses, or raises `OSError`; may take its time."""
 
 
-def find_addresses(host: str) -> set[str]:
+def _find_addresses(host: str) -> set[str]:
     """Ask this machine's resolver."""
     return {str(each[4][0]) for each in socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)}
 
@@ -47,7 +47,7 @@ class LookupEntry:
 class Lookups:
     """The names that were asked about. Safe to use from several threads; no event loop should wait here."""
 
-    def __init__(self, find: Find = find_addresses, seconds: float = LOOKUP_SECONDS) -> None:
+    def __init__(self, find: Find = _find_addresses, seconds: float = _LOOKUP_SECONDS) -> None:
         self.find = find
         self.seconds = seconds
         self.entries: dict[str, LookupEntry] = {}
@@ -78,7 +78,7 @@ class Lookups:
     def look_up(self, host: str, entry: LookupEntry) -> None:
         """Look a name up; called in a thread of its own."""
         try:
-            inside = is_inside(self.find(host))
+            inside = _is_inside(self.find(host))
         except (OSError, ValueError):
             inside = None
         self.end(entry, inside)
@@ -92,7 +92,7 @@ class Lookups:
         entry.answered.set()
 
 
-def is_inside(addresses: Iterable[str]) -> bool:
+def _is_inside(addresses: Iterable[str]) -> bool:
     """Say whether any address is one of a private network."""
     found = {ip_address(each) for each in addresses}
     return any(check(each) is not None and check(each, private=True) is None for each in found)

@@ -9,11 +9,11 @@ from urllib.parse import unquote_to_bytes
 ANY_HOST = ".*"
 AWS = r"\.amazonaws\.com(\.cn)?"
 GITHUB = r"api\.github\.com"
-AZURE_KEYS = r".*/(list|regenerate)(?=[a-z]*(key|secret|credential|sas))[a-z]*+"
+_AZURE_KEYS = r".*/(list|regenerate)(?=[a-z]*(key|secret|credential|sas))[a-z]*+"
 """What is looked ahead at is not tried again: `key` over and over takes no longer than anything else."""
 LONGEST_PATH = 2048
 TOO_LONG = "a path too long to be judged here"
-MINTING: tuple[tuple[str, str, str, str], ...] = (
+_MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("AWS STS", r"sts(\.[a-z0-9-]+)?" + AWS, "*", r"/.*"),
     ("AWS SSO", r"(oidc|portal\.sso)\.[a-z0-9-]+" + AWS, "*", r"/(token|federation/credentials).*"),
     ("AWS IAM", r"iam(\.[a-z0-9-]+)?" + AWS, "POST", r"/.*"),
@@ -34,7 +34,7 @@ MINTING: tuple[tuple[str, str, str, str], ...] = (
     ("Google tokens", r"sts\.googleapis\.com", "*", r"/.*"),
     ("Kubernetes TokenRequest", ANY_HOST, "POST", r".*/api/v1/namespaces/[^/]+/serviceaccounts/[^/]+/token"),
     ("Kubernetes certificates", ANY_HOST, "POST", r".*/apis/certificates\.k8s\.io/[^/]+/certificatesigningrequests"),
-    ("Azure keys", r"management\.azure\.com", "POST", AZURE_KEYS),
+    ("Azure keys", r"management\.azure\.com", "POST", _AZURE_KEYS),
     ("Azure keys", r"graph\.microsoft\.com", "POST", r".*/(addpassword|addkey)"),
     ("Slack tokens", r"(.*\.)?slack\.com", "*", r"/api/(oauth\.|openid\.connect\.token|tooling\.tokens\.).*"),
     ("npm tokens", ANY_HOST, "*", r"/-/npm/v1/tokens(/.*)?"),
@@ -66,6 +66,6 @@ def minting(host: str, method: str, path: str, query: bytes) -> str | None:
 @lru_cache(maxsize=256)
 def minting_at(host: str) -> tuple[tuple[tuple[str, str, re.Pattern[str]], ...], re.Pattern[str]]:
     """List what makes new credentials at a host; and all of it as one pattern, as hardly any request does."""
-    here = [(what, methods, pattern) for what, hosts, methods, pattern in MINTING if re.fullmatch(hosts, host)]
+    here = [(what, methods, pattern) for what, hosts, methods, pattern in _MINTING if re.fullmatch(hosts, host)]
     any_of = re.compile("|".join(f"(?:{pattern})" for _, _, pattern in here), re.DOTALL)
     return tuple((what, methods, re.compile(pattern, re.DOTALL)) for what, methods, pattern in here), any_of

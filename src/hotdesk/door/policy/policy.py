@@ -52,7 +52,7 @@ OVERRIDES = frozenset(
 """Parameters by which a request would have another method than its first line says."""
 SHOWN = 20
 """Rules a denial lists."""
-ANYWHERE = Rule("*", methods=ANY)
+_ANYWHERE = Rule("*", methods=ANY)
 """What decides where nothing else does and the whole internet is open. Nobody can write it."""
 SPECIAL = frozenset("alt arpa example home internal invalid lan local localdomain localhost onion test".split())
 """Last labels of names that are nobody's on the internet."""
@@ -264,7 +264,7 @@ class Policy:
     def judge(self, target: Target) -> PolicyDecision:
         """Decide a request."""
         view = RequestView(target)
-        rule = self.index.first(view) or (ANYWHERE if self.opens(target.host) else None)
+        rule = self.index.first(view) or (_ANYWHERE if self.opens(target.host) else None)
         top = self.top.index.first(view) if self.top else None
         if rule is not None and rule.verdict == "deny":
             return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
@@ -333,9 +333,9 @@ class Policy:
         """Say which rule decided and why, and of every other why it did not."""
         view, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
-        lines += considered("", self.index, view, decision.rule)
-        lines += considered("approved: ", self.answers, view, decision.rule)
-        lines += considered("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
+        lines += _considered("", self.index, view, decision.rule)
+        lines += _considered("approved: ", self.answers, view, decision.rule)
+        lines += _considered("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
         lines += [f"{rule_text(rule)}: another step" for rule in self.rules if rule.step not in ("", self.step)]
         return tuple(lines)
 
@@ -348,7 +348,7 @@ class Policy:
         """Work out that list: a desk may be denied as often as it likes."""
         rules = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
         texts = [rule_text(rule) for rule in rules if rule.verdict != "deny" and not self.outside(rule)]
-        texts += [rule_text(ANYWHERE)] if self.anywhere else []
+        texts += [rule_text(_ANYWHERE)] if self.anywhere else []
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return (*texts[:SHOWN], *more)
 
@@ -383,10 +383,10 @@ def is_public(host: str) -> bool:
 
 def rule_texts(scope: Scope) -> tuple[str, ...]:
     """Write a scope's rules for people."""
-    return (*map(rule_text, scope.rules), *([rule_text(ANYWHERE)] if scope.anywhere else []))
+    return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []))
 
 
-def considered(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
+def _considered(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
     """Say of each rule whether it holds for a request."""
     named = set(map(id, index.named(view.target.host)))
     lines = []
@@ -414,7 +414,7 @@ def overlapping(rule: Rule, top: Policy) -> bool:
         return any(meets(rule, end, top) for end in ends(rule))
     others = (top.tunnels if rule.tunnel else top.index).all
     return any(
-        each.rule.verdict != "deny" and each.ends & ends(rule) and shared_host(rule.host, each.rule.host)
+        each.rule.verdict != "deny" and each.ends & ends(rule) and _shared_host(rule.host, each.rule.host)
         for each in others
     )
 
@@ -432,7 +432,7 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
     return admits and top.index.open((scheme, port), rule.host)
 
 
-def shared_host(one: str, other: str) -> bool:
+def _shared_host(one: str, other: str) -> bool:
     """Say whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
         return is_address(one) and is_address(other) and overlap(ip_network(one), ip_network(other))

@@ -30,9 +30,9 @@ GITHUB = (
     "POST https://github.com/*/*/git-upload-pack",
 )
 """The last is how git asks for what it is about to read; to push it would ask at `git-receive-pack`."""
-PIP_SECTIONS = ("global", "install", "download")
-PIP_NAMES = ("index_url", "extra_index_url")
-NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
+_PIP_SECTIONS = ("global", "install", "download")
+_PIP_NAMES = ("index_url", "extra_index_url")
+_NPM_LINE = re.compile(r"\s*(@[^\s=:]+:)?registry\s*=\s*(\S+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def preset_environment(names: Iterable[str], machine: PackageSources | None = No
 
     apt needs none: its sources were written into the image.
     """
-    tell = {"pypi": pip_variables, "npm": npm_variables}
+    tell = {"pypi": _pip_variables, "npm": _npm_variables}
     found: dict[str, str] = {}
     for name in names:
         if name in tell:
@@ -91,9 +91,9 @@ def without_password(names: Iterable[str], machine: PackageSources | None = None
     return tuple(dict.fromkeys(str(part.hostname) for part in parts if "@" in part.netloc))
 
 
-def pip_variables(machine: PackageSources) -> dict[str, str]:
+def _pip_variables(machine: PackageSources) -> dict[str, str]:
     """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
-    urls = [public_url(url) for url in web(machine.pip)]
+    urls = [_public_url(url) for url in web(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
     variables = {
@@ -106,12 +106,12 @@ def pip_variables(machine: PackageSources) -> dict[str, str]:
     return {name: " ".join(values) for name, values in variables.items() if values}
 
 
-def npm_variables(machine: PackageSources) -> dict[str, str]:
+def _npm_variables(machine: PackageSources) -> dict[str, str]:
     """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
-    return {} if machine.default_npm else {"npm_config_registry": public_url(web(machine.npm)[0])}
+    return {} if machine.default_npm else {"npm_config_registry": _public_url(web(machine.npm)[0])}
 
 
-def public_url(url: str) -> str:
+def _public_url(url: str) -> str:
     """Give a URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
@@ -134,7 +134,7 @@ def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule,
 def pypi(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
     own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
-    return own if own and not machine.default_pip else own + public(public_index())
+    return own if own and not machine.default_pip else own + public(_public_index())
 
 
 def npm(machine: PackageSources) -> tuple[Rule, ...]:
@@ -157,7 +157,7 @@ def debian(machine: PackageSources) -> tuple[Rule, ...]:
     return own
 
 
-def public_index() -> tuple[str, ...]:
+def _public_index() -> tuple[str, ...]:
     """Name the public index and where its files lie, as pip itself knows them."""
     index = import_module("pip._internal.models.index").PyPI
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
@@ -205,12 +205,12 @@ def read_machine(
     environ = os.environ if env is None else env
     match name:
         case "pypi":
-            return read_pip(environ, root, prefix)
+            return _read_pip(environ, root, prefix)
         case "npm":
-            found = read_npm(environ, root)
-            return replace(found, public_npm=ask_npm()) if env is None and found.default_npm else found
+            found = _read_npm(environ, root)
+            return replace(found, public_npm=_ask_npm()) if env is None and found.default_npm else found
         case "debian":
-            return PackageSources(apt=read_apt())
+            return PackageSources(apt=_read_apt())
     return PackageSources()
 
 
@@ -225,14 +225,14 @@ def remember() -> None:
             REMEMBERED[name] = read_machine(name)
 
 
-def home_of(env: Mapping[str, str], root: Path) -> Path:
+def _home_of(env: Mapping[str, str], root: Path) -> Path:
     """Give the home folder whose configuration holds."""
     return root / env.get("HOME", "/root").lstrip("/")
 
 
-def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources:
+def _read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources:
     """Read pip's files, the later over the earlier, and its variables over them."""
-    home = home_of(env, root)
+    home = _home_of(env, root)
     own = root / env["XDG_CONFIG_HOME"].lstrip("/") if env.get("XDG_CONFIG_HOME") else home / ".config"
     files = [root / "etc/xdg/pip/pip.conf", root / "etc/pip.conf", home / ".pip/pip.conf", own / "pip/pip.conf"]
     files += [prefix / "pip.conf", *([Path(env["PIP_CONFIG_FILE"])] if env.get("PIP_CONFIG_FILE") else [])]
@@ -240,13 +240,13 @@ def read_pip(env: Mapping[str, str], root: Path, prefix: Path) -> PackageSources
         files = []  # pip's own way to say: none of them
     settings: dict[str, str] = {}
     for file in files:
-        settings |= pip_settings(file)
-    settings |= {name: value for name in PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
-    index, extra = (settings.get(name, "").split() for name in PIP_NAMES)
+        settings |= _pip_settings(file)
+    settings |= {name: value for name in _PIP_NAMES if (value := env.get(f"PIP_{name.upper()}"))}
+    index, extra = (settings.get(name, "").split() for name in _PIP_NAMES)
     return PackageSources(pip=tuple(index[:1] + extra), default_pip=not web(index[:1]))
 
 
-def pip_settings(file: Path) -> dict[str, str]:
+def _pip_settings(file: Path) -> dict[str, str]:
     """Read which indexes one of pip's files names."""
     parser = configparser.RawConfigParser(strict=False)
     try:
@@ -254,25 +254,25 @@ def pip_settings(file: Path) -> dict[str, str]:
     except (OSError, ValueError, configparser.Error):
         return {}
     found: dict[str, str] = {}
-    for section in PIP_SECTIONS:
+    for section in _PIP_SECTIONS:
         options = dict(parser.items(section)) if parser.has_section(section) else {}
         plain = {name.replace("-", "_"): value for name, value in options.items()}
-        found |= {name: plain[name] for name in PIP_NAMES if plain.get(name)}
+        found |= {name: plain[name] for name in _PIP_NAMES if plain.get(name)}
     return found
 
 
-def read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
+def _read_npm(env: Mapping[str, str], root: Path) -> PackageSources:
     """Read npm's files and variables."""
-    home = home_of(env, root)
+    home = _home_of(env, root)
     files = [root / "usr/etc/npmrc", root / "usr/local/etc/npmrc", root / "etc/npmrc", home / ".npmrc"]
-    found = [line for file in files for line in npm_lines(file)]
+    found = [line for file in files for line in _npm_lines(file)]
     scoped = [url for scope, url in found if scope]
     default = next((url for scope, url in reversed(found) if not scope), "")
     default = env.get("npm_config_registry") or env.get("NPM_CONFIG_REGISTRY") or default
     return PackageSources(npm=tuple(filter(None, [default, *scoped])), default_npm=not web([default]))
 
 
-def ask_npm() -> str:
+def _ask_npm() -> str:
     """Ask this machine's npm for its registry; nothing where there is none."""
     try:
         done = subprocess.run(
@@ -283,16 +283,16 @@ def ask_npm() -> str:
     return done.stdout.strip()
 
 
-def npm_lines(file: Path) -> list[tuple[str, str]]:
+def _npm_lines(file: Path) -> list[tuple[str, str]]:
     """Read which registries one of npm's files names, each with the scope it is for."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
-    return [(line[1] or "", line[2].strip("\"'")) for line in map(NPM_LINE.fullmatch, lines) if line]
+    return [(line[1] or "", line[2].strip("\"'")) for line in map(_NPM_LINE.fullmatch, lines) if line]
 
 
-def read_apt() -> tuple[str, ...]:
+def _read_apt() -> tuple[str, ...]:
     """Read apt's archives; a machine without apt has none."""
     try:
         return tuple(dict.fromkeys(target.uri for target in sources.read()))

@@ -27,7 +27,7 @@ def scope_of(
     """Put a scope together, and refuse one that cannot be meant."""
     read = dict.fromkeys(rule for entry in rules for rule in rules_of(entry))
     scope = Scope(tuple(read), tuple(map(grant_of, grants)), names_of(names or {}), may_ask)
-    check_reach(scope)
+    _check_reach(scope)
     return scope
 
 
@@ -82,10 +82,10 @@ def place_of(entry: object) -> SecretPlace:
 
 def names_of(names: Mapping[str, str]) -> dict[str, str]:
     """Read where names lead."""
-    return {lead[0]: lead[1] for lead in (lead_of(str(name), str(upstream)) for name, upstream in names.items())}
+    return {lead[0]: lead[1] for lead in (_lead_of(str(name), str(upstream)) for name, upstream in names.items())}
 
 
-def lead_of(name: str, upstream: str) -> tuple[str, str]:
+def _lead_of(name: str, upstream: str) -> tuple[str, str]:
     """Check where one name leads."""
     try:
         host = canonical_name(name)
@@ -97,7 +97,7 @@ def lead_of(name: str, upstream: str) -> tuple[str, str]:
     return host, upstream
 
 
-def check_reach(scope: Scope) -> None:
+def _check_reach(scope: Scope) -> None:
     """Refuse a secret for a host no rule admits: nothing is added that nobody wrote."""
     policy = Policy(replace(rule, step="") for rule in scope.rules if not rule.tunnel)
     for grant in scope.grants:

@@ -13,7 +13,7 @@ from hotdesk.brief.paths import canonical_path, canonical_query
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, PORTS
 
 LONGEST = 16384
-ABSOLUTE_SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
+_ABSOLUTE_SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
 OVERRIDES = frozenset(
     """
     x-http-method-override x-method-override x-http-method x-original-url x-rewrite-url x-original-uri x-override-url
@@ -86,7 +86,7 @@ def read(
     `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
     sent to a proxy, and names its host itself, over http.
     """
-    verb, text, named = known_method(method), plain("target", line), one_host(hosts)
+    verb, text, named = _known_method(method), plain("target", line), one_host(hosts)
     if inside is None:
         scheme = "http"
         authority, rest = absolute(text, scheme)
@@ -106,7 +106,7 @@ def read(
 
 def connect(line: str | bytes) -> Authority:
     """Read what a CONNECT asks for: `host:port`, both written."""
-    host, port = authority_of(plain("target", line))
+    host, port = _authority_of(plain("target", line))
     if port is None:
         raise Unclear("CONNECT needs a port, as in example.test:443")
     return Authority(host, port)
@@ -119,7 +119,7 @@ def is_override(header: str) -> bool:
     return folded in OVERRIDES or folded.startswith("x-forwarded-")
 
 
-def known_method(method: str | bytes) -> str:
+def _known_method(method: str | bytes) -> str:
     """Give a method that may be judged."""
     name = plain("method", method)
     if not METHOD_SHAPE.fullmatch(name):
@@ -133,21 +133,21 @@ def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
     """Give the one host that is named."""
     if len(hosts) != 1:
         raise Unclear(f"the request has {len(hosts)} Host headers; one is needed")
-    return authority_of(plain("Host header", hosts[0]))
+    return _authority_of(plain("Host header", hosts[0]))
 
 
 def absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
     """Split `http://host:port/path` into whom it is for and what it asks."""
-    found = ABSOLUTE_SHAPE.fullmatch(text)
+    found = _ABSOLUTE_SHAPE.fullmatch(text)
     if not found:
         raise Unclear("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
     if found[1].lower() != scheme:
         raise Unclear(f"{scheme} is spoken here; https and others go through CONNECT")
-    host, port = authority_of(found[2])
+    host, port = _authority_of(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 
 
-def authority_of(text: str) -> tuple[str, int | None]:
+def _authority_of(text: str) -> tuple[str, int | None]:
     """Read `host[:port]`."""
     try:
         return split_authority(text)

@@ -22,16 +22,16 @@ DEPTH = 32
 MOST_FIELDS = 1000
 MOST_LOOKED_AT = 5000
 """Escapes of a form; strings, members and elements of a JSON document."""
-ESCAPE = {"form": b"%", "json": b"\\u"}
+_ESCAPE = {"form": b"%", "json": b"\\u"}
 """How a placeholder can be written in other ways than plainly."""
-FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
-JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
+_FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
+_JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 
 
 def in_body(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
     """Give what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
-    patterns = {"form": FORM_TYPE, "json": JSON_TYPE}
+    patterns = {"form": _FORM_TYPE, "json": _JSON_TYPE}
     for one in here:
         for place in one.places:
             pattern = patterns.get(place.kind)
@@ -45,7 +45,7 @@ def swap_body(
     """Put secrets where a body has their placeholders as whole fields; the rest stays as it is, byte for byte."""
     plainly = PREFIX in body
     kind = uses[0].place.kind if uses else ""
-    if not plainly and not (uses and ESCAPE[kind] in body):
+    if not plainly and not (uses and _ESCAPE[kind] in body):
         return body, []
     if len(body) > BODY_LIMIT:
         return Refusal(BODY_TOO_LARGE)
@@ -92,15 +92,15 @@ def fields(kind: str, body: bytes) -> list[tuple[str, bytes]]:
     """Give the fields of a body that have a placeholder; `ValueError` where it can be read in two ways."""
     match kind:
         case "form":
-            found = form_fields(body)
+            found = _form_fields(body)
         case "json":
-            found = json_fields(body)
+            found = _json_fields(body)
         case _:
             found = iter([("", body)])
     return [(name, text) for name, text in found if PLACEHOLDER.search(text)]
 
 
-def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+def _form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Give the fields of a form, and under no name their names."""
     if re.search(rb"[^\x21-\x7e]", body):
         raise ValueError("a form of other than printable characters")
@@ -113,7 +113,7 @@ def form_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
         yield "", name.encode("latin-1")
 
 
-def json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
+def _json_fields(body: bytes) -> Iterator[tuple[str, bytes]]:
     """Give the strings of a JSON document by path, and under no path its keys."""
     tree = loads(body, overflow=True)
     for path, text in strings(tree, (), 0):

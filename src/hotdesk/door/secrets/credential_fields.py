@@ -37,7 +37,7 @@ PATTERNS: dict[str, re.Pattern[bytes]] = {
     "XML element": re.compile(rb"<(?:[\w.-]{1,64}:)?([A-Za-z_][\w.-]{0,159})[\s>]"),
 }
 """What stands before a field's value. A placeholder is no credential: where it may stand is decided elsewhere."""
-HINT = re.compile(rb"(?i)token|secret|pass|pwd|key|jwt|sig|auth|cred|assert|bearer|cookie|sess|%|\\u")
+_HINT = re.compile(rb"(?i)token|secret|pass|pwd|key|jwt|sig|auth|cred|assert|bearer|cookie|sess|%|\\u")
 """Without one of these in it no name can be a credential's."""
 REACH = 1024
 """Bytes a field can begin before the end of what was looked at."""
@@ -75,7 +75,7 @@ class FieldWatch:
             data = data.replace(b"\0", b"")  # some readers of JSON and XML take UTF-16
         data = self.tail + data
         self.tail = data[-REACH:]
-        if HINT.search(data):
+        if _HINT.search(data):
             self.found = next(self.credentials(data), None)
 
     def credentials(self, data: bytes) -> Iterator[tuple[str, str]]:

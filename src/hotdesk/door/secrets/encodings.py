@@ -20,9 +20,9 @@ FREE = 1 << 20
 MEMBERS = 256
 """gzip members or zstd frames in what is fed at once: each is begun anew, and may hold nothing."""
 STAGES = 2
-ZSTD_WINDOW = 8 << 20
+_ZSTD_WINDOW = 8 << 20
 """What RFC 9659 lets a server ask of us."""
-ZSTD_SIP = 64
+_ZSTD_SIP = 64
 """Four bytes can stand for a block of 128 KiB, and the library gives all it has at once: so it is given little."""
 
 
@@ -146,8 +146,8 @@ class Zstd:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decompress."""
         self.begun = 0
-        for start in range(0, len(data), ZSTD_SIP):
-            yield from self.sip(data[start : start + ZSTD_SIP])
+        for start in range(0, len(data), _ZSTD_SIP):
+            yield from self.sip(data[start : start + _ZSTD_SIP])
 
     def sip(self, data: bytes) -> Iterator[bytes]:
         """Decompress a few bytes, across the end of a frame."""
@@ -155,7 +155,7 @@ class Zstd:
             self.begun += self.inner is None
             if self.begun > MEMBERS:
                 raise UnreadableError("too many zstd frames at once")
-            self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).decompressobj()
+            self.inner = self.inner or zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
             try:
                 out = self.inner.decompress(data)
             except zstandard.ZstdError as e:

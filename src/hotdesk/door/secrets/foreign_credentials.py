@@ -34,18 +34,18 @@ ORDINARY = frozenset(
     """.split()
 )
 """Headers no server known to us takes for who somebody is: any desk may send them to any host."""
-ORDINARY_SHAPE = re.compile(r"sec-(?:ch|fetch)-[a-z0-9-]+|(?:[a-z0-9]+-)*version")
+_ORDINARY_SHAPE = re.compile(r"sec-(?:ch|fetch)-[a-z0-9-]+|(?:[a-z0-9]+-)*version")
 """What browsers say of themselves, and which version of an interface is wanted."""
-AMAZON_SHAPE = re.compile(r"x-amz-[a-z0-9-]+")
+_AMAZON_SHAPE = re.compile(r"x-amz-[a-z0-9-]+")
 """What a request that is signed anew may have: all of it is signed with the granted key."""
-CREDENTIAL_HEADERS = frozenset(
+_CREDENTIAL_HEADERS = frozenset(
     """
     authentication x-auth x-auth-email authorization x-authorization x-amz-security-token x-ms-authorization-auxiliary
     x-forwarded-user x-remote-user remote-user x-user x-ssl-client-cert x-client-cert client-cert
     """.split()
 )
 """Beside those that `CREDENTIAL_SHAPE` knows."""
-CREDENTIAL_NAMES = frozenset(
+_CREDENTIAL_NAMES = frozenset(
     """
     auth authorization bearer cookie jwt key pass passwd password passphrase pwd secret sid sig signature token
     googleaccessid awsaccesskeyid accesskeyid xamzcredential xgoogcredential oauthconsumerkey oauthnonce
@@ -57,16 +57,16 @@ CREDENTIAL_SHAPE = re.compile(
     r"|master|private|secret|security|service|session|shared|signing|storage|subscription|user|admin|rapidapi|developer)"
     r"(?:api)?(?:key|keyid|pwd|sig))|.*(?:apikey|authkey))"
 )
-HARMLESS_SHAPE = re.compile(
+_HARMLESS_SHAPE = re.compile(
     r"(?:.*(?:page|pagination|paging|next|prev|previous|continuation|continue|cursor|start|skip|sync|delta|resume|idempotency"
     r"|client|clientrequest|csrf|csrfmiddleware|xsrf|authenticity|requestverification|antiforgery|lock)token)"
 )
 """Where a page begins, one request told from another, and forms told from forgeries: nobody's identity."""
-FORGERY = "_token"
+_FORGERY = "_token"
 """A form's own token at Laravel and others: told from `token` by its first letter alone."""
 LONGEST_NAME = 160
 """Of a longer one the end is looked at: that is where names say what they are."""
-BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
+_BODY_ALLOWS = frozenset({"key", "sid", "cookie", "pass", "auth"})
 """Names that in a body are mostly something else."""
 
 
@@ -81,14 +81,14 @@ class AllowedCredentials:
     """Whether requests are signed anew there."""
 
 
-NOTHING_MORE = AllowedCredentials()
+_NOTHING_MORE = AllowedCredentials()
 
 
 def allowed_at(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
     """Give what the live grants for a host allow."""
     here = [one for one in grants if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
-        return NOTHING_MORE
+        return _NOTHING_MORE
     headers = frozenset(name for one in here for name in one.grant.allow_headers)
     fields = frozenset(squeeze(name) for one in here for name in one.grant.allow_fields)
     return AllowedCredentials(headers, fields, any(one.kind == "sigv4" for one in here))
@@ -111,7 +111,7 @@ def foreign(
             continue
         if kind == "cookie" and (slot in uses or (issued and issued.knows(name.encode("latin-1"), value))):
             continue
-        if kind == "header" and (name in allowed.headers or (allowed.amazon and is_amazon(name))):
+        if kind == "header" and (name in allowed.headers or (allowed.amazon and _is_amazon(name))):
             continue
         if kind == "cookie" or (is_credential(kind, name[-LONGEST_NAME:]) and squeeze(name) not in allowed.fields):
             return brought(kind, name)
@@ -133,24 +133,24 @@ def brought(kind: str, name: str) -> Refusal:
 @lru_cache(maxsize=1024)
 def is_ordinary(name: str) -> bool:
     """Say whether any desk may send a header anywhere."""
-    return name in ORDINARY or name.encode("latin-1") == IDENTITY or ORDINARY_SHAPE.fullmatch(name) is not None
+    return name in ORDINARY or name.encode("latin-1") == IDENTITY or _ORDINARY_SHAPE.fullmatch(name) is not None
 
 
-def is_amazon(name: str) -> bool:
+def _is_amazon(name: str) -> bool:
     """Say whether a header is of a request that is signed, and no credential itself."""
-    return AMAZON_SHAPE.fullmatch(name) is not None and name not in CREDENTIAL_HEADERS
+    return _AMAZON_SHAPE.fullmatch(name) is not None and name not in _CREDENTIAL_HEADERS
 
 
 @lru_cache(maxsize=4096)
 def is_credential(kind: str, name: str) -> bool:
     """Say whether a header, parameter or field is a credential by its name."""
-    if kind == "header" and name in CREDENTIAL_HEADERS:
+    if kind == "header" and name in _CREDENTIAL_HEADERS:
         return True
     text = squeeze(name)
-    if name.strip().lower() == FORGERY or HARMLESS_SHAPE.fullmatch(text):
+    if name.strip().lower() == _FORGERY or _HARMLESS_SHAPE.fullmatch(text):
         return False
-    if text in CREDENTIAL_NAMES:
-        return kind not in ("JSON field", "XML element", "multipart field") or text not in BODY_ALLOWS
+    if text in _CREDENTIAL_NAMES:
+        return kind not in ("JSON field", "XML element", "multipart field") or text not in _BODY_ALLOWS
     return CREDENTIAL_SHAPE.fullmatch(text) is not None
 
 

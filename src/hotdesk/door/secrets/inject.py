@@ -48,11 +48,11 @@ from hotdesk.door.secrets.placeholder import PREFIX
 from hotdesk.door.secrets.signature import PRESIGNED, declared, digest_of, elsewhere, misdirected, sign, unsignable
 
 COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
-COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
+_COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
 NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""
-UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
+_UNFIT = {"header": rb"[^\x20-\x7e\x80-\xff]|\A\Z", "cookie": rb"[^\x21-\x7e]|[;,\"\\]|\A\Z"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def plan(
         return Refusal(why)
     sent = parts(out)
     uses = choose(here, out, sent)
-    marked = may_hold(out)
+    marked = _may_hold(out)
     returned = give_back(sent, issued) if issued and here and marked else {}  # a session ends with its grant
-    if any(is_presigned(slot, value, one) for one in here for slot, value in sent):
+    if any(_is_presigned(slot, value, one) for one in here for slot, value in sent):
         return Refusal(PRESIGNED)
     if marked and (refusal := stray(out, sent, uses, returned)):
         return refusal
@@ -146,11 +146,11 @@ def plan(
     if plan.signing and plan.signing.signer and not plan.body:
         plan = replace(plan, digest=declared(plan.signing.signer, out.headers))
     if plan.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
-        return Refusal(COMPRESSED if plan.body else COMPRESSED_SIGNED)
+        return Refusal(COMPRESSED if plan.body else _COMPRESSED_SIGNED)
     return plan
 
 
-def is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
+def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
     """Say whether a part of a head is of an address that is signed with a grant's placeholder."""
     if one.kind != "sigv4" or slot[0] != "query" or slot[1].lower() not in ("x-amz-credential", "awsaccesskeyid"):
         return False
@@ -217,7 +217,7 @@ def stray(
     return Refusal("a placeholder is where its grant does not put the secret, or not live at all", signs_of(found))
 
 
-def may_hold(out: Outgoing) -> bool:
+def _may_hold(out: Outgoing) -> bool:
     """Say whether a placeholder can be anywhere in a head: one look at all of it, as most have none."""
     texts = [text for pair in out.headers for text in pair]
     whole = b"\n".join([*texts, out.query, out.path.encode("utf-8", "replace"), out.method.encode("utf-8", "replace")])
@@ -244,7 +244,7 @@ def apply(plan: InjectionPlan, out: Outgoing, body: bytes, values: Mapping[str, 
         if use.live_grant != plan.signing
     ]
     for (kind, name), value in puts:
-        if re.search(UNFIT.get(kind, rb"\A\Z"), value):
+        if re.search(_UNFIT.get(kind, rb"\A\Z"), value):
             return Refusal(f"the secret for {kind} {name} is empty or has characters that cannot be sent there")
         match kind:
             case "header":

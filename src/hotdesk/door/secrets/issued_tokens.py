@@ -28,11 +28,11 @@ MAX_TOKENS = 256
 AN_ANSWER = 32
 """Tokens one answer may bring: each costs a moment, and none brings many."""
 REMEMBERED = 1024
-LONGEST_VALUE = 8 * 1024
-LONGEST_HELD = 16 * 1024
+_LONGEST_VALUE = 8 * 1024
+_LONGEST_HELD = 16 * 1024
 """A field that does not end within this is not one that can be kept outside."""
-JSON_ANSWER = re.compile(rb"(?i)\s*(?:application|text)/(?:[a-z0-9.+-]*\+)?json\s*(?:;.*)?")
-FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?")
+_JSON_ANSWER = re.compile(rb"(?i)\s*(?:application|text)/(?:[a-z0-9.+-]*\+)?json\s*(?:;.*)?")
+_FORM_ANSWER = re.compile(rb"(?i)\s*application/x-www-form-urlencoded\s*(?:;.*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Issued:
     def keep(self, value: bytes, cookie: bytes | None = None) -> bytes:
         """Take a value in, and give the placeholder that stands for it: the same for the same."""
         token = IssuedToken(value, cookie)
-        if len(value) > LONGEST_VALUE:
-            raise UnreadableError(f"a token of more than {LONGEST_VALUE} bytes")
+        if len(value) > _LONGEST_VALUE:
+            raise UnreadableError(f"a token of more than {_LONGEST_VALUE} bytes")
         if not (placeholder := self.placeholders.get(token)):
             self.tell(ScrubbedSecret(f"issued:{self.host}", "issued", value, issued=True))
             placeholder = self.placeholders[token] = make_placeholder("issued").encode()
@@ -125,9 +125,9 @@ class Issued:
 
     def stream(self, content_type: bytes) -> Answer | None:
         """Begin an answer of that type; None: nothing in it is kept."""
-        if JSON_ANSWER.fullmatch(content_type):
+        if _JSON_ANSWER.fullmatch(content_type):
             return JsonAnswer(self)
-        return FormAnswer(self) if FORM_ANSWER.fullmatch(content_type) else None
+        return FormAnswer(self) if _FORM_ANSWER.fullmatch(content_type) else None
 
 
 def digest(name: bytes, value: bytes) -> bytes:
@@ -162,14 +162,14 @@ class JsonAnswer:
         m: re.Match[bytes] | None = None
         named = any(name in data for name in self.issued.names)  # most answers have none of them: one look is cheap
         while named and (m := self.issued.json.search(data, at)):
-            end = value_end(data, m.end(), nested=m[2] is not None, final=final)
+            end = _value_end(data, m.end(), nested=m[2] is not None, final=final)
             if end is None:
                 break
             out += (data[at : m.end()], self.replaced(data[m.end() : end], nested=m[2] is not None))
             at = end
         cut = m.start() if m else len(data) if final else self.begun(data, at)
-        if len(data) - cut > LONGEST_HELD:
-            raise UnreadableError(f"a field to be kept outside does not end within {LONGEST_HELD} bytes")
+        if len(data) - cut > _LONGEST_HELD:
+            raise UnreadableError(f"a field to be kept outside does not end within {_LONGEST_HELD} bytes")
         self.buffer = data[cut:]
         return b"".join([*out, data[at:cut]])
 
@@ -208,13 +208,13 @@ class JsonAnswer:
 DIRECT = re.compile(rb'"\s{0,64}(?::\s{0,64})?')
 NESTED = re.compile(rb'\\(?:"\s{0,64}(?::\s{0,64}\\?)?)?')
 """What may stand between a field's name and the end of the data, in JSON and in JSON inside a JSON string."""
-DIRECT_VALUE = re.compile(rb'(?:[^"\\]|\\.)*', re.DOTALL)
-NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
+_DIRECT_VALUE = re.compile(rb'(?:[^"\\]|\\.)*', re.DOTALL)
+_NESTED_VALUE = re.compile(rb'(?:[^"\\]|\\\\(?:[^"\\]|\\\\|\\"))*')
 
 
-def value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
+def _value_end(data: bytes, at: int, nested: bool, final: bool) -> int | None:
     """Say where a string ends; None: not yet. What ends it wrongly ends it."""
-    m = (NESTED_VALUE if nested else DIRECT_VALUE).match(data, at)
+    m = (_NESTED_VALUE if nested else _DIRECT_VALUE).match(data, at)
     assert m is not None  # both match nothing at all
     unread = len(data) - m.end()
     return m.end() if final or unread >= (4 if nested else 2) or data[m.end() : m.end() + 2] in (b'"', b'\\"') else None
@@ -230,8 +230,8 @@ class FormAnswer:
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; give nothing yet."""
         self.buffer += data
-        if len(self.buffer) > LONGEST_HELD:
-            raise UnreadableError(f"a form-encoded answer of more than {LONGEST_HELD} bytes")
+        if len(self.buffer) > _LONGEST_HELD:
+            raise UnreadableError(f"a form-encoded answer of more than {_LONGEST_HELD} bytes")
         return b""
 
     def last(self, data: bytes) -> bytes:

@@ -13,12 +13,12 @@ from hotdesk.door.http.framing import BodyReader, Broken, Headers
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import HungUpError, Wire
 
-MINT_TIMEOUT_S = 15.0
+_MINT_TIMEOUT_S = 15.0
 ANSWER = 256 << 10
 MARGIN = 30.0
 """Seconds before its end at which a token is fetched anew."""
-LONGEST_LIFE = 86400.0
-DEFAULT_LIFE = 300.0
+_LONGEST_LIFE = 86400.0
+_DEFAULT_LIFE = 300.0
 """Seconds a token is used whose life the server does not tell."""
 
 
@@ -50,7 +50,7 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     wire = await upstreams.dial(scheme, host, port, private=True, named=host, names=way.names)
     try:
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
-        token, life = read_token(await answer(wire))
+        token, life = _read_token(await answer(wire))
     except (HungUpError, Broken, OSError) as e:
         raise UnreachableError(f"no token for {live.live_grant.grant.secret} came from {host}: {e}") from None
     finally:
@@ -63,13 +63,13 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
 async def answer(wire: Wire) -> bytes:
     """Read a short answer whole."""
     while (end := framing.find_end(wire.buffer) if wire.buffer else -1) < 0:
-        if not await wire.fill(MINT_TIMEOUT_S):
+        if not await wire.fill(_MINT_TIMEOUT_S):
             raise HungUpError("the token server hung up")
     response = framing.parse_response(bytes(wire.buffer[:end]), "POST")
     del wire.buffer[:end]
     reader, body = BodyReader(response.body), bytearray()
     while not reader.done:
-        data = await wire.read(MINT_TIMEOUT_S)
+        data = await wire.read(_MINT_TIMEOUT_S)
         if not data:
             reader.eof()
         body += reader.feed(data)[0]
@@ -80,13 +80,13 @@ async def answer(wire: Wire) -> bytes:
     return bytes(body)
 
 
-def read_token(body: bytes) -> tuple[bytes, float]:
+def _read_token(body: bytes) -> tuple[bytes, float]:
     """Read the token, and how many seconds it lives."""
     try:
         data = json.loads(body)
-        token, life = data["access_token"], float(data.get("expires_in", DEFAULT_LIFE))
+        token, life = data["access_token"], float(data.get("expires_in", _DEFAULT_LIFE))
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         raise Broken(502, "the token server's answer has no access_token") from None
-    return token.encode(), min(max(life, 0.0), LONGEST_LIFE)
+    return token.encode(), min(max(life, 0.0), _LONGEST_LIFE)

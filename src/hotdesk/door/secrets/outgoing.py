@@ -20,7 +20,7 @@ Slot: TypeAlias = tuple[str, str]
 AUTHORIZATION: Slot = ("header", "authorization")
 IDENTITY = b"x-hotdesk-identity"
 """Ours alone: whatever a desk sends under this name is removed."""
-WITHHELD = frozenset({b"accept-encoding", b"x-accept-encoding", b"a-im", b"sec-websocket-extensions"})
+_WITHHELD = frozenset({b"accept-encoding", b"x-accept-encoding", b"a-im", b"sec-websocket-extensions"})
 """What lets an answer come in packings that cannot be scrubbed; for parts see `is_withheld`."""
 UPLOADED = frozenset({b"content-range", b"x-amz-copy-source-range", b"x-goog-copy-source-range", b"x-ms-source-range"})
 """Ranges of what a server is to take in: none of it comes back."""
@@ -134,7 +134,7 @@ def placeholders(value: bytes) -> list[bytes]:
 
 def is_withheld(folded: bytes) -> bool:
     """Say whether a header asks for an answer in parts or packings: `Range`, and what servers take in its place."""
-    return folded in WITHHELD or (b"range" in folded and folded not in UPLOADED)
+    return folded in _WITHHELD or (b"range" in folded and folded not in UPLOADED)
 
 
 def harden(headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ from hotdesk.door.secrets.scrub import Scrubber
 
 DECODED = 1 << 40
 """Bytes an answer may have unpacked; how fast they may grow is bounded where they are unpacked."""
-DROPPED = frozenset(
+_DROPPED = frozenset(
     {
         b"alt-svc",
         b"public-key-pins",
@@ -31,7 +31,7 @@ Pairs = list[tuple[bytes, bytes]]
 
 def end_to_end(answer: Response) -> Pairs:
     """Give the headers that are the desk's to see; the length is set anew."""
-    return framing.end_to_end(answer.headers, DROPPED)
+    return framing.end_to_end(answer.headers, _DROPPED)
 
 
 class Cleaner:

@@ -72,29 +72,29 @@ class Escapes:
     """The beginning of one, at the end of a block."""
 
 
-NIBBLE = rb"[0-9A-Fa-f]"
-ORDINARY_CODES = codes(ORDINARY)
+_NIBBLE = rb"[0-9A-Fa-f]"
+_ORDINARY_CODES = codes(ORDINARY)
 PERCENT = Escapes(
     b"%",
-    re.compile(rb"(%" + NIBBLE + rb"{2})"),
-    re.compile(rb"(%(?:" + ORDINARY_CODES + rb"))"),
-    re.compile(rb"%" + NIBBLE + rb"?\Z"),
+    re.compile(rb"(%" + _NIBBLE + rb"{2})"),
+    re.compile(rb"(%(?:" + _ORDINARY_CODES + rb"))"),
+    re.compile(rb"%" + _NIBBLE + rb"?\Z"),
 )
 BACKSLASH = Escapes(
     b"\\",
-    re.compile(rb"(\\(?:u[dD][89abAB]NN\\u[dD][c-fC-F]NN|uNNNN|xNN|[\"'/bfnrt]))".replace(b"N", NIBBLE)),
-    re.compile(rb"(\\(?:(?:u00|x)(?:" + ORDINARY_CODES + rb")|/))"),
-    re.compile(rb"\\(?:u[dD][89abAB]NN(?:\\(?:u(?:[dD](?:[c-fC-F]N?)?)?)?)?|uN{0,3}|xN?)?\Z".replace(b"N", NIBBLE)),
+    re.compile(rb"(\\(?:u[dD][89abAB]NN\\u[dD][c-fC-F]NN|uNNNN|xNN|[\"'/bfnrt]))".replace(b"N", _NIBBLE)),
+    re.compile(rb"(\\(?:(?:u00|x)(?:" + _ORDINARY_CODES + rb")|/))"),
+    re.compile(rb"\\(?:u[dD][89abAB]NN(?:\\(?:u(?:[dD](?:[c-fC-F]N?)?)?)?)?|uN{0,3}|xN?)?\Z".replace(b"N", _NIBBLE)),
 )
 ENTITY = Escapes(
     b"&",
-    re.compile(rb"(&(?:#[0-9]{1,7}|#[xX]N{1,6}|amp|lt|gt|quot|apos);)".replace(b"N", NIBBLE)),
-    re.compile(rb"(&#(?:[0-9]{1,7}|[xX]N{1,6});)".replace(b"N", NIBBLE)),
-    re.compile(rb"&(?:#[0-9]{0,7}|#[xX]N{0,6}|a(?:mp?|p(?:os?)?)?|lt?|gt?|q(?:u(?:ot?)?)?)?\Z".replace(b"N", NIBBLE)),
+    re.compile(rb"(&(?:#[0-9]{1,7}|#[xX]N{1,6}|amp|lt|gt|quot|apos);)".replace(b"N", _NIBBLE)),
+    re.compile(rb"(&#(?:[0-9]{1,7}|[xX]N{1,6});)".replace(b"N", _NIBBLE)),
+    re.compile(rb"&(?:#[0-9]{0,7}|#[xX]N{0,6}|a(?:mp?|p(?:os?)?)?|lt?|gt?|q(?:u(?:ot?)?)?)?\Z".replace(b"N", _NIBBLE)),
 )
 WAYS = (PERCENT, BACKSLASH, ENTITY)
-CUT_AT_MOST = 11
-ESCAPE_AT_MOST = 12
+_CUT_AT_MOST = 11
+_ESCAPE_AT_MOST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class DecodedBlock:
     def raw_start_of_last(self, remaining: int) -> int:
         """Say where in the block the last so many bytes of the text begin, without reading all of it again."""
         at = self.size
-        for m in reversed([*self.pattern.finditer(self.data, max(0, at - ESCAPE_AT_MOST * remaining), at)]):
+        for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
                 break
             remaining = max(0, remaining - (at - m.end()) - len(unescaped(m[0])))
@@ -223,7 +223,7 @@ class DecodedBlock:
 
 def whole(data: bytes, way: Escapes) -> int:
     """Say where the escape begins that the end of a block cuts, or where the block ends."""
-    at = data.find(way.mark, max(0, len(data) - CUT_AT_MOST))
+    at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
         if way.cut.match(data, at):
             return at

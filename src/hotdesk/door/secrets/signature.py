@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
 
-ALGORITHM = b"AWS4-HMAC-SHA256"
+_ALGORITHM = b"AWS4-HMAC-SHA256"
 DIGEST = re.compile(rb"[0-9a-f]{64}|UNSIGNED-PAYLOAD")
-CREDENTIAL = re.compile(
+_CREDENTIAL = re.compile(
     rb"AWS4-HMAC-SHA256 Credential=([^/,\s]{1,128})/(\d{8})/([a-z0-9-]{1,64})/([a-z0-9-]{1,64})/aws4_request\b.*"
 )
 LONGEST_AUTHORIZATION = 2048
-AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
+_AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
 """Hosts of S3, and the bucket that is named there."""
 PRESIGNED = "a presigned address is good for whoever holds it, so none is made or used here; sign in a header"
 STREAMED = (
@@ -34,7 +34,7 @@ STREAMED = (
     " (SDKs do with AWS_REQUEST_CHECKSUM_CALCULATION=when_required)"
 )
 BODY_TOO_LARGE = "a request is signed with bodies of at most 1 MiB, but at S3; send a smaller one"
-REMADE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token", b"date"})
+_REMADE = frozenset({b"authorization", b"x-amz-date", b"x-amz-content-sha256", b"x-amz-security-token", b"date"})
 SIGNED = re.compile(rb"host|content-type|content-md5|x-amz-[a-z0-9-]+")
 
 
@@ -67,7 +67,7 @@ def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
     """Read which key a request says it is signed with, for which service and region; None: it is not signed so."""
     if len(authorization) > LONGEST_AUTHORIZATION:
         return None
-    m = CREDENTIAL.fullmatch(authorization.strip())
+    m = _CREDENTIAL.fullmatch(authorization.strip())
     return (m[1], m[4].decode(), m[3].decode()) if m else None
 
 
@@ -80,7 +80,7 @@ def misdirected(
         return f"the key signs for {signer.service} in {signer.region} only"
     sources = [unquote_to_bytes(value) for name, value in headers if folded(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
-    if signer.bucket and {bucket_of(host, path), *copied} != {signer.bucket}:
+    if signer.bucket and {_bucket_of(host, path), *copied} != {signer.bucket}:
         return f"the key signs for the bucket {signer.bucket} only"
     return None
 
@@ -88,14 +88,14 @@ def misdirected(
 def elsewhere(signers: Sequence[SigV4Signer], host: str, path: str) -> str | None:
     """Say why a request is for none of the buckets a host's keys sign for, signed or not: others may be anybody's."""
     buckets = {signer.bucket for signer in signers}
-    if "" in buckets or bucket_of(host, path) in buckets:
+    if "" in buckets or _bucket_of(host, path) in buckets:
         return None
     return f"this host is used for the bucket {', '.join(sorted(buckets))} only"
 
 
-def bucket_of(host: str, path: str) -> str:
+def _bucket_of(host: str, path: str) -> str:
     """Say which bucket a request is for."""
-    m = AMAZON.fullmatch(host)
+    m = _AMAZON.fullmatch(host)
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
 
 
@@ -126,16 +126,16 @@ def sign(
     at: str,
 ) -> list[tuple[bytes, bytes]]:
     """Give headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
-    fields = [(name, value) for name, value in headers if folded(name) not in REMADE]
+    fields = [(name, value) for name, value in headers if folded(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
         fields.append((b"X-Amz-Content-Sha256", digest))
     signed, text = canonical(signer, method, path, query, fields, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
-    to_sign = b"\n".join([ALGORITHM, at.encode(), scope, digest_of(text)])
-    mac = hmac.new(derived(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
+    to_sign = b"\n".join([_ALGORITHM, at.encode(), scope, digest_of(text)])
+    mac = hmac.new(_derived(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
     template = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
-    return [*fields, (b"Authorization", template % (ALGORITHM, signer.key.encode(), scope, signed, mac))]
+    return [*fields, (b"Authorization", template % (_ALGORITHM, signer.key.encode(), scope, signed, mac))]
 
 
 def canonical(
@@ -171,7 +171,7 @@ def encoded(text: bytes) -> bytes:
     return quote(unquote_to_bytes(text), safe="~").encode()
 
 
-def derived(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
+def _derived(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
     """Derive the key of a day, region and service."""
     key = b"AWS4" + secret
     for step in (at[:8], signer.region, signer.service, "aws4_request"):
