@@ -139,16 +139,16 @@ def look(
     all before it. Only where something is wrong the others help to say what.
     """
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=thorough)
-    check_shape(db, walk)
+    _check_shape(db, walk)
     try:
-        take_steps(db, walk)
+        _take_steps(db, walk)
     except sqlite3.DatabaseError as e:
         walk.blame("unreadable", "", 0, f"the file is damaged: {e}")
     walk.finish(since)
     return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
 
 
-def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
+def _check_shape(db: sqlite3.Connection, walk: Walk) -> None:
     """See that the file is made as we make it, and sound as a file."""
     tables = schema(db)
     if tables != [TABLE]:
@@ -158,7 +158,7 @@ def check_shape(db: sqlite3.Connection, walk: Walk) -> None:
         walk.blame("unreadable", "", 0, f"the file is damaged: {state}")
 
 
-def take_steps(db: sqlite3.Connection, walk: Walk) -> None:
+def _take_steps(db: sqlite3.Connection, walk: Walk) -> None:
     """Walk over the events in the order of the file."""
     for row in rows(db, walk):
         if len(walk.faults) >= MAX_FAULTS:

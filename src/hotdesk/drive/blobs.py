@@ -26,7 +26,7 @@ CHUNK = 1 << 20
 SHAPE = re.compile(r"[0-9a-f]{64}")
 HALF = ".half."
 """What a name begins with while its bytes come in."""
-SETTLED = 60.0
+_SETTLED = 60.0
 """Seconds after which what is half written, and held by nobody, is left over."""
 
 
@@ -159,7 +159,7 @@ class Blobs:
             fd = os.open(name, private_files.READ, dir_fd=place)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return os.fstat(fd).st_mtime < time.time() - SETTLED
+                return os.fstat(fd).st_mtime < time.time() - _SETTLED
             finally:
                 os.close(fd)
         return False

@@ -32,7 +32,7 @@ LENGTH = len(b',"signature":""}\n') + 128
 
 Fields: TypeAlias = dict[str, Any]
 """A certificate's JSON, once its shape was seen to be one's."""
-Shape: TypeAlias = Any
+_Shape: TypeAlias = Any
 """A type hint, a list of one shape, or the shapes of exactly these keys."""
 HEX = Annotated[str, re.compile(r"[0-9a-f]{64}")]
 DIGEST = Annotated[str, re.compile(r"(?:[0-9a-f]{64})?")]
@@ -41,7 +41,7 @@ WHO = Literal["script", "model"]
 """Who thought: a script's decisions are fixed beforehand."""
 
 
-CHECK: dict[str, Shape] = {
+CHECK: dict[str, _Shape] = {
     "beside": dict[str, HEX],
     "check": str,
     "desk": {"id": str, "network": bool, "sterile": bool, "wall": str},
@@ -58,11 +58,11 @@ CHECK: dict[str, Shape] = {
 
 `beside` has what the brief gave it: a check of the brief's own, and what a file was compared with.
 """
-FILE: dict[str, Shape] = {"name": str, "sha256": HEX, "size": int}
-HOTDESK: dict[str, Shape] = {"architecture": str, "version": str}
-CLAIM: dict[str, Shape] = {"brain": {"kind": WHO}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
+FILE: dict[str, _Shape] = {"name": str, "sha256": HEX, "size": int}
+HOTDESK: dict[str, _Shape] = {"architecture": str, "version": str}
+CLAIM: dict[str, _Shape] = {"brain": {"kind": WHO}, "checks": [CHECK], "file": FILE, "hotdesk": HOTDESK, "job": str}
 """What a job's process says of a file; everything else is what the journal says."""
-CERTIFICATE: dict[str, Shape] = {
+CERTIFICATE: dict[str, _Shape] = {
     "at": int,
     "brain": {"kind": WHO, "models": [str], "name": str},
     "checks": [CHECK],
@@ -80,12 +80,12 @@ CERTIFICATE: dict[str, Shape] = {
     },
     "public_key": HEX,
 }
-FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
-FORMATS: dict[int, dict[str, Shape]] = {1: {**CERTIFICATE, "checks": [FIRST_CHECK]}, FORMAT: CERTIFICATE}
+_FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
+_FORMATS: dict[int, dict[str, _Shape]] = {1: {**CERTIFICATE, "checks": [_FIRST_CHECK]}, FORMAT: CERTIFICATE}
 """Every format there was: a certificate can always be read. The first one did not say what checks had beside them."""
 
 
-def fits(value: object, shape: Shape) -> bool:
+def fits(value: object, shape: _Shape) -> bool:
     """Say whether JSON has a shape: exactly these keys, exactly these types."""
     if isinstance(shape, dict):
         if not isinstance(value, dict) or value.keys() != shape.keys():
@@ -134,7 +134,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
         raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
     body = data[:-LENGTH] + b"}"
     fields = parse(body)
-    shape = next((each for number, each in FORMATS.items() if fields.get("format") == number), None)
+    shape = next((each for number, each in _FORMATS.items() if fields.get("format") == number), None)
     if shape is None:
         raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
     if not fits(fields, shape) or canonical(fields) != body:

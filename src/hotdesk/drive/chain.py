@@ -12,10 +12,10 @@ from hotdesk.event import Event, from_json
 
 START = b"\0" * 32
 """What stands before the first event of a chain."""
-CHAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-ACTOR = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_CHAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ACTOR = re.compile(r"[a-z][a-z0-9-]{0,31}")
 HEAD = re.compile(
-    rf"hotdesk-head 1 ({CHAIN.pattern}) ([1-9][0-9]{{0,17}}) ([0-9a-f]{{64}}) ([0-9a-f]{{128}})", re.ASCII
+    rf"hotdesk-head 1 ({_CHAIN.pattern}) ([1-9][0-9]{{0,17}}) ([0-9a-f]{{64}}) ([0-9a-f]{{128}})", re.ASCII
 )
 
 
@@ -88,7 +88,7 @@ def digest(row: Row, before: Row | None) -> bytes:
 @lru_cache(1024)
 def check_names(chain: str, actor: str) -> None:
     """Refuse what is no chain's or actor's name."""
-    if not CHAIN.fullmatch(chain):
+    if not _CHAIN.fullmatch(chain):
         raise BriefError(f"{chain[:80]!r} is no name for a chain; it takes letters, digits, `.`, `_` and `-`")
-    if not ACTOR.fullmatch(actor):
+    if not _ACTOR.fullmatch(actor):
         raise BriefError(f"{actor[:80]!r} is nobody who writes a journal")

@@ -39,10 +39,10 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
         yield json.dumps({"hotdesk-journal": FORMAT, "whole": chains is None})
         for row in select(db, make_filter(chains), 0):
             yield as_line(row)
-        yield from (json.dumps({"head": str(head)}) for head in chosen_heads(db, chains))
+        yield from (json.dumps({"head": str(head)}) for head in _chosen_heads(db, chains))
 
 
-def chosen_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
+def _chosen_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
     """Give the heads of these chains."""
     return (head for head in heads_of(db) if chains is None or head.chain in chains)
 
@@ -57,25 +57,25 @@ def as_line(row: Row) -> str:
 def verify_export(lines: Iterable[str], key: Ed25519PublicKey, since: Sequence[Head] = ()) -> AuditReport:
     """Prove an export whole against a key, the heads in it, and those somebody kept; `BriefError` for what is none."""
     rest = iter(lines)
-    whole = parse_title(next(rest, ""))
+    whole = _parse_title(next(rest, ""))
     walk = Walk(key, {(head.chain, head.seq): None for head in since}, thorough=True, whole=whole)
     ended: dict[str, Head] = {}
     for number, line in enumerate(rest, 2):
         if len(walk.faults) >= MAX_FAULTS:
             break
-        match parse_line(line):
+        match _parse_line(line):
             case Row() as row if not ended:
                 walk.step(row)
             case Head() as head if head.chain not in ended:
                 ended[head.chain] = head
             case _:
                 walk.blame("unreadable", "", 0, f"line {number} is no event and no head, or not where it belongs")
-    check_ends(walk, ended)
+    _check_ends(walk, ended)
     walk.finish(since)
     return AuditReport(len(walk.ends), walk.events, tuple(walk.faults[:MAX_FAULTS]))
 
 
-def check_ends(walk: Walk, ended: dict[str, Head]) -> None:
+def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
     """See that every chain ends where its head says."""
     for chain in walk.ends.keys() | ended.keys():
         last, head = walk.ends.get(chain), ended.get(chain)
@@ -89,7 +89,7 @@ def check_ends(walk: Walk, ended: dict[str, Head]) -> None:
             walk.blame("head", chain, head.seq, "the chain ends in another event than its head says")
 
 
-def parse_title(line: str) -> bool:
+def _parse_title(line: str) -> bool:
     """Read the first line; say whether all of a journal follows."""
     match loaded(line):
         case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
@@ -97,18 +97,18 @@ def parse_title(line: str) -> bool:
     raise BriefError("that is no export of a journal; `hotdesk journal export` writes one")
 
 
-def parse_line(line: str) -> Row | Head | None:
+def _parse_line(line: str) -> Row | Head | None:
     """Read an event or a head; None for what is neither."""
     data = loaded(line)
     try:
         if isinstance(data, dict) and data.keys() == {"head"}:
             return parse_head(str(data["head"]))
-        return parse_row(data)
+        return _parse_row(data)
     except (ValueError, BriefError):
         return None
 
 
-def parse_row(fields: object) -> Row | None:
+def _parse_row(fields: object) -> Row | None:
     """Read an event."""
     if not isinstance(fields, dict) or fields.keys() | {"signature"} != FIELDS.keys():
         return None

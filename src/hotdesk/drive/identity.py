@@ -16,8 +16,8 @@ OPERATOR = "uid:0"
 """May read, write and remove everything."""
 EVERYBODY = "*"
 SHAPE = re.compile(r"[a-z]{1,16}:[A-Za-z0-9._-]{1,64}")
-MOST_READERS = 64
-KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_MOST_READERS = 64
+_KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 """What a server's key is called by: who asked for a job."""
 NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -39,7 +39,7 @@ def described() -> str:
     """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
     behind = invoker()
     key = os.environ.get("HOTDESK_REQUESTER", "")
-    key_text = f" key {key}" if os.geteuid() == 0 and KEY_NAME.fullmatch(key) else ""
+    key_text = f" key {key}" if os.geteuid() == 0 and _KEY_NAME.fullmatch(key) else ""
     return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "") + key_text
 
 
@@ -53,8 +53,8 @@ def check_owner(text: str) -> str:
 def check_readers(readers: Iterable[str]) -> tuple[str, ...]:
     """Refuse readers that name nobody; give each once."""
     found = tuple(dict.fromkeys(readers))
-    if len(found) > MOST_READERS:
-        raise BriefError(f"over {MOST_READERS} readers; let everybody read it: *")
+    if len(found) > _MOST_READERS:
+        raise BriefError(f"over {_MOST_READERS} readers; let everybody read it: *")
     return tuple(each if each == EVERYBODY else check_owner(each) for each in found)
 
 

@@ -96,7 +96,7 @@ class Journal:
     def head(self, chain: str) -> Head | None:
         """Give a chain's head, None for a chain that has no event."""
         with translated():
-            return head_of(found(self._db.execute(LAST, (chain,))))
+            return _head_of(found(self._db.execute(LAST, (chain,))))
 
     def heads(self) -> list[Head]:
         """Give the head of every chain."""
@@ -188,7 +188,7 @@ def placed(row: Row, number: int, seq: int, hashed: bytes = b"", signature: byte
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
 
-def head_of(row: Row | None) -> Head | None:
+def _head_of(row: Row | None) -> Head | None:
     """Give the head a chain's last event is."""
     if row is None:
         return None
@@ -200,7 +200,7 @@ def head_of(row: Row | None) -> Head | None:
 def heads_of(db: sqlite3.Connection) -> Iterator[Head]:
     """Give the head of every chain."""
     for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
-        if head := head_of(found(db.execute(LAST, (chain,)))):
+        if head := _head_of(found(db.execute(LAST, (chain,)))):
             yield head
 
 
@@ -225,7 +225,7 @@ def find_chain(path: Path, text: str) -> str:
 def export_head(path: Path, chain: str) -> str:
     """Write a chain's head as a line to keep elsewhere."""
     with reading(path) as db:
-        head = head_of(found(db.execute(LAST, (chain,))))
+        head = _head_of(found(db.execute(LAST, (chain,))))
     if head is None:
         raise BriefError(f"the journal has no chain {chain[:80]!r}")
     return str(head)

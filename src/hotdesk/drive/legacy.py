@@ -34,7 +34,7 @@ def take_over(names: Path, blobs: Blobs, catalog: Catalog) -> None:
     owner = f"uid:{names.stat().st_uid}"
     with catalog.writing() as db:
         for link in found:
-            if not has_name(db, catalog, link):
+            if not _has_name(db, catalog, link):
                 origin = Origin(job=link.name.partition("/")[0])
                 catalog.add(db, link.name, owner, link.staged, origin, at=link.at)
     for link in found:
@@ -65,6 +65,6 @@ def renamed(name: str) -> str:
     return "/".join(part[:200] or "_" for part in plain.split("/"))
 
 
-def has_name(db: sqlite3.Connection, catalog: Catalog, link: LegacyName) -> bool:
+def _has_name(db: sqlite3.Connection, catalog: Catalog, link: LegacyName) -> bool:
     """Say whether the catalog has a link's name with its bytes."""
     return any(each.name == link.name for each in catalog.of_blob(db, link.staged.sha256, OPERATOR))

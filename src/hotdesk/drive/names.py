@@ -7,9 +7,9 @@ import unicodedata
 
 from hotdesk.errors import BriefError, printable
 
-MAX_NAME_LENGTH = 1024
+_MAX_NAME_LENGTH = 1024
 """Characters of a name."""
-LONGEST_PART = 255
+_LONGEST_PART = 255
 """Bytes between two slashes: what file systems hold."""
 DEEPEST = 32
 """Parts of a name."""
@@ -27,14 +27,14 @@ def check_name(name: str) -> str:
 def fault(name: str) -> str:
     """Say what is wrong with a name; empty: nothing."""
     parts = name.split("/")
-    if len(name) > MAX_NAME_LENGTH or len(parts) > DEEPEST:
-        return f"it has over {MAX_NAME_LENGTH} characters, or over {DEEPEST} parts"
+    if len(name) > _MAX_NAME_LENGTH or len(parts) > DEEPEST:
+        return f"it has over {_MAX_NAME_LENGTH} characters, or over {DEEPEST} parts"
     if printable(name) != name or unicodedata.normalize("NFC", name) != name:
         return "it holds what cannot be seen, or can be written in two ways"
     if any(part in ("", ".", "..") or part != part.strip() for part in parts):
         return "a part of it is empty, `.` or `..`, or begins or ends with a space"
-    if any(len(part.encode()) > LONGEST_PART for part in parts):
-        return f"a part of it has over {LONGEST_PART} bytes"
+    if any(len(part.encode()) > _LONGEST_PART for part in parts):
+        return f"a part of it has over {_LONGEST_PART} bytes"
     if split(name)[1] is not None:
         return "what ends in @ and a number is a version of a name"
     return ""

@@ -10,7 +10,7 @@ from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Burnt, Event, chain_of, from_json
 
-ACTORS = ("keeper", "owner")
+_ACTORS = ("keeper", "owner")
 
 
 def take_in(journal: Journal, folder: Path) -> None:
@@ -20,7 +20,7 @@ def take_in(journal: Journal, folder: Path) -> None:
     with take_entries(folder) as lines:
         for line in lines:
             match line:
-                case {"at": int(at), "actor": str(actor), "event": str(name), "data": dict(data)} if actor in ACTORS:
+                case {"at": int(at), "actor": str(actor), "event": str(name), "data": dict(data)} if actor in _ACTORS:
                     add(journal, at, actor, name, data)
         journal.commit()
 

@@ -50,7 +50,7 @@ def select(
 ) -> Iterator[Row]:
     """Give rows in order, some at a time: a reader that dawdles must not keep the file from being tidied."""
     if event_filter.chains is not None:
-        yield from select_chains(db, event_filter, after, limit, until)
+        yield from _select_chains(db, event_filter, after, limit, until)
         return
     where, names = event_filter.where()
     if limit is not None:
@@ -64,7 +64,7 @@ def select(
         after = rows[-1][0]
 
 
-def select_chains(
+def _select_chains(
     db: sqlite3.Connection, event_filter: EventFilter, after: int, limit: int | None, until: int
 ) -> Iterator[Row]:
     """Give rows of some chains: first their places, by the index, and then some at a time."""

@@ -68,7 +68,7 @@ def publish(folder: Path, public: Ed25519PublicKey) -> None:
 def load_public(path: Path) -> Ed25519PublicKey:
     """Read a public key from a PEM file."""
     try:
-        return parse_public(path.read_bytes(), path)
+        return _parse_public(path.read_bytes(), path)
     except OSError as e:
         raise BriefError(f"the public key {path} cannot be read: {e.strerror}") from e
 
@@ -78,10 +78,10 @@ def public_of(folder: Path) -> Ed25519PublicKey:
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:
         raise BriefError(f"there is no {folder / PUBLIC}; name the public key that signed")
-    return parse_public(pem, folder / PUBLIC)
+    return _parse_public(pem, folder / PUBLIC)
 
 
-def parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
+def _parse_public(pem: bytes, path: Path) -> Ed25519PublicKey:
     """Read a public key."""
     try:
         key = load_pem_public_key(pem)

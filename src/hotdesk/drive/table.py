@@ -75,10 +75,10 @@ def set_up(db: sqlite3.Connection) -> None:
         raise HostError(f"the journal's file system keeps no write-ahead log (it offers {mode}); take a local one")
     db.execute("PRAGMA synchronous=FULL")
     with transaction(db):
-        make_table(db)
+        _make_table(db)
 
 
-def make_table(db: sqlite3.Connection) -> None:
+def _make_table(db: sqlite3.Connection) -> None:
     """Make the table in an empty file; refuse a file with anything else in it, as a trigger that drops events."""
     tables = schema(db)
     if not tables:
