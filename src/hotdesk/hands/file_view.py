@@ -13,13 +13,13 @@ from hotdesk.tool import Arguments, Observation, integer_of
 
 SHOWN = 20_000
 """Characters of a file or listing that are shown."""
-LONG_LINE = 1000
+_LONG_LINE = 1000
 SCANNED = 256 * MIB
 """Bytes of a file that are read to find a line."""
 LISTED = 2000
-AROUND = 3
+_AROUND = 3
 """Lines shown before and after a change."""
-MAGICS: tuple[tuple[bytes, int, str], ...] = (
+_MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
     (b"\xff\xd8\xff", 0, "image/jpeg"),
     (b"GIF87a", 0, "image/gif"),
@@ -35,7 +35,7 @@ MAGICS: tuple[tuple[bytes, int, str], ...] = (
 
 def kind_of(data: bytes) -> str:
     """Say what a file is by its first bytes; a picture by its media type; empty: unknown."""
-    return next((kind for magic, place, kind in MAGICS if data[place : place + len(magic)] == magic), "")
+    return next((kind for magic, place, kind in _MAGICS if data[place : place + len(magic)] == magic), "")
 
 
 async def show(desk: Desk, path: str, arguments: Arguments) -> Observation:
@@ -44,14 +44,14 @@ async def show(desk: Desk, path: str, arguments: Arguments) -> Observation:
     if end and end < start:
         return Observation(f"end is {end} and before start, which is {start}.", ok=False)
     try:
-        return await show_file(desk, path, start, end)
+        return await _show_file(desk, path, start, end)
     except FileError as e:
         if e.reason != "directory":
             raise
-    return await show_folder(desk, path, integer_of(arguments, "depth", 1))
+    return await _show_folder(desk, path, integer_of(arguments, "depth", 1))
 
 
-async def show_folder(desk: Desk, path: str, depth: int) -> Observation:
+async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
     """List a folder."""
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
@@ -82,13 +82,13 @@ def fitting(lines: list[str]) -> tuple[str, int]:
     return "\n".join(lines), 0
 
 
-async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
+async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
     """Show lines of a text file; describe any other."""
     async with aclosing(desk.read_stream(path)) as stream:
         page = FilePage(start, end)
         async for data in stream:
             if page.is_other(data):
-                return Observation(await describe_other(desk, path, data))
+                return Observation(await _describe_other(desk, path, data))
             page.feed(data)
             if page.full:
                 break
@@ -96,7 +96,7 @@ async def show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
     return Observation(page.render(path), ok=page.reached(), note=page.note)
 
 
-async def describe_other(desk: Desk, path: str, data: bytes) -> str:
+async def _describe_other(desk: Desk, path: str, data: bytes) -> str:
     """Say what a file is that is no text."""
     kind = kind_of(data)
     size = (await desk.stat(path)).size
@@ -132,8 +132,8 @@ class FilePage:
             self.rest.clear()
             if self.full:
                 return
-        self.rest += last[: 8 * LONG_LINE]
-        del self.rest[8 * LONG_LINE :]
+        self.rest += last[: 8 * _LONG_LINE]
+        del self.rest[8 * _LONG_LINE :]
         if self.read > SCANNED:
             self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were looked at"
 
@@ -171,7 +171,7 @@ class FilePage:
 def numbered(number: int, data: bytes | bytearray) -> str:
     """Give a line with its number, cut where it is very long."""
     text = readable(data.decode("utf-8", "replace"))
-    return f"{number:>6}\t{text if len(text) <= LONG_LINE else text[:LONG_LINE] + '… (a longer line)'}"
+    return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (a longer line)'}"
 
 
 def places(data: bytes, text: bytes) -> list[int]:
@@ -187,7 +187,7 @@ def places(data: bytes, text: bytes) -> list[int]:
 def around(data: bytes, line: int, count: int) -> str:
     """Show the lines from one on, and some before and after."""
     lines = data.split(b"\n")
-    first = max(0, line - 1 - AROUND)
-    shown = [numbered(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + AROUND])]
+    first = max(0, line - 1 - _AROUND)
+    shown = [numbered(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + _AROUND])]
     text, omitted = fitting(shown)
     return f"{text}\n… {omitted:,} more lines" if omitted else text

@@ -19,11 +19,11 @@ WRITTEN = 1_000_000
 """Characters one call may write."""
 UNDONE = 64
 """Edits that can be undone, of all files."""
-UNDONE_BYTES = 64 * MIB
+_UNDONE_BYTES = 64 * MIB
 MAX_LINES = 1_000_000_000
 PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
 
-VIEW = Tool(
+_VIEW = Tool(
     "file_view",
     "Show a text file with line numbers, or list a folder. Long files are shown in part: ask for more by start and "
     "end. Other files are described.",
@@ -46,7 +46,7 @@ CREATE = Tool(
     ),
     {"path": "notes.md", "content": "# Notes\n"},
 )
-REPLACE = Tool(
+_REPLACE = Tool(
     "file_replace",
     "Replace a text that occurs exactly once in a file, white space included. Take enough of its surroundings.",
     (
@@ -66,7 +66,7 @@ INSERT = Tool(
     ),
     {"path": "notes.md", "line": 1, "text": "A new second line.\n"},
 )
-UNDO = Tool(
+_UNDO = Tool(
     "file_undo",
     "Take back the last edit made to a file by these tools. The undo of a creation removes the file.",
     (PATH,),
@@ -93,7 +93,7 @@ class Edit:
 class Files:
     """One desk's files."""
 
-    tools = (VIEW, CREATE, REPLACE, INSERT, UNDO)
+    tools = (_VIEW, CREATE, _REPLACE, INSERT, _UNDO)
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -125,12 +125,12 @@ class Files:
     async def replace(self, path: str, arguments: Arguments) -> Observation:
         """Replace what occurs once."""
         data = await self.desk.read(path, limit=EDITED)
-        old, new = (as_in(data, text_of(arguments, name)) for name in ("old", "new"))
+        old, new = (_as_in(data, text_of(arguments, name)) for name in ("old", "new"))
         if not old:
-            raise REPLACE.refuse("old is empty")
+            raise _REPLACE.refuse("old is empty")
         lines = file_view.places(data, old)
         if len(lines) != 1:
-            return failed(tell_places(path, data, old, lines))
+            return failed(_tell_places(path, data, old, lines))
         changed = data.replace(old, new)
         await self.change(path, data, changed)
         part = file_view.around(changed, lines[0], new.count(b"\n") + 1)
@@ -143,7 +143,7 @@ class Files:
         if line > len(lines):
             raise INSERT.refuse(f"line is {line}, and {printable(path)} has {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
-        text = as_in(data, text_of(arguments, "text")).removesuffix(end) + end
+        text = _as_in(data, text_of(arguments, "text")).removesuffix(end) + end
         if line and not lines[line - 1].endswith(b"\n"):
             lines[line - 1] += end
         changed = b"".join([*lines[:line], text, *lines[line:]])
@@ -180,7 +180,7 @@ class Files:
         """Write a file, and remember what was there."""
         await self.desk.write(path, after)
         self.edits.append(Edit(path, before, digest(after)))
-        while len(self.edits) > UNDONE or sum(edit.size for edit in self.edits) > UNDONE_BYTES:
+        while len(self.edits) > UNDONE or sum(edit.size for edit in self.edits) > _UNDONE_BYTES:
             self.edits.popleft()
 
 
@@ -195,7 +195,7 @@ def lines_of(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in whole] + ([last] if last else [])
 
 
-def as_in(data: bytes, text: str) -> bytes:
+def _as_in(data: bytes, text: str) -> bytes:
     """Give a text as it would stand in a file: with the line ends that file has."""
     if b"\r\n" in data:
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
@@ -207,7 +207,7 @@ def failed(text: str) -> Observation:
     return Observation(printable(text), ok=False)
 
 
-def tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
+def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
     """Say how often a text occurs where it should once, and where."""
     if lines:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")

@@ -14,13 +14,13 @@ MAX_OUTPUT_BYTES = 16 * MIB
 SHOWN = 8000
 """Characters of its beginning, and of its end, that are shown."""
 FOLDER = ".hotdesk/output"
-SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """What steers a terminal: colours, cursor, titles."""
 
 
 def readable(text: str) -> str:
     """Give text without what steers a terminal; lines and tabs stay, and of a progress bar its last state."""
-    lines = SEQUENCE.sub("", text).split("\n")
+    lines = _SEQUENCE.sub("", text).split("\n")
     last = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in last)
 

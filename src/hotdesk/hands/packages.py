@@ -52,7 +52,7 @@ INSTALLED = re.compile(
 )
 READ = 100_000
 """Characters of an output that are looked at."""
-SHOWN_LINES = 15
+_SHOWN_LINES = 15
 """Lines of an output that are told when it failed."""
 
 PACKAGES = Tool(
@@ -129,14 +129,14 @@ def summary(text: str) -> str:
     """Say what was installed or removed."""
     output = readable(text[-READ:])
     found = [next(filter(None, match)) for match in INSTALLED.findall(output)]
-    lines = found or [line for line in output.splitlines() if line.strip()][-SHOWN_LINES:]
+    lines = found or [line for line in output.splitlines() if line.strip()][-_SHOWN_LINES:]
     return fitting(list(dict.fromkeys(lines)))[0] or "Done."
 
 
 def why_not(manager: str, done: Done) -> str:
     """Say why it failed: what the door refused and how that is allowed, or the last of what was said."""
     output = readable(done.text[-READ:] + "\n" + done.stderr.decode("utf-8", "replace")[-READ:])
-    lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-SHOWN_LINES:]
+    lines = [line for line in output.splitlines() if line.strip() and "Retrying" not in line][-_SHOWN_LINES:]
     preset = PRESETS[manager]
     hosts = list(dict.fromkeys([*REFUSED.findall(output), *FORBIDDEN.findall(output)]))[:5]
     remedy = ""

@@ -14,7 +14,7 @@ WIDTH = 300
 """Characters of a line that are shown."""
 OUTPUT = 1 << 18
 HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
-CUT_OFF = 128 + 13
+_CUT_OFF = 128 + 13
 """rg was stopped, for enough was found."""
 WHERE = Parameter("path", "text", "folder or file to look in", default=".", longest=4096)
 LIMIT = Parameter("limit", "integer", "lines of answer at most", default=100, least=1, most=1000)
@@ -35,7 +35,7 @@ SEARCH = Tool(
     {"pattern": "def main", "path": ".", "glob": "*.py", "context": 2},
     parallel=True,
 )
-FIND = Tool(
+_FIND = Tool(
     "find_files",
     "Find files by name, the latest changed first.",
     (
@@ -52,14 +52,14 @@ FIND = Tool(
 class Search:
     """Searches one desk."""
 
-    tools = (SEARCH, FIND)
+    tools = (SEARCH, _FIND)
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools."""
-        options = lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
+        options = _lines_options(arguments) if tool == "search" else ["--files", "--sortr=modified"]
         if glob := text_of(arguments, "glob"):
             options.append(f"--glob={glob}")
         if flag_of(arguments, "all"):
@@ -72,7 +72,7 @@ class Search:
         return tell(done, path, limit)
 
 
-def lines_options(arguments: Arguments) -> list[str]:
+def _lines_options(arguments: Arguments) -> list[str]:
     """Give the options for a search by what files hold."""
     context = integer_of(arguments, "context")
     options = ["--line-number", "--no-heading", "--with-filename", f"--max-columns={WIDTH}", "--max-columns-preview"]
@@ -92,5 +92,5 @@ def tell(done: Done, path: str, limit: int) -> Observation:
     if not lines:
         return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
     text, omitted = fitting(lines)
-    cut = omitted or done.exit_code == CUT_OFF or len(lines) == limit
+    cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
     return Observation(text, note="there may be more: search for less, or raise limit" if cut else why)

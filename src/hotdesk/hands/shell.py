@@ -16,7 +16,7 @@ from hotdesk.tool import Arguments, Observation, Parameter, Tool, number_of, tex
 
 MAIN = "main"
 SESSIONS = 16
-SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
+_SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
 DEFAULT_TIMEOUT_S = 120.0
 BROKEN_OFF = "the command before was broken off and interrupted; what it said is lost"
 MAX_TIMEOUT_S = 3600.0
@@ -46,7 +46,7 @@ RUN = Tool(
     ),
     {"argv": ["python3", "-c", "print(6 * 7)"], "timeout": 30},
 )
-RESTART = Tool(
+_RESTART = Tool(
     "shell_restart",
     "End a session with all it started, background jobs too, and start it anew in the home folder.",
     (SESSION,),
@@ -57,7 +57,7 @@ RESTART = Tool(
 class Shell:
     """One desk's shell."""
 
-    tools = (SHELL, RUN, RESTART)
+    tools = (SHELL, RUN, _RESTART)
 
     def __init__(self, desk: Desk, env: Mapping[str, str] | None = None) -> None:
         self.desk = desk
@@ -89,7 +89,7 @@ class Shell:
         async with self.locks.setdefault(name, anyio.Lock()):
             ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
         text = (await self.outputs.shorten(ended.output)).rstrip("\n")
-        ending = tell_ended(ended, timeout)
+        ending = _tell_ended(ended, timeout)
         ok = ended.exit_code == 0 and not ended.timed_out
         return Observation(f"{text}\n{ending}" if text else ending, ok, note=note)
 
@@ -122,7 +122,7 @@ class Shell:
 
     async def restart(self, arguments: Arguments) -> Observation:
         """End a session; the next command starts it."""
-        name = self.named(RESTART, arguments)
+        name = self.named(_RESTART, arguments)
         session = self.sessions.pop(name, None)
         if session is None:
             return Observation(f"Session {name} was not running; the next command starts it.")
@@ -132,7 +132,7 @@ class Shell:
     def named(self, tool: Tool, arguments: Arguments) -> str:
         """Give the name of a session, checked."""
         name = text_of(arguments, "session") or MAIN
-        if not SESSION_SHAPE.fullmatch(name):
+        if not _SESSION_SHAPE.fullmatch(name):
             raise tool.refuse("session has other characters than letters, digits, `.`, `_` and `-`")
         if name not in self.sessions and len(self.sessions) >= SESSIONS:
             raise tool.refuse(f"there are {SESSIONS} sessions already: {', '.join(self.sessions)}; use one of them")
@@ -158,11 +158,11 @@ class Shell:
         parts = [await self.outputs.shorten(BoundedOutput(data=bytearray(done.stdout)))]
         if done.stderr:
             parts.append("standard error:\n" + await self.outputs.shorten(BoundedOutput(data=bytearray(done.stderr))))
-        parts.append(tell_done(done, timeout))
+        parts.append(_tell_done(done, timeout))
         return Observation("\n".join(part.rstrip("\n") for part in parts if part), done.ok)
 
 
-def tell_ended(ended: CommandOutcome, timeout: float) -> str:
+def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
     """Say how a command of a session ended."""
     if ended.lives:
         where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"
@@ -178,7 +178,7 @@ def tell_ended(ended: CommandOutcome, timeout: float) -> str:
     )
 
 
-def tell_done(done: Done, timeout: float) -> str:
+def _tell_done(done: Done, timeout: float) -> str:
     """Say how a program ended."""
     how = f"exit code {done.exit_code}"
     if done.timed_out:

@@ -31,15 +31,15 @@ SETUP = (
     "PROMPT_COMMAND='{{ PS1= PS2=; }} 2>/dev/null'; trap {trap} EXIT\n"
 )
 ENDING = re.compile(rb" (\d{1,3}) ([^\x1e]{0,8192})\x1e")
-ENDING_LIMIT = 9000
+_ENDING_LIMIT = 9000
 HALF = 16
 """Characters of half a word."""
-INTERRUPT_SECONDS = 3.0
+_INTERRUPT_SECONDS = 3.0
 """How long an interrupted command may take to end, before the session is given up."""
-LET_GO_SECONDS = 1.0
-SETTLE_SECONDS = 0.2
+_LET_GO_SECONDS = 1.0
+_SETTLE_SECONDS = 0.2
 """How long an interrupted shell is waited for before it is told a second time to say that it reads again."""
-KILL_SECONDS = 10.0
+_KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Hearing:
         if not self.began:
             before, found, after = self.rest.partition(self.begin)
             self.began = bool(found)
-            before, self.rest = (before, after) if found else split_end(self.rest, len(self.begin))
+            before, self.rest = (before, after) if found else _split_end(self.rest, len(self.begin))
             if self.keeps:
                 self.output.add(before)
         if self.began and self.ending is None:
@@ -94,7 +94,7 @@ class Hearing:
         if match := ENDING.match(self.rest, len(word)):
             self.ending = int(match[1]) & 255, match[2].decode("utf-8", "replace")
             self.lives = self.ends[word]
-        elif len(self.rest) > ENDING_LIMIT:
+        elif len(self.rest) > _ENDING_LIMIT:
             self.ending = 255, "?"
 
     def take(self, size: int) -> None:
@@ -131,7 +131,7 @@ class BashSession:
         if process.pid == 0:
             raise DeskError(f"desk {desk.id} has no bash")
         gone = new_word()
-        await process.send(SETUP.format(trap=shlex.quote(say_ending(gone))).encode())
+        await process.send(SETUP.format(trap=shlex.quote(_say_ending(gone))).encode())
         return cls(desk, process, gone)
 
     async def run(self, command: str, timeout: float) -> CommandOutcome:
@@ -151,7 +151,7 @@ class BashSession:
         if self.sending:  # half a line was sent: there is no telling what the next would mean
             await self.kill()
             return
-        with anyio.move_on_after(LET_GO_SECONDS, shield=True):
+        with anyio.move_on_after(_LET_GO_SECONDS, shield=True):
             await self.interrupt()
 
     async def attempt(self, command: str, timeout: float) -> CommandOutcome:
@@ -159,13 +159,13 @@ class BashSession:
         begin, end = new_word(), new_word()
         hearing = Hearing(begin, end, self.gone, keeps=not (self.fresh or self.unsettled))
         self.fresh = False
-        clock = clock_of(self.desk)
+        clock = _clock_of(self.desk)
         with clock.until(clock.now() + timeout) as self.waiting:
             await self.send(script(command, begin, end))
             await self.listen(hearing)
         late = self.waiting.cancelled_caught and not self.killed
         if late:
-            with anyio.move_on_after(INTERRUPT_SECONDS) as self.waiting:
+            with anyio.move_on_after(_INTERRUPT_SECONDS) as self.waiting:
                 await self.interrupt()
                 await self.listen(hearing)
         hearing.finish()
@@ -187,10 +187,10 @@ class BashSession:
     async def settle(self) -> None:
         """Interrupt what nobody waits for and wait until the shell reads again: it may lose a line to the interrupt."""
         await self.interrupt()
-        word, patience = new_word(), SETTLE_SECONDS
+        word, patience = new_word(), _SETTLE_SECONDS
         hearing = Hearing(word, new_word(), self.gone, keeps=False)
         while not hearing.began:
-            await self.process.send(say_beginning(word).encode())
+            await self.process.send(_say_beginning(word).encode())
             with anyio.move_on_after(patience) as waiting:
                 await self.listen(hearing, to_begin=True)
             if not waiting.cancelled_caught:
@@ -210,23 +210,23 @@ class BashSession:
 
     async def interrupt(self) -> None:
         """Interrupt what runs in the foreground; what runs in the background was started deaf to it."""
-        await self.desk.run(["bash", "-c", f"kill -INT -- -{self.process.pid}"], timeout=INTERRUPT_SECONDS)
+        await self.desk.run(["bash", "-c", f"kill -INT -- -{self.process.pid}"], timeout=_INTERRUPT_SECONDS)
 
     async def kill(self) -> None:
         """End it with all it started; whoever waits for a command of it is told."""
         self.killed = True
         if self.waiting is not None:
             self.waiting.cancel()
-        with anyio.move_on_after(KILL_SECONDS, shield=True):
+        with anyio.move_on_after(_KILL_SECONDS, shield=True):
             await self.process.kill()
 
 
-def clock_of(desk: Desk) -> DeskClock:
+def _clock_of(desk: Desk) -> DeskClock:
     """Give the desk's own time, which stands still while a person drives."""
     return desk.link.clock if isinstance(desk, LinkedDesk) else DeskClock()
 
 
-def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
+def _split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
     """Cut off so many bytes at the end."""
     place = max(0, len(data) - size)
     return data[:place], data[place:]
@@ -234,15 +234,15 @@ def split_end(data: bytearray, size: int) -> tuple[bytearray, bytearray]:
 
 def script(command: str, begin: str, end: str) -> str:
     """Write what runs a command, and says when it begins and ends."""
-    return f"{say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{say_ending(end)}\n"
+    return f"{_say_beginning(begin)}\\builtin eval -- {shlex.quote(command)} </dev/null\n{_say_ending(end)}\n"
 
 
-def say_beginning(word: str) -> str:
+def _say_beginning(word: str) -> str:
     """Write the line that says that the shell got as far as this."""
     return f"{{ \\builtin printf '\\036%s%s\\036' {halves(word)} >&{WORD}; }} 2>/dev/null\n"
 
 
-def say_ending(word: str) -> str:
+def _say_ending(word: str) -> str:
     """Write what says that something ended, how, and where the shell is."""
     return f'{{ \\builtin printf \'\\036%s%s %d %s\\036\' {halves(word)} "$?" "$PWD" >&{WORD}; }} 2>/dev/null'
 

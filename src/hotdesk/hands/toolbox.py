@@ -18,7 +18,7 @@ from hotdesk.tool import Arguments, Hand, Observation, Tool, Wrong
 
 UNKNOWN = "?"
 """The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
-SIGHTED = ("screen_", "browser_")
+_SIGHTED = ("screen_", "browser_")
 """What tools are called that need a screen."""
 REPEATABLE = frozenset({
     "browser_goto", "browser_read", "browser_snapshot", "browser_screenshot", "browser_wait_for", "browser_downloads",
@@ -176,7 +176,7 @@ class Toolbox:
             await self.wheel.returned()
             if name not in REPEATABLE:
                 welcome = await self.wheel.welcome()
-                return use if welcome is None else replace(use, observation=welcomed(welcome, use.observation))
+                return use if welcome is None else replace(use, observation=_welcomed(welcome, use.observation))
             use = await self.drive(hand, name, arguments)
         return use
 
@@ -190,15 +190,15 @@ class Toolbox:
             done = await carry_out(hand, name, arguments)
             after = await self.wheel.welcome()
             for welcome in filter(None, (after, before)):
-                done = replace(done, observation=welcomed(welcome, done.observation))
+                done = replace(done, observation=_welcomed(welcome, done.observation))
             use = done
 
-        await self.wheel.drive(work, stands_still=not name.startswith(SIGHTED), repeatable=name in REPEATABLE)
+        await self.wheel.drive(work, stands_still=not name.startswith(_SIGHTED), repeatable=name in REPEATABLE)
         return use
 
     def unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
-        if name.startswith(SIGHTED):
+        if name.startswith(_SIGHTED):
             return f"This desk has no screen, and so no {printable(name)[:WORDS]}: open one from the image `desktop`."
         usable = self.usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
@@ -235,7 +235,7 @@ def interruption(name: str) -> str:
     )
 
 
-def welcomed(welcome: Observation, observation: Observation) -> Observation:
+def _welcomed(welcome: Observation, observation: Observation) -> Observation:
     """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
 
     The tool's own picture is the newer one.

@@ -28,7 +28,7 @@ EXPORT = re.compile(
     rf"|\{{(?P<listed>[\w$\s,]*)\}}\s*;?)",
     re.ASCII,
 )
-STATEMENT = re.compile(r"^(?=(?:import|export)\b)", re.ASCII | re.MULTILINE)
+_STATEMENT = re.compile(r"^(?=(?:import|export)\b)", re.ASCII | re.MULTILINE)
 STRANGE = re.compile(r"^\s*(?:import|export)\b|\bimport\s*[(.]", re.ASCII | re.MULTILINE)
 """What would mean something else inside a function, or is an import in no form above."""
 WAITS = re.compile(r"^\S(?!.*\basync\b).*\bawait\b", re.ASCII | re.MULTILINE)
@@ -67,22 +67,22 @@ def add(name: str, sources: Mapping[str, str], modules: dict[str, Module], withi
         raise strange(name, "it needs itself")
     if name not in sources:
         raise strange(name, f"{within[-1] if within else 'the page'} needs it, and it is not there")
-    module = take_apart(name, sources[name])
+    module = _take_apart(name, sources[name])
     for path, _, _ in module.imports:
         add(path, sources, modules, (*within, name))
     modules[name] = module
 
 
-def take_apart(name: str, text: str) -> Module:
+def _take_apart(name: str, text: str) -> Module:
     """Read what a module imports and exports; `HostError` when it does either in a way that is not known."""
-    first, *rest = STATEMENT.split(text)
+    first, *rest = _STATEMENT.split(text)
     module, parts = Module(), [first]
     for piece in rest:
         if found := IMPORT.match(piece):
-            note_import(module, name, found)
+            _note_import(module, name, found)
             parts.append(piece[found.end() :])
         elif found := EXPORT.match(piece):
-            parts.append(note_export(module, found) + piece[found.end() :])
+            parts.append(_note_export(module, found) + piece[found.end() :])
         else:
             raise strange(name, f"`{piece.splitlines()[0][:80]}` is not understood")
     module.text = "".join(parts)
@@ -91,7 +91,7 @@ def take_apart(name: str, text: str) -> Module:
     return module
 
 
-def note_import(module: Module, name: str, found: re.Match[str]) -> None:
+def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
     """Write down what a statement imports."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
     if found["some"] is not None:
@@ -100,7 +100,7 @@ def note_import(module: Module, name: str, found: re.Match[str]) -> None:
         module.imports.append((path, "", found["all"]) if found["all"] else (path, "default", found["one"]))
 
 
-def note_export(module: Module, found: re.Match[str]) -> str:
+def _note_export(module: Module, found: re.Match[str]) -> str:
     """Write down what a statement exports; give what is left of it."""
     if found["listed"] is not None:
         module.exports |= {each: each for each in listed(found["listed"], "a module")}
@@ -132,7 +132,7 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
         source = f"$m{numbers[path]}"
         if what and what not in modules[path].exports:
             raise strange(name, f"{path} does not export {what}")
-        if what and is_changing(modules[path], what):
+        if what and _is_changing(modules[path], what):
             text = follow(text, here, f"{source}.{what}", name)
         else:
             lines.append(f"const {here} = {source}{'.' if what else ''}{what};\n")
@@ -142,7 +142,7 @@ def write(name: str, modules: Mapping[str, Module], numbers: Mapping[str, int]) 
     return f"// {name}\nconst $m{numbers[name]} = {begin}\n{body}{end};\n"
 
 
-def is_changing(module: Module, what: str) -> bool:
+def _is_changing(module: Module, what: str) -> bool:
     """Say whether an export is given another value than its first."""
     inside = re.escape(module.exports[what])
     return len(re.findall(rf"(?<![\w$.]){inside}\s*(?:[^\s\w$=!<>]?=(?!=)|\+\+|--)", module.text, re.ASCII)) > 1

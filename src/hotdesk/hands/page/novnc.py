@@ -42,7 +42,7 @@ def publish(lib: Path, package: Path) -> str:
         for name, inside in PARTS.items():
             (Path(work) / inside).rename(tree / name)
         (tree / "version").write_text(tool("dpkg-deb", "--field", str(package), "Version"))
-        write_protect(tree)
+        _write_protect(tree)
         if version(lib) is None:
             shutil.rmtree(place, ignore_errors=True)
         try:
@@ -61,7 +61,7 @@ def tool(*argv: str) -> str:
     return done.stdout
 
 
-def write_protect(tree: Path) -> None:
+def _write_protect(tree: Path) -> None:
     """Let everybody read a tree, and nobody write it."""
     for each in (tree, *tree.rglob("*")):
         each.chmod(0o555 if each.is_dir() else 0o444)

@@ -29,14 +29,14 @@ from hotdesk.hands.page.websocket import carry
 from hotdesk.linux.sockets import accept, send
 
 COOKIE = "desk"
-HANDLE = "desk."
+_HANDLE = "desk."
 """What the subprotocol begins with that carries a handle."""
 FIRST = b"HANDLE"
 """What stands in the page for the handle of its first stream."""
 BODY_LIMIT = 4096
-MAX_CONNECTIONS = 256
-ACCEPT_PAUSE_S = 0.1
-REQUEST_TIMEOUT_S = 5.0
+_MAX_CONNECTIONS = 256
+_ACCEPT_PAUSE_S = 0.1
+_REQUEST_TIMEOUT_S = 5.0
 """Short, as every process on this machine can connect; a page that is open asks every two seconds."""
 RESPONSE_TIMEOUT_S = 30.0
 ACTS = frozenset({"take", "keep", "hand back", "type"})
@@ -97,7 +97,7 @@ class PageRequest:
     def handle(self) -> str:
         """Give the handle among its subprotocols."""
         offered = self.headers.get("sec-websocket-protocol", "").split(",")
-        return next((each.strip().removeprefix(HANDLE) for each in offered if each.strip().startswith(HANDLE)), "")
+        return next((each.strip().removeprefix(_HANDLE) for each in offered if each.strip().startswith(_HANDLE)), "")
 
 
 FORBIDDEN = PageResponse(403, b"This page is shown once, to whoever began it. Run `hotdesk watch` again.")
@@ -117,7 +117,7 @@ class PageServer:
         self.host = f"127.0.0.1:{port}"
         self.control = control
         """Whether whoever looks may take the wheel."""
-        self.free = anyio.Semaphore(MAX_CONNECTIONS)
+        self.free = anyio.Semaphore(_MAX_CONNECTIONS)
         self.always = {
             "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
             f"connect-src 'self' ws://{self.host}; img-src 'self' data: blob:; base-uri 'none'; "
@@ -138,7 +138,7 @@ class PageServer:
                     tasks.start_soon(self.talk, await accept(listener))
                 except OSError:
                     self.free.release()
-                    await anyio.sleep(ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
+                    await anyio.sleep(_ACCEPT_PAUSE_S)  # too many files are open: the connection waits in the queue
 
     async def talk(self, sock: socket.socket) -> None:
         """Answer one connection's requests; a browser that breaks off harms nobody."""
@@ -252,7 +252,7 @@ class PageServer:
 
 async def read(sock: socket.socket) -> PageRequest:
     """Read one request, bounded."""
-    with anyio.fail_after(REQUEST_TIMEOUT_S):
+    with anyio.fail_after(_REQUEST_TIMEOUT_S):
         head, body = await read_request(sock, BODY_LIMIT)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
     return PageRequest(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, body)

@@ -19,7 +19,7 @@ MAX_MESSAGE_BYTES = 1 << 20
 PLAIN = Subprotocol("binary")
 """The subprotocol that is agreed on; the other one a browser offers is its handle, which is not repeated."""
 
-CARRYING = (Opcode.BINARY, Opcode.CONT)
+_CARRYING = (Opcode.BINARY, Opcode.CONT)
 """Frames whose bytes are the stream's."""
 
 
@@ -53,7 +53,7 @@ class BrowserSocket:
                 self.protocol.receive_eof()
             frames = [event for event in self.protocol.events_received() if isinstance(event, Frame)]
             await self.flush()
-            if payload := b"".join(frame.data for frame in frames if frame.opcode in CARRYING):
+            if payload := b"".join(frame.data for frame in frames if frame.opcode in _CARRYING):
                 return payload
             if not data or self.protocol.close_expected():
                 return None

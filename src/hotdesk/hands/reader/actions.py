@@ -10,17 +10,17 @@ from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
 BUTTONS = {"left": 1, "right": 2, "middle": 4}
 TRUE = ("true", "on", "yes", "1", "checked")
-FALSE = ("false", "off", "no", "0", "")
-CHOOSER_SECONDS = 5.0
-MAX_VALUE_CHARS = 200_000
+_FALSE = ("false", "off", "no", "0", "")
+_CHOOSER_SECONDS = 5.0
+_MAX_VALUE_CHARS = 200_000
 
 
 async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 1) -> dict[str, object]:
     """Click an element where it can be hit; one that is covered gets the keyboard."""
-    point = await find_point(page, ref)
+    point = await _find_point(page, ref)
     covered = printable(point.text("by", 200))
     if covered:
-        return await press_covered(page, ref, covered, plain=(button, count) == ("left", 1))
+        return await _press_covered(page, ref, covered, plain=(button, count) == ("left", 1))
     x, y = point.number("x"), point.number("y")
     await move(page, x, y)
     for number in range(1, count + 1):
@@ -32,7 +32,7 @@ async def click(page: BrowserPage, ref: str, button: str = "left", count: int = 
     return {}
 
 
-async def find_point(page: BrowserPage, ref: str) -> UntrustedObject:
+async def _find_point(page: BrowserPage, ref: str) -> UntrustedObject:
     """Bring an element into view, and find where it can be hit."""
     point = await page.apply(ref, scripts.POINT)
     if point.flag("hidden"):
@@ -40,7 +40,7 @@ async def find_point(page: BrowserPage, ref: str) -> UntrustedObject:
     return point
 
 
-async def press_covered(page: BrowserPage, ref: str, covered: str, plain: bool) -> dict[str, object]:
+async def _press_covered(page: BrowserPage, ref: str, covered: str, plain: bool) -> dict[str, object]:
     """Use an element that something covers by the keyboard, as whoever tabs to it would."""
     focus = await page.apply(ref, scripts.FOCUS)
     if not plain or not focus.flag("focused"):
@@ -62,7 +62,7 @@ async def mouse(page: BrowserPage, kind: str, x: float, y: float, button: str, c
 
 async def hover(page: BrowserPage, ref: str) -> dict[str, object]:
     """Point at an element."""
-    point = await find_point(page, ref)
+    point = await _find_point(page, ref)
     await move(page, point.number("x"), point.number("y"))
     await page.settle()
     return {"covered": printable(point.text("by", 200))}
@@ -98,7 +98,7 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
         case "set":
             await page.apply(ref, scripts.SET, text)
         case "text":
-            await fill_text(page, ref, text, field)
+            await _fill_text(page, ref, text, field)
         case "file":
             raise DeskError(f"{ref} takes files: use browser_upload")
         case _:
@@ -107,7 +107,7 @@ async def fill(page: BrowserPage, ref: str, text: str) -> dict[str, object]:
     return compare(text, await page.apply(ref, scripts.FIELD))
 
 
-async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObject) -> None:
+async def _fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObject) -> None:
     """Replace what a field holds, as typed."""
     selection = await page.apply(ref, scripts.SELECT_ALL)
     if not selection.flag("focused"):
@@ -120,13 +120,13 @@ async def fill_text(page: BrowserPage, ref: str, text: str, field: UntrustedObje
 
 def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
-    holds = field.text("value", MAX_VALUE_CHARS)
+    holds = field.text("value", _MAX_VALUE_CHARS)
     editable = field.flag("editable")
-    same = plain_text(holds, editable) == plain_text(meant, editable)
+    same = _plain_text(holds, editable) == _plain_text(meant, editable)
     return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
 
 
-def plain_text(text: str, editable: bool) -> str:
+def _plain_text(text: str, editable: bool) -> str:
     """Give a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
     text = text.replace("\r\n", "\n").replace("\u00a0", " ")
     return "\n".join(line for line in text.split("\n") if line) if editable else text
@@ -134,7 +134,7 @@ def plain_text(text: str, editable: bool) -> str:
 
 async def check(page: BrowserPage, ref: str, text: str, checked: bool) -> dict[str, object]:
     """Have a box checked or not."""
-    if text.lower() not in TRUE + FALSE:
+    if text.lower() not in TRUE + _FALSE:
         raise DeskError(f"{ref} is a box to check: fill it with true or false")
     clicked: dict[str, object] = {}
     if checked != (expected := text.lower() in TRUE):
@@ -161,7 +161,7 @@ async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, obj
     field = await page.apply(ref, scripts.FIELD)
     number = page.tab.references.find(ref)
     if field.text("kind") != "file":
-        number = await open_chooser(page, ref)
+        number = await _open_chooser(page, ref)
     await page.ask("DOM.setFileInputFiles", files=paths, backendNodeId=number)
     await page.settle()
     if field.text("kind") != "file":
@@ -171,13 +171,13 @@ async def upload(page: BrowserPage, ref: str, paths: list[str]) -> dict[str, obj
     return {"as_meant": holds == meant, "holds": "" if holds == meant else printable(holds[:500])}
 
 
-async def open_chooser(page: BrowserPage, ref: str) -> int:
+async def _open_chooser(page: BrowserPage, ref: str) -> int:
     """Click what asks for files; give the field they are for."""
     page.tab.chooser = 0
     await page.ask("Page.setInterceptFileChooserDialog", enabled=True)
     try:
         await click(page, ref)
-        if not await page.cdp.wait(lambda: page.tab.chooser != 0, CHOOSER_SECONDS):
+        if not await page.cdp.wait(lambda: page.tab.chooser != 0, _CHOOSER_SECONDS):
             raise DeskError(f"{ref} takes no files, nor does a click on it ask for any")
     finally:
         if page.tab.dialog is None:
@@ -188,7 +188,7 @@ async def open_chooser(page: BrowserPage, ref: str) -> int:
 async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict[str, object]:
     """Scroll an element into view, or the page by so many screens."""
     if ref:
-        await find_point(page, ref)
+        await _find_point(page, ref)
         return {}
     position = await page.look(scripts.SCROLL, down, right)
     end = position.whole("y") + position.whole("height")

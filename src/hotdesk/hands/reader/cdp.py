@@ -22,9 +22,9 @@ T = TypeVar("T")
 Hear: TypeAlias = Callable[[str, str, UntrustedObject], None]
 """Takes an event: its session, its name, what it says."""
 
-CONNECT_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
 CALL_SECONDS = 15.0
-MAX_PIECES = 2_000_000
+_MAX_PIECES = 2_000_000
 """Lists, objects and members in one message: what it costs in memory once it is read."""
 
 
@@ -76,7 +76,7 @@ class Cdp:
         self.web.close()
 
 
-async def open_cdp(dial: Dial, hear: Hear, seconds: float = CONNECT_SECONDS) -> Cdp:
+async def open_cdp(dial: Dial, hear: Hear, seconds: float = _CONNECT_SECONDS) -> Cdp:
     """Connect to a desk's browser. Dialling has a time of its own: the browser may have to be started first."""
     with await dial(BROWSER_PORT) as sock:
         path = await within(seconds, find_path(sock))
@@ -98,8 +98,8 @@ async def within(seconds: float, work: Awaitable[T]) -> T:
 
 def parse(message: bytes) -> object:
     """Read JSON that was written to harm: too deep, too many pieces, numbers that are none."""
-    if message.count(b",") + message.count(b"[") + message.count(b"{") > MAX_PIECES:
-        raise ProtocolError(f"a message of more than {MAX_PIECES} pieces")
+    if message.count(b",") + message.count(b"[") + message.count(b"{") > _MAX_PIECES:
+        raise ProtocolError(f"a message of more than {_MAX_PIECES} pieces")
     try:
         return loads(message, duplicates=True, overflow=True)
     except StrictError as e:

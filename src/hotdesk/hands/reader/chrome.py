@@ -16,10 +16,10 @@ from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tabs, TabState
 
 Act: TypeAlias = Callable[[BrowserPage], Awaitable[dict[str, object] | VerbResult]]
 
-ATTACH_SECONDS = 5.0
-ROUND_SECONDS = 10.0
+_ATTACH_SECONDS = 5.0
+_ROUND_SECONDS = 10.0
 """What following new tabs, or answering dialogs, may take in all."""
-ACT_SECONDS = 60.0
+_ACT_SECONDS = 60.0
 """What an act may take, beside the time it is given."""
 SHOW = 30_000
 """Characters of a page that are given at once."""
@@ -28,7 +28,7 @@ SHOW = 30_000
 class Connection:
     """The browser of one desk, connected to on first need, and anew after anything strange."""
 
-    def __init__(self, dial: Dial, act_seconds: float = ACT_SECONDS) -> None:
+    def __init__(self, dial: Dial, act_seconds: float = _ACT_SECONDS) -> None:
         self.dial = dial
         self.act_seconds = act_seconds
         self.all_tabs = Tabs()
@@ -41,7 +41,7 @@ class Connection:
             try:
                 cdp = await self.connected()
                 if not answers_dialog:
-                    await within(ROUND_SECONDS, self.dismiss(cdp))
+                    await within(_ROUND_SECONDS, self.dismiss(cdp))
                 page = BrowserPage(cdp, await self.current(cdp))
                 done = await self.do(page, act, seconds + self.act_seconds)
                 return await self.add_context(cdp, done)
@@ -103,7 +103,7 @@ class Connection:
         for gone in [target for target in self.all_tabs.by_target if target not in alive]:
             self.all_tabs.lose(gone)
         self.all_tabs.quiet = False
-        with anyio.move_on_after(ROUND_SECONDS):
+        with anyio.move_on_after(_ROUND_SECONDS):
             for tab in [*self.all_tabs.by_target.values()]:
                 if not tab.session and not self.all_tabs.asks():  # a page that asks may hold up those it opened
                     await self.follow(cdp, tab)
@@ -120,11 +120,11 @@ class Connection:
         self.all_tabs.by_session[session] = tab
         followed = False
         try:
-            await cdp.call("Page.enable", session, ATTACH_SECONDS)
-            frame = (await cdp.call("Page.getFrameTree", session, ATTACH_SECONDS)).facts("frameTree").facts("frame")
+            await cdp.call("Page.enable", session, _ATTACH_SECONDS)
+            frame = (await cdp.call("Page.getFrameTree", session, _ATTACH_SECONDS)).facts("frameTree").facts("frame")
             tab.frame = frame.text("id", 100)
             tab.enter(frame.text("loaderId", 100))
-            await cdp.call("Page.setLifecycleEventsEnabled", session, ATTACH_SECONDS, enabled=True)
+            await cdp.call("Page.setLifecycleEventsEnabled", session, _ATTACH_SECONDS, enabled=True)
             followed = True
         except (CdpError, DeskError) as e:
             self.all_tabs.note(f"the page in tab {tab.id} does not answer: {e}")
@@ -237,7 +237,7 @@ class Chrome(Connection):
             if len(self.all_tabs.by_target) == 1:  # with its last tab the browser would end
                 await page.cdp.call("Target.createTarget", url="about:blank")
             await page.cdp.call("Target.closeTarget", targetId=target)
-            await page.cdp.wait(lambda: target not in self.all_tabs.by_target, ATTACH_SECONDS)
+            await page.cdp.wait(lambda: target not in self.all_tabs.by_target, _ATTACH_SECONDS)
             if target in self.all_tabs.by_target:
                 raise DeskError(f"{tab} does not close")
             return {}

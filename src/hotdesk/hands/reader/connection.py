@@ -12,7 +12,7 @@ from hotdesk.hands.reader.rfb import Conversation
 
 MAX_REPLY_BYTES = 64 << 20
 """What may come before an answer does: more is a server that never means to give one."""
-BREATH = 1 << 20
+_BREATH = 1 << 20
 """Bytes read at most before others have their turn."""
 
 PIECES = 16 << 10
@@ -46,7 +46,7 @@ class ScreenConnection:
     async def lives(self) -> bool:
         """Take in what came unasked; say whether the other end is still there."""
         try:
-            for _ in range(max(1, self.most // BREATH)):
+            for _ in range(max(1, self.most // _BREATH)):
                 if not self.read():
                     return True
                 self.conversation.updates.clear()
@@ -90,7 +90,7 @@ class ScreenConnection:
     def read(self) -> int:
         """Take in what is there, a breath of it at most, until an update is whole; say how many bytes it was."""
         count = 0
-        while count < BREATH and not self.conversation.updates:
+        while count < _BREATH and not self.conversation.updates:
             room = self.conversation.room()
             straight = len(room) >= len(self.pieces)
             try:

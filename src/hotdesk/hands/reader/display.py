@@ -21,14 +21,14 @@ from hotdesk.hands.reader.rfb import key, pointer, request
 SIZE = (1280, 800)
 MAX_SIDE_PIXELS = 4096
 """Pixels of a picture's side, however it is scaled."""
-REPLY_TIMEOUT_S = 10.0
+_REPLY_TIMEOUT_S = 10.0
 """Seconds a call may take beside what it was asked to wait."""
 MAX_WAIT_S = 120.0
 MAX_EVENTS = 10_000
-MAX_MARKS = 4
+_MAX_MARKS = 4
 POLL_INTERVAL_S = 0.04
 BUTTONS = 8
-LAST_KEYSYM = 0x1FFF_FFFF
+_LAST_KEYSYM = 0x1FFF_FFFF
 Event = Sequence[object]
 
 
@@ -38,7 +38,7 @@ class Display:
     VERBS = frozenset({"shot", "input", "settle", "cursor", "mark", "difference"})
 
     def __init__(
-        self, dial: Dial, size: pixels.Size = SIZE, patience: float = REPLY_TIMEOUT_S, most: int = MAX_REPLY_BYTES
+        self, dial: Dial, size: pixels.Size = SIZE, patience: float = _REPLY_TIMEOUT_S, most: int = MAX_REPLY_BYTES
     ) -> None:
         self.dial = dial
         self.size = size
@@ -127,7 +127,7 @@ class Display:
         async with self.connected() as line:
             await self.look(line)
             self.marks.pop(name, None)
-            while len(self.marks) >= MAX_MARKS:
+            while len(self.marks) >= _MAX_MARKS:
                 del self.marks[next(iter(self.marks))]
             self.marks[name] = bytearray(line.frame)
         return VerbResult()
@@ -202,7 +202,7 @@ class Display:
                 return
             case ["button", int(number), bool()] if 1 <= number <= BUTTONS:
                 return
-            case ["key", int(keysym), bool()] if 0 < keysym <= LAST_KEYSYM:
+            case ["key", int(keysym), bool()] if 0 < keysym <= _LAST_KEYSYM:
                 return
             case ["pause", int() | float() as seconds] if 0 <= seconds <= MAX_WAIT_S:
                 return

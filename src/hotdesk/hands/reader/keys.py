@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hotdesk.errors import DeskError, printable
 
-MODIFIERS = {"Alt": 1, "Control": 2, "Ctrl": 2, "Meta": 4, "Shift": 8}
+_MODIFIERS = {"Alt": 1, "Control": 2, "Ctrl": 2, "Meta": 4, "Shift": 8}
 NAMED = {
     "Enter": 13, "Tab": 9, "Escape": 27, "Backspace": 8, "Delete": 46, "Insert": 45, "Home": 36, "End": 35,
     "PageUp": 33, "PageDown": 34, "ArrowUp": 38, "ArrowDown": 40, "ArrowLeft": 37, "ArrowRight": 39, "Space": 32,
@@ -42,7 +42,7 @@ def read_stroke(name: str) -> Stroke:
     *modifier_names, last = (
         name.split("+") if len(name) > 1 and not name.endswith("++") else [*name[:-1].split("+")[:-1], name[-1:]]
     )
-    unknown = [one for one in modifier_names if one not in MODIFIERS]
+    unknown = [one for one in modifier_names if one not in _MODIFIERS]
     if unknown or not (last in NAMED or len(last) == 1):
         wrong = unknown[0] if unknown else last
         examples = ", ".join([*NAMED][:15])
@@ -50,7 +50,7 @@ def read_stroke(name: str) -> Stroke:
                         "with Alt, Control, Meta or Shift as Control+a")  # fmt: skip
     modifiers = 0
     for one in modifier_names:
-        modifiers |= MODIFIERS[one]
+        modifiers |= _MODIFIERS[one]
     if last in NAMED:
         key = " " if last == "Space" else last
         return Stroke(key, last, NAMED[last], modifiers, TEXTS.get(last, "") if not modifiers & ~8 else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hotdesk.errors import DeskError
 
-UNICODE = 0x0100_0000
+_UNICODE = 0x0100_0000
 """Above it, a keysym is a character."""
-TYPED = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
+_TYPED = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
 """Control characters that a key stands for."""
 
 NAMED = {
@@ -33,7 +33,7 @@ NAMED = {
 }  # fmt: skip
 """X's own names for keys that are no characters."""
 
-CHARACTERS = dict(zip(
+_CHARACTERS = dict(zip(
     "space exclam quotedbl numbersign dollar percent ampersand apostrophe parenleft parenright asterisk plus comma "
     "minus period slash colon semicolon less equal greater question at bracketleft backslash bracketright asciicircum "
     "underscore grave braceleft bar braceright asciitilde nobreakspace exclamdown cent sterling currency yen brokenbar "
@@ -44,7 +44,7 @@ CHARACTERS = dict(zip(
 ))  # fmt: skip
 """X's own names for characters that cannot stand for themselves everywhere."""
 
-ALIASES = {
+_ALIASES = {
     "enter": "Return", "ret": "Return", "newline": "Return", "esc": "Escape", "del": "Delete", "ins": "Insert",
     "backspace": "BackSpace", "bksp": "BackSpace", "back": "BackSpace", "pageup": "Prior", "page_up": "Prior",
     "pgup": "Prior", "pagedown": "Next", "page_down": "Next", "pgdn": "Next", "pgdown": "Next",
@@ -59,10 +59,10 @@ ALIASES = {
 }  # fmt: skip
 """What people and models call keys."""
 
-LOWERED = {name.lower(): keysym for name, keysym in NAMED.items()}
-LOWERED_CHARACTERS = {name.lower(): character for name, character in CHARACTERS.items()}
+_LOWERED = {name.lower(): keysym for name, keysym in NAMED.items()}
+_LOWERED_CHARACTERS = {name.lower(): character for name, character in _CHARACTERS.items()}
 SHIFTS = frozenset({NAMED["Shift_L"], NAMED["Shift_R"]})
-SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
+_SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
     ord(plain): ord(shifted)
     for plain, shifted in zip(
         "abcdefghijklmnopqrstuvwxyz1234567890-=[]\\;',./`",
@@ -76,23 +76,23 @@ SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
 def of_character(character: str) -> int:
     """Give the key that types a character."""
     code = ord(character)
-    if character in TYPED:
-        return TYPED[character]
+    if character in _TYPED:
+        return _TYPED[character]
     if code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000:
         raise DeskError(f"no key types {character!r}")
-    return code if code < 0x100 else UNICODE + code
+    return code if code < 0x100 else _UNICODE + code
 
 
-def of_name(name: str) -> int:
+def _of_name(name: str) -> int:
     """Give a key by its name: X's, a common one, or the character itself."""
     if len(name) == 1:
         return of_character(name)
     lowered = name.lower()
-    lowered = ALIASES.get(lowered, lowered).lower()
-    if lowered in LOWERED:
-        return LOWERED[lowered]
-    if lowered in LOWERED_CHARACTERS:
-        return of_character(LOWERED_CHARACTERS[lowered])
+    lowered = _ALIASES.get(lowered, lowered).lower()
+    if lowered in _LOWERED:
+        return _LOWERED[lowered]
+    if lowered in _LOWERED_CHARACTERS:
+        return of_character(_LOWERED_CHARACTERS[lowered])
     if name[:1] in "Uu" and 4 <= len(name[1:].removeprefix("+")) <= 6:
         try:
             return of_character(chr(int(name[1:].removeprefix("+"), 16)))
@@ -105,15 +105,15 @@ def of_chord(chord: str) -> list[int]:
     """Give the keys of a chord, `ctrl+shift+t`, in the order in which they go down."""
     names = chord.removesuffix("+").removesuffix("+").split("+") if chord.endswith("++") else chord.split("+")
     if chord == "+":
-        return [of_name("+")]
+        return [_of_name("+")]
     if chord.endswith("++"):
         names.append("+")
     if len(names) > 8 or not all(names):
         raise DeskError(f"{chord[:40]!r} is no chord; one looks like ctrl+shift+t")
     if len(names) > 1:  # the keys are meant, not what Shift makes of them
         names = [name.lower() if len(name) == 1 else name for name in names]
-    keys = [of_name(name) for name in names]
-    return [SHIFTED.get(key, key) for key in keys] if SHIFTS & set(keys) else keys
+    keys = [_of_name(name) for name in names]
+    return [_SHIFTED.get(key, key) for key in keys] if SHIFTS & set(keys) else keys
 
 
 def of_chords(text: str) -> list[list[int]]:

@@ -12,11 +12,11 @@ from typing import Any
 MAX_DEPTH = 160
 MAX_OUTLINE_CHARS = 1_500_000
 """Characters of an outline, a tag counted as eight."""
-SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
+_SPACE = re.compile(r"[ \t\r\n\f\v\u00a0]+")
 STRONG = {"b": "**", "strong": "**", "i": "*", "em": "*", "code": "`", "kbd": "`", "del": "~~", "s": "~~"}
-HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
-ALONE = frozenset({"br", "hr", "table", "ul", "ol", "pre", "tr", "li", *HEADINGS})
-NEVER_ALONE = frozenset({"field", "button", "img", "frame"})
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_ALONE = frozenset({"br", "hr", "table", "ul", "ol", "pre", "tr", "li", *_HEADINGS})
+_NEVER_ALONE = frozenset({"field", "button", "img", "frame"})
 """What begins a block wherever it stands, and what never does."""
 ROWS = ("thead", "tbody", "tfoot")
 
@@ -41,7 +41,7 @@ class Tidy:
             return node
         copies = [copy for child in children(node) if (copy := self.node(child, depth + 1)) is not None]
         tag = word(node, "t")
-        alone = (node.get("b") is True or tag in ALONE) and tag not in NEVER_ALONE
+        alone = (node.get("b") is True or tag in _ALONE) and tag not in _NEVER_ALONE
         outer = any(isinstance(child, dict) and child["b"] for child in copies)
         return {**node, "t": tag, "c": copies, "b": alone or outer}
 
@@ -51,53 +51,53 @@ def blocks(node: object, depth: int) -> list[str]:
     if depth > MAX_DEPTH:
         return []
     if not isinstance(node, dict):
-        return block_of(inline(node, depth))
+        return _block_of(inline(node, depth))
     tag = node.get("t")
-    if tag in HEADINGS:
-        return block_of(inline(node, depth), HEADINGS[tag] + " ")
+    if tag in _HEADINGS:
+        return _block_of(inline(node, depth), _HEADINGS[tag] + " ")
     match tag:
         case "ul" | "ol" | "menu":
             return [text] if (text := listed(node, depth)) else []
         case "table":
-            return [text] if (text := table(node, depth)) else blocks_of(children(node), depth)
+            return [text] if (text := table(node, depth)) else _blocks_of(children(node), depth)
         case "pre":
             return [f"```\n{plain(node, depth).strip(chr(10))}\n```"]
         case "blockquote":
-            quoted = "\n\n".join(blocks_of(children(node), depth))
+            quoted = "\n\n".join(_blocks_of(children(node), depth))
             return ["\n".join(f"> {line}".rstrip() for line in quoted.split("\n"))] if quoted else []
         case "hr":
             return ["---"]
-    return blocks_of(children(node), depth)
+    return _blocks_of(children(node), depth)
 
 
-def blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
+def _blocks_of(nodes: Sequence[object], depth: int) -> list[str]:
     """Give the blocks some nodes make up: what stands in a line together becomes one."""
     found: list[str] = []
     line: list[object] = []
     for node in nodes:
         if isinstance(node, dict) and node["b"]:
-            found += [*block_of(inline_all(line, depth)), *blocks(node, depth + 1)]
+            found += [*_block_of(_inline_all(line, depth)), *blocks(node, depth + 1)]
             line = []
         else:
             line.append(node)
-    return [*found, *block_of(inline_all(line, depth))]
+    return [*found, *_block_of(_inline_all(line, depth))]
 
 
-def block_of(text: str, before: str = "") -> list[str]:
+def _block_of(text: str, before: str = "") -> list[str]:
     """Give a text as a block, nothing when it is empty."""
     text = text.strip()
     return [before + text] if text else []
 
 
-def inline_all(nodes: Sequence[object], depth: int) -> str:
+def _inline_all(nodes: Sequence[object], depth: int) -> str:
     """Write nodes that stand in one line."""
-    return SPACE.sub(" ", "".join(inline(node, depth + 1) for node in nodes))
+    return _SPACE.sub(" ", "".join(inline(node, depth + 1) for node in nodes))
 
 
 def inline(node: object, depth: int) -> str:
     """Write one node in a line."""
     if isinstance(node, str):
-        return SPACE.sub(" ", node)
+        return _SPACE.sub(" ", node)
     if not isinstance(node, dict) or depth > MAX_DEPTH:
         return ""
     match tag := node["t"]:
@@ -110,11 +110,11 @@ def inline(node: object, depth: int) -> str:
         case "frame":
             return f"[a frame of another origin: {word(node, 'href')}]"
         case "button":
-            return f"[{inline_all(children(node), depth).strip()}]"
+            return f"[{_inline_all(children(node), depth).strip()}]"
         case "a" if node.get("href"):
-            text = inline_all(children(node), depth).strip()
+            text = _inline_all(children(node), depth).strip()
             return f"[{text}]({word(node, 'href')})" if text else ""
-    text = inline_all(children(node), depth)
+    text = _inline_all(children(node), depth)
     mark = STRONG.get(tag, "")
     if mark and text.strip():
         return f"{text[: len(text) - len(text.lstrip())]}{mark}{text.strip()}{mark}{text[len(text.rstrip()) :]}"
@@ -146,7 +146,7 @@ def listed(node: dict[str, Any], depth: int) -> str:
 
 def table(node: dict[str, Any], depth: int) -> str:
     """Write a table; empty when it has one column or less, and so only arranges things."""
-    rows = [cells for row in rows_of(node) if (cells := cells_of(row, depth))]
+    rows = [cells for row in rows_of(node) if (cells := _cells_of(row, depth))]
     width = max((len(row) for row in rows), default=0)
     if width < 2 or width > 100:
         return ""
@@ -164,10 +164,10 @@ def rows_of(node: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def cells_of(row: dict[str, Any], depth: int) -> list[str]:
+def _cells_of(row: dict[str, Any], depth: int) -> list[str]:
     """Give what the cells of a row say, each in one line."""
     cells = [cell for cell in children(row) if isinstance(cell, dict) and cell.get("t") in ("td", "th")]
-    return [inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
+    return [_inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
 
 
 def plain(node: object, depth: int) -> str:
@@ -188,4 +188,4 @@ def children(node: dict[str, Any]) -> list[Any]:
 def word(node: dict[str, Any], name: str) -> str:
     """Give a text that says something of a node, in one line."""
     value = node.get(name)
-    return SPACE.sub(" ", value).strip() if isinstance(value, str) else ""
+    return _SPACE.sub(" ", value).strip() if isinstance(value, str) else ""

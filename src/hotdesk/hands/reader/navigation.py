@@ -76,18 +76,18 @@ async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, obje
         raise DeskError(f"there is no page {'before' if steps < 0 else 'after'} this one in the tab's history")
     await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].whole("id"))
     clock = Countdown(seconds)
-    while not (there := await is_at(page, index)) and not clock.over:
+    while not (there := await _is_at(page, index)) and not clock.over:
         await page.pause(0.02)
     return {"loaded": there}
 
 
-async def is_at(page: BrowserPage, index: int) -> bool:
+async def _is_at(page: BrowserPage, index: int) -> bool:
     """Say whether the tab stands at this place of its history, and its page has loaded."""
     history = await page.ask("Page.getNavigationHistory")
-    return history.whole("currentIndex") == index and await is_complete(page)
+    return history.whole("currentIndex") == index and await _is_complete(page)
 
 
-async def is_complete(page: BrowserPage) -> bool:
+async def _is_complete(page: BrowserPage) -> bool:
     """Say whether the page has loaded."""
     try:
         result: UntrustedObject = await page.look(scripts.READY)

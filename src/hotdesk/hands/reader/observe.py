@@ -16,8 +16,8 @@ from hotdesk.hands.reader.untrusted import UntrustedObject
 
 MAX_PICTURE_BYTES = 16 << 20
 TALLEST, WIDEST = 16_000, 8_000
-PICTURE_SECONDS = 30.0
-MAX_ELEMENTS = 10_000
+_PICTURE_SECONDS = 30.0
+_MAX_ELEMENTS = 10_000
 """What a page may have for a snapshot: its tree comes as one message of some kilobytes for each."""
 MAX_FRAMES = 20
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff"}
@@ -33,23 +33,23 @@ async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as a tree with references, a part of it."""
     elements = (await page.look(scripts.READY)).whole("elements")
-    if elements > MAX_ELEMENTS:
+    if elements > _MAX_ELEMENTS:
         raise DeskError(
-            f"the page has {elements} elements, more than the {MAX_ELEMENTS} a snapshot can tell: "
+            f"the page has {elements} elements, more than the {_MAX_ELEMENTS} a snapshot can tell: "
             "use browser_read, browser_evaluate or browser_screenshot"
         )
     nodes = read_nodes(await page.ask("Accessibility.getFullAXTree"))
-    hidden = await put_frames(page, nodes)
+    hidden = await _put_frames(page, nodes)
     text = "\n".join(to_lines(nodes, page.tab.references.refer)).encode("utf-8", "replace").decode()
     return {**cut(text, start, most), "hidden": hidden}
 
 
-async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
+async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     """Put the trees of frames where the frames are; say how many cannot be seen into."""
     owners = {node.backend: node for node in nodes if node.role in ("Iframe", "IframePresentational")}
     if not owners:
         return 0
-    for frame in frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
+    for frame in _frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
         try:
             owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
@@ -61,11 +61,11 @@ async def put_frames(page: BrowserPage, nodes: list[Node]) -> int:
     return sum(not node.frame for node in owners.values())
 
 
-def frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
+def _frames_in(tree: UntrustedObject, depth: int = 0) -> list[str]:
     """List the frames below a page's own, outer ones first."""
     found: list[str] = []
     for child in tree.each("childFrames")[:MAX_FRAMES] if depth < 10 else []:
-        found += [child.facts("frame").text("id", 100), *frames_in(child, depth + 1)]
+        found += [child.facts("frame").text("id", 100), *_frames_in(child, depth + 1)]
     return found
 
 
@@ -75,8 +75,8 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
     if form == "jpeg":
         parameters["quality"] = quality
     if ref or full:
-        parameters |= {"clip": await (box_of(page, ref) if ref else whole_page(page)), "captureBeyondViewport": True}
-    data = (await page.ask_within(PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
+        parameters |= {"clip": await (_box_of(page, ref) if ref else _whole_page(page)), "captureBeyondViewport": True}
+    data = (await page.ask_within(_PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
     if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
         raise ProtocolError(f"a picture of more than {MAX_PICTURE_BYTES} bytes, or none")
     try:
@@ -88,7 +88,7 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
     return VerbResult({}, picture)
 
 
-async def box_of(page: BrowserPage, ref: str) -> dict[str, float]:
+async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     """Say where on the page an element is."""
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
@@ -96,7 +96,7 @@ async def box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     return clipped(area)
 
 
-async def whole_page(page: BrowserPage) -> dict[str, float]:
+async def _whole_page(page: BrowserPage) -> dict[str, float]:
     """Say how large a page is."""
     return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
@@ -113,10 +113,10 @@ def clipped(area: UntrustedObject) -> dict[str, float]:
 async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float) -> dict[str, object]:
     """Give what an expression is in the page, as JSON, cut to a length inside the page."""
     wrapped = scripts.EVALUATE.replace("EXPRESSION", expression, 1).replace("LIMIT", str(most))
-    reply = await evaluate_raw(page, wrapped, seconds, returnByValue=True)
+    reply = await _evaluate_raw(page, wrapped, seconds, returnByValue=True)
     if "exceptionDetails" not in reply:
         return outcome(reply.facts("result").facts("value"), most)
-    reply = await evaluate_raw(page, expression, seconds, replMode=True)
+    reply = await _evaluate_raw(page, expression, seconds, replMode=True)
     if "exceptionDetails" in reply:
         raise DeskError(f"the expression could not be evaluated: {thrown(reply)}")
     result = reply.facts("result")
@@ -128,7 +128,7 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
     return outcome(await page.run(scripts.BOUND, (most,), objectId=handle), most)
 
 
-async def evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
+async def _evaluate_raw(page: BrowserPage, expression: str, seconds: float, **how: object) -> UntrustedObject:
     """Evaluate in the page's own world; what does not end is ended."""
     clock = Countdown(seconds)
     try:
@@ -159,14 +159,14 @@ async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> 
     """Wait until something is so; say whether it came about."""
     clock = Countdown(seconds)
     while True:
-        if await is_so(page, what, value):
+        if await _is_so(page, what, value):
             return {"met": True}
         if clock.over:
             return {"met": False}
         await page.pause(min(0.1, clock.remaining))
 
 
-async def is_so(page: BrowserPage, what: str, value: str) -> bool:
+async def _is_so(page: BrowserPage, what: str, value: str) -> bool:
     """Say whether what is waited for is so now."""
     match what:
         case "url":

@@ -11,9 +11,9 @@ from hotdesk.hands.reader.untrusted import UntrustedObject
 
 OBJECT_GROUP = "hotdesk"
 """Names what our scripts keep alive in a page, until it is let go."""
-REACTION_TIMEOUT_S = 0.05
+_REACTION_TIMEOUT_S = 0.05
 """Seconds in which a page shows that an act leads elsewhere."""
-LOAD_TIMEOUT_S = 10.0
+_LOAD_TIMEOUT_S = 10.0
 POLL_INTERVAL_S = 0.1
 
 
@@ -84,8 +84,8 @@ class BrowserPage:
     async def settle(self) -> None:
         """Let the page react; where it goes elsewhere, wait until it is there."""
         old = self.tab.loader
-        if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, REACTION_TIMEOUT_S):
-            await self.cdp.wait(lambda: not self.tab.loading, LOAD_TIMEOUT_S)
+        if await self.cdp.wait(lambda: self.tab.loading or self.tab.loader != old, _REACTION_TIMEOUT_S):
+            await self.cdp.wait(lambda: not self.tab.loading, _LOAD_TIMEOUT_S)
 
     async def pause(self, seconds: float = POLL_INTERVAL_S) -> None:
         """Hear what happens for a moment."""

@@ -15,7 +15,7 @@ Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right and bottom; the last two lie outside."""
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-NO_FILTER = b"\0"
+_NO_FILTER = b"\0"
 """What a line of a PNG file begins with. The others were no smaller for screens, and took longer."""
 
 
@@ -37,7 +37,7 @@ def png(image: Image.Image) -> bytes:
     width, height = image.size
     lines = image.tobytes("raw", "RGB", width * 3 + 1, 1)  # a byte of zero after each: the filter of the next
     packer = isal_zlib.compressobj(1)
-    packed = packer.compress(NO_FILTER) + packer.compress(memoryview(lines)[:-1]) + packer.flush()
+    packed = packer.compress(_NO_FILTER) + packer.compress(memoryview(lines)[:-1]) + packer.flush()
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 

@@ -26,16 +26,16 @@ SHIFTS = {0, 8, 16, 24}
 RAW, COPY, TIGHT, ZRLE = 0, 1, 7, 16
 PASSED = (TIGHT, ZRLE, COPY, RAW)
 """How a desk may send pixels, the best first. No cursor, no clipboard, no resizing: those are encodings as well."""
-LIGHT = -256 + 1
+_LIGHT = -256 + 1
 """Asks for little compression: between two processes of one machine bytes are cheap."""
 COLOUR = 3
 """Bytes of a colour in a tight rectangle, with pixels like ours."""
 FILL, BASIC, FILTERED = 8, 7, 4
 """How a tight rectangle is packed: as one colour; or up to here, as pixels; and this bit, that a filter is named."""
 PALETTE, GRADIENT = 1, 2
-UNPACKED = 12
+_UNPACKED = 12
 """Bytes below which a tight rectangle is not packed."""
-MAX_ENCODINGS = 256
+_MAX_ENCODINGS = 256
 MAX_RECTANGLES = 8192
 """Of one update; an X server that is drawn to sends a few."""
 MAX_TEXT_BYTES = 1 << 20
@@ -44,7 +44,7 @@ MAX_PRESSED_KEYS = 32
 """Keys held down at once."""
 MAX_PLACES = 200
 """Clicks that are remembered with where they were."""
-RECTANGLE = Struct(">HHHHi")
+_RECTANGLE = Struct(">HHHHi")
 FORMAT = Struct(">BBBBHHHBBB3x")
 
 Steps: TypeAlias = Generator[int, bytes, None]
@@ -198,8 +198,8 @@ class DeskSide(Side):
 
     def read_rectangle(self) -> Steps:
         """Pass one rectangle on; one that lies elsewhere, or comes in another way than asked for, ends the view."""
-        head = yield RECTANGLE.size
-        x, y, wide, high, encoding = RECTANGLE.unpack(head)
+        head = yield _RECTANGLE.size
+        x, y, wide, high, encoding = _RECTANGLE.unpack(head)
         if not wide or not high or x + wide > WIDTH or y + high > HEIGHT:
             raise ProtocolError(f"a rectangle of {wide} by {high} at {x}, {y}")
         if encoding not in self.encodings:
@@ -242,7 +242,7 @@ class DeskSide(Side):
             elif header[0] > GRADIENT:
                 raise ProtocolError(f"a rectangle filtered as {header[0]}")
             self.out += header
-        if size >= UNPACKED:
+        if size >= _UNPACKED:
             yield from self.read_packed(size)
         else:
             self.passing = size
@@ -316,13 +316,13 @@ class ViewerSide(Side):
     def set_encodings(self) -> Steps:
         """Ask the desk for what both know and we can read, and for nothing else."""
         count = int.from_bytes((yield 3)[1:], "big")
-        if count > MAX_ENCODINGS:
+        if count > _MAX_ENCODINGS:
             raise ProtocolError(f"a viewer with {count} encodings")
         listed = yield count * 4
         offered = {RAW, *(int.from_bytes(listed[at : at + 4], "big", signed=True) for at in range(0, len(listed), 4))}
         accepted = [each for each in PASSED if each in offered]
         self.desk.encodings.update(accepted)
-        self.out += pack(f">BxH{len(accepted) + 1}i", Person.ENCODINGS, len(accepted) + 1, *accepted, LIGHT)
+        self.out += pack(f">BxH{len(accepted) + 1}i", Person.ENCODINGS, len(accepted) + 1, *accepted, _LIGHT)
 
     def ask(self, data: bytes) -> None:
         """Ask for the part of the screen there is."""

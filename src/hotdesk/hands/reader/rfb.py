@@ -16,12 +16,12 @@ from hotdesk.hands.reader import ProtocolError
 
 VERSION = b"RFB 003.008\n"
 NO_SECURITY = 1
-PIXEL = 4
+_PIXEL = 4
 """Bytes of a pixel: blue, green, red and one that means nothing, which Pillow reads as `BGRX`."""
 FORMAT = struct.pack(">B3xBBBBHHHBBB3x", 0, 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 ONLY_RAW = struct.pack(">BxHi", 2, 1, 0)
 MAX_NAME_BYTES = 1 << 10
-MAX_CUT_TEXT_BYTES = 64 << 10
+_MAX_CUT_TEXT_BYTES = 64 << 10
 MAX_RECTANGLES = 4096
 MAX_FRAMES = 2
 """How often an update may paint the whole frame over."""
@@ -65,7 +65,7 @@ class Conversation:
     space: memoryview = field(init=False)
 
     def __post_init__(self) -> None:
-        self.frame = bytearray(self.width * self.height * PIXEL)
+        self.frame = bytearray(self.width * self.height * _PIXEL)
         self.course = self.converse()
         self.space = next(self.course)
 
@@ -101,7 +101,7 @@ class Conversation:
                     pass  # the bell
                 case 3:
                     (length,) = struct.unpack(">3xI", (yield from take(7)))
-                    yield from drop(length, MAX_CUT_TEXT_BYTES, "a clipboard")
+                    yield from drop(length, _MAX_CUT_TEXT_BYTES, "a clipboard")
                 case kind:
                     raise ProtocolError(f"the screen sends a message of type {kind}")
 
@@ -149,8 +149,8 @@ class Conversation:
 
     def paint(self, rectangle: Rectangle) -> Filling:
         """Take a rectangle's pixels: straight into the frame where its lines follow each other there."""
-        line, frame = rectangle.width * PIXEL, memoryview(self.frame)
-        start, step = (rectangle.y * self.width + rectangle.x) * PIXEL, self.width * PIXEL
+        line, frame = rectangle.width * _PIXEL, memoryview(self.frame)
+        start, step = (rectangle.y * self.width + rectangle.x) * _PIXEL, self.width * _PIXEL
         if not rectangle.area:
             return
         if line == step or rectangle.height == 1:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
-MAX_TABS = 64
-MAX_DOWNLOADS = 200
-MAX_NEWS = 20
-MAX_REFERENCES = 50_000
-MAX_URL_CHARS = 2000
+_MAX_TABS = 64
+_MAX_DOWNLOADS = 200
+_MAX_NEWS = 20
+_MAX_REFERENCES = 50_000
+_MAX_URL_CHARS = 2000
 MAX_TITLE_CHARS = 200
 DOWNLOADS = "/home/user/Downloads"
 STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
@@ -58,7 +58,7 @@ class References:
     def refer(self, element: int) -> str:
         """Give an element's reference."""
         if element not in self.by_element:
-            if len(self.by_element) >= MAX_REFERENCES:
+            if len(self.by_element) >= _MAX_REFERENCES:
                 self.forget()
             self.last += 1
             self.by_element[element] = name = f"e{self.last}"
@@ -138,7 +138,7 @@ class Tabs:
         """Keep something to be told with the next result."""
         if self.quiet:
             return
-        if len(self.news) < MAX_NEWS:
+        if len(self.news) < _MAX_NEWS:
             self.news.append(text)
         else:
             self.untold += 1
@@ -188,13 +188,13 @@ class Tabs:
         if info.text("type") != "page" or info.text("url", 10).startswith("devtools:"):
             return
         if tab is None:
-            if len(self.by_target) >= MAX_TABS:
-                self.note(f"a tab beyond the {MAX_TABS} that are followed was opened: close some")
+            if len(self.by_target) >= _MAX_TABS:
+                self.note(f"a tab beyond the {_MAX_TABS} that are followed was opened: close some")
                 return
             self.opened_count += 1
             tab = self.by_target[target] = TabState(f"t{self.opened_count}", target)
             self.note(" ".join(["tab", tab.id, "was opened", printable(info.text("url", 200))]).rstrip())
-        tab.url = printable(info.text("url", MAX_URL_CHARS))
+        tab.url = printable(info.text("url", _MAX_URL_CHARS))
         tab.title = printable(info.text("title", MAX_TITLE_CHARS))
 
     def crash(self, target: str) -> None:
@@ -222,7 +222,7 @@ class Tabs:
 
     def begin_download(self, event: UntrustedObject) -> None:
         """Take note of a download."""
-        while len(self.downloads) >= MAX_DOWNLOADS:
+        while len(self.downloads) >= _MAX_DOWNLOADS:
             self.downloads.pop(next(iter(self.downloads)))
         guid = event.text("guid", 100)
         name = file_name(event.text("suggestedFilename", 1000))

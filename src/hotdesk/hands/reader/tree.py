@@ -16,7 +16,7 @@ from hotdesk.hands.reader.untrusted import UntrustedObject, clip
 
 MAX_DEPTH = 300
 """Levels of a tree that are told."""
-MAX_NODES = 100_000
+_MAX_NODES = 100_000
 MAX_NAME_CHARS = 400
 SILENT = frozenset(
     {"none", "generic", "InlineTextBox", "LineBreak", "presentation", "RootWebArea", "WebArea", "ListMarker", "group",
@@ -24,12 +24,12 @@ SILENT = frozenset(
      "MenuListPopup", "strong", "emphasis", "IframePresentational", "paragraph", "code", "mark"}
 )  # fmt: skip
 """Roles that say nothing by themselves; with a name they are told."""
-MUTE = frozenset({"InlineTextBox", "LineBreak", "ListMarker", "RootWebArea", "WebArea"})
+_MUTE = frozenset({"InlineTextBox", "LineBreak", "ListMarker", "RootWebArea", "WebArea"})
 """Roles that are never told."""
-SPEAKING = frozenset({"button", "link", "menuitem", "tab", "option", "heading", "checkbox", "radio", "switch", "cell",
+_SPEAKING = frozenset({"button", "link", "menuitem", "tab", "option", "heading", "checkbox", "radio", "switch", "cell",
                       "MenuListOption", "columnheader", "rowheader", "treeitem", "menuitemcheckbox"})  # fmt: skip
 """Roles whose name is their text: the text below is not told again."""
-WRITABLE = frozenset({"textbox", "searchbox", "spinbutton", "combobox", "ComboBoxSelect"})
+_WRITABLE = frozenset({"textbox", "searchbox", "spinbutton", "combobox", "ComboBoxSelect"})
 """Roles whose value is the text below, which is not told again."""
 LEAVES = frozenset({"Date", "DateTime", "InputTime", "ColorWell", "slider", "progressbar", "meter", "img", "image"})
 """Roles whose parts are the browser's own."""
@@ -60,12 +60,12 @@ class Node:
 def read_nodes(reply: UntrustedObject) -> list[Node]:
     """Read a tree as the browser tells it: a list, the root first."""
     items = reply.items("nodes")
-    if len(items) > MAX_NODES:
-        raise ProtocolError(f"a tree of more than {MAX_NODES} nodes")
-    return [read_node(UntrustedObject(item)) for item in items]
+    if len(items) > _MAX_NODES:
+        raise ProtocolError(f"a tree of more than {_MAX_NODES} nodes")
+    return [_read_node(UntrustedObject(item)) for item in items]
 
 
-def read_node(data: UntrustedObject) -> Node:
+def _read_node(data: UntrustedObject) -> Node:
     """Read one node."""
     return Node(
         id=data.text("nodeId", 40),
@@ -74,7 +74,7 @@ def read_node(data: UntrustedObject) -> Node:
         backend=data.whole("backendDOMNodeId"),
         ignored=data.flag("ignored"),
         value=read_text(data.facts("value")),
-        states=read_states(data.each("properties")),
+        states=_read_states(data.each("properties")),
         children=[clip(child, 40) for child in data.items("childIds")],
     )
 
@@ -87,7 +87,7 @@ def read_text(value: UntrustedObject) -> str:
     return " ".join(clip(text, MAX_NAME_CHARS).split()) if isinstance(text, str) else ""
 
 
-def read_states(properties: list[UntrustedObject]) -> list[str]:
+def _read_states(properties: list[UntrustedObject]) -> list[str]:
     """Give what is worth telling of a node's states."""
     found = []
     for one in properties:
@@ -99,11 +99,11 @@ def read_states(properties: list[UntrustedObject]) -> list[str]:
     return found
 
 
-Refer = Callable[[int], str]
+_Refer = Callable[[int], str]
 """Gives the reference of an element."""
 
 
-def to_lines(nodes: list[Node], refer: Refer) -> list[str]:
+def to_lines(nodes: list[Node], refer: _Refer) -> list[str]:
     """Write a tree down."""
     if not nodes:
         return []
@@ -115,7 +115,7 @@ def to_lines(nodes: list[Node], refer: Refer) -> list[str]:
 class TreeWriter:
     """Writes one document's tree; each node once, however often it is named as a child."""
 
-    def __init__(self, nodes: list[Node], refer: Refer) -> None:
+    def __init__(self, nodes: list[Node], refer: _Refer) -> None:
         self.nodes = {node.id: node for node in nodes}
         self.refer = refer
         self.lines: list[str] = []
@@ -125,11 +125,11 @@ class TreeWriter:
         self.nodes.pop(node.id, None)
         if depth > MAX_DEPTH:
             return
-        if has_line(node, outer if mute else ""):
+        if _has_line(node, outer if mute else ""):
             self.lines.append(self.line(node, level))
-            writable = node.role in WRITABLE and bool(node.value)
+            writable = node.role in _WRITABLE and bool(node.value)
             level, outer = level + 1, node.value if writable else node.name
-            mute = writable or (node.role in SPEAKING and bool(node.name))
+            mute = writable or (node.role in _SPEAKING and bool(node.name))
             if node.role in LEAVES:
                 return
         for child in node.children:
@@ -156,9 +156,9 @@ class TreeWriter:
         return "  " * level + "- " + " ".join([*parts, *node.states])
 
 
-def has_line(node: Node, spoken: str) -> bool:
+def _has_line(node: Node, spoken: str) -> bool:
     """Say whether a node gets a line."""
-    if node.ignored or node.role in MUTE:
+    if node.ignored or node.role in _MUTE:
         return False
     if node.role == "StaticText":
         return bool(node.name.strip()) and node.name not in spoken

@@ -14,11 +14,11 @@ from hotdesk.hands.reader import SCREEN_PORT, Dial, ProtocolError, VerbResult
 from hotdesk.hands.reader.relay import DeskSide, Side, ViewerInput, ViewerSide
 from hotdesk.linux import sockets
 
-GREETING_TIMEOUT_S = 10.0
+_GREETING_TIMEOUT_S = 10.0
 """Seconds both sides have for their greetings."""
-RELEASE_TIMEOUT_S = 1.0
+_RELEASE_TIMEOUT_S = 1.0
 """Seconds a screen may take to hear that keys are let go."""
-ARRIVAL_TIMEOUT_S = 1.0
+_ARRIVAL_TIMEOUT_S = 1.0
 """Seconds until a viewer that is not connected counts as gone."""
 GONE = "the screen was disconnected; take over again once it is shown"
 MAX_VIEWERS = 16
@@ -66,9 +66,9 @@ class ScreenRelay:
 
     async def present(self, number: int) -> VerbResult:
         """Wait a moment until a viewer is connected to the screen: it may have been handed over just now."""
-        with anyio.move_on_after(ARRIVAL_TIMEOUT_S):
+        with anyio.move_on_after(_ARRIVAL_TIMEOUT_S):
             while number not in self.looking:  # noqa: ASYNC110 - it is a matter of milliseconds
-                await anyio.sleep(ARRIVAL_TIMEOUT_S / 50)
+                await anyio.sleep(_ARRIVAL_TIMEOUT_S / 50)
         if number not in self.looking:
             raise DeskError(GONE)
         return VerbResult()
@@ -91,7 +91,7 @@ class ScreenRelay:
         if before is not None:
             before.viewer.drive(False)
             self.acts = before.viewer.acts
-            with anyio.move_on_after(RELEASE_TIMEOUT_S) as moment:
+            with anyio.move_on_after(_RELEASE_TIMEOUT_S) as moment:
                 await let_go(before)
             if moment.cancelled_caught:
                 before.scope.cancel()  # a screen that takes no more keys shows nothing more
@@ -113,13 +113,13 @@ class ScreenRelay:
 async def relay(one: Looking, screen: DeskSide, viewer: socket.socket) -> None:
     """Greet both sides, then pass on what each says."""
     try:
-        with anyio.fail_after(GREETING_TIMEOUT_S):
+        with anyio.fail_after(_GREETING_TIMEOUT_S):
             await greet(screen, one.desk)
             await sockets.send(one.desk, screen.take_back())
             await sockets.send(viewer, one.viewer.take_back())
             await greet(one.viewer, viewer)
     except TimeoutError:
-        raise ProtocolError(f"no greeting within {GREETING_TIMEOUT_S:.0f} s") from None
+        raise ProtocolError(f"no greeting within {_GREETING_TIMEOUT_S:.0f} s") from None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(show, screen, one.desk, viewer, tasks.cancel_scope)

@@ -89,7 +89,7 @@ class WebSocket:
         """Send what the protocol has to say, waiting while the other end does not read."""
         try:
             for data in self.protocol.data_to_send():
-                await send_all(self.sock, data)
+                await _send_all(self.sock, data)
         except BaseException:  # a message sent in part can be followed by nothing
             self.close()
             raise
@@ -106,7 +106,7 @@ class WebSocket:
 
 async def find_path(sock: socket.socket) -> str:
     """Ask at which path the whole browser is spoken to."""
-    await send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
+    await _send_all(sock, f"GET /json/version HTTP/1.1\r\nHost: {AUTHORITY}\r\n\r\n".encode())
     body = await read_answer(sock)
     try:
         version = json.loads(body)
@@ -125,7 +125,7 @@ async def read_answer(sock: socket.socket) -> bytes:
     while b"\r\n\r\n" not in head:
         if len(head) > MAX_HEAD_BYTES:
             raise ProtocolError(f"an answer's head of more than {MAX_HEAD_BYTES} bytes")
-        head += await receive_more(sock)
+        head += await _receive_more(sock)
     head, _, body = head.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head):
         raise ProtocolError("it does not answer")
@@ -133,11 +133,11 @@ async def read_answer(sock: socket.socket) -> bytes:
     if len(lengths) != 1 or int(lengths[0]) > MAX_BODY_BYTES:
         raise ProtocolError("an answer of unknown or great length")
     while len(body) < int(lengths[0]):
-        body += await receive_more(sock)
+        body += await _receive_more(sock)
     return body[: int(lengths[0])]
 
 
-async def receive_more(sock: socket.socket) -> bytes:
+async def _receive_more(sock: socket.socket) -> bytes:
     """Read once; the end is no answer."""
     if not (data := await receive_some(sock)):
         raise ProtocolError("the connection was closed")
@@ -153,7 +153,7 @@ async def receive_some(sock: socket.socket) -> bytes:
         return b""
 
 
-async def send_all(sock: socket.socket, data: bytes) -> None:
+async def _send_all(sock: socket.socket, data: bytes) -> None:
     """Send all of it."""
     try:
         await sockets.send(sock, data)

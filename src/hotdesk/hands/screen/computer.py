@@ -16,20 +16,20 @@ from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.tool import Wrong
 
 Action: TypeAlias = Mapping[str, object]
-CLICKS: dict[str, dict[str, object]] = {
+_CLICKS: dict[str, dict[str, object]] = {
     "left_click": {"button": "left", "count": 1},
     "right_click": {"button": "right", "count": 1},
     "middle_click": {"button": "middle", "count": 1},
     "double_click": {"button": "left", "count": 2},
     "triple_click": {"button": "left", "count": 3},
 }
-OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "back", "forward": "forward"}
+_OPENAI_BUTTONS = {"left": "left", "right": "right", "wheel": "middle", "back": "back", "forward": "forward"}
 DIRECTIONS = ("up", "down", "left", "right")
 PIXELS = 100
 """That OpenAI scrolls by, to one click of the wheel."""
-DEFAULT_WAIT_S = 2.0
+_DEFAULT_WAIT_S = 2.0
 """Seconds of a wait that says no time."""
-MAX_ACTIONS = 100
+_MAX_ACTIONS = 100
 SPELT = {" ": "space", "+": "plus"}
 """Keys that would be lost in a chord."""
 
@@ -86,8 +86,8 @@ def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
 
 def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
-    if name in CLICKS:
-        return [ScreenAction("screen_click", {**coordinate(action, scale), **CLICKS[name], **held_keys(action)})]
+    if name in _CLICKS:
+        return [ScreenAction("screen_click", {**coordinate(action, scale), **_CLICKS[name], **_held_keys(action)})]
     match name:
         case "key":
             repeat = action.get("repeat")
@@ -107,10 +107,10 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "left_mouse_up":
             return [ScreenAction("screen_release", {"button": "left"})]
         case "left_click_drag":
-            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, held_keys(action))
+            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, _held_keys(action))
         case "scroll":
             turned = {"direction": action.get("scroll_direction"), "amount": action.get("scroll_amount")}
-            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **held_keys(action)})]
+            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **_held_keys(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": action.get("duration")})]
         case "screenshot":
@@ -122,8 +122,8 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
 
 def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
-    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > MAX_ACTIONS:
-        raise Wrong(f"actions are a list of {MAX_ACTIONS} at most")
+    if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
+        raise Wrong(f"actions are a list of {_MAX_ACTIONS} at most")
     return [use for action in actions for use in one(action, scale)]
 
 
@@ -135,8 +135,8 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
     meanwhile: dict[str, object] = {"keys": keys} if keys else {}
     match action.get("type"):
         case "click":
-            if (button := OPENAI_BUTTONS.get(str(action.get("button")))) is None:
-                raise Wrong(f"there is no button {action.get('button')!r:.40}; there are {', '.join(OPENAI_BUTTONS)}")
+            if (button := _OPENAI_BUTTONS.get(str(action.get("button")))) is None:
+                raise Wrong(f"there is no button {action.get('button')!r:.40}; there are {', '.join(_OPENAI_BUTTONS)}")
             return [ScreenAction("screen_click", {**at(action, scale), "button": button, "count": 1, **meanwhile})]
         case "double_click":
             return [ScreenAction("screen_click", {**at(action, scale), "button": "left", "count": 2, **meanwhile})]
@@ -156,7 +156,7 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
         case "type":
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
-            return [ScreenAction("screen_wait", {"seconds": DEFAULT_WAIT_S})]
+            return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
     raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
 
 
@@ -203,7 +203,7 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
     return {"x": x, "y": y}
 
 
-def held_keys(action: Action) -> dict[str, object]:
+def _held_keys(action: Action) -> dict[str, object]:
     """Give the keys held down meanwhile, which Anthropic calls text."""
     return {"keys": text(action)} if action.get("text") else {}
 

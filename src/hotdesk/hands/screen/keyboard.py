@@ -20,7 +20,7 @@ from hotdesk.hands.screen.reader_client import Seat
 Way: TypeAlias = Literal["keys", "clipboard"]
 AT_ONCE = 500
 """Characters sent at a time."""
-MAX_KEYSYMS = 4096
+_MAX_KEYSYMS = 4096
 PASTE = "shift+Insert"
 """Pastes in terminals, too, where Ctrl+V does not."""
 BIND = """
@@ -67,7 +67,7 @@ json.dump([requests, sorted(set(symbols) & set(itertools.chain(*keymap().values(
 """
 """Puts keysyms on keys that have none, or one nobody has; tells how often it changed the keymap, and which of the
 wanted ones can be pressed now."""
-REBIND_DELAY_S = 0.1
+_REBIND_DELAY_S = 0.1
 """Seconds the window manager is given for each change of the keymap: a click would wait until it is through."""
 
 
@@ -99,7 +99,7 @@ class Keyboard:
         strange = dict.fromkeys(each for each in text if not each.isascii())
         if not strange:
             return len(text)
-        symbols = [keysyms.of_character(each) for each in strange][:MAX_KEYSYMS]
+        symbols = [keysyms.of_character(each) for each in strange][:_MAX_KEYSYMS]
         found = await self.bind(symbols, again)
         lacking = (at for at, each in enumerate(text) if not (each.isascii() or keysyms.of_character(each) in found))
         return next(lacking, len(text))
@@ -113,7 +113,7 @@ class Keyboard:
             reply = None
         match reply:
             case [int(changes), [*found]]:
-                await anyio.sleep(REBIND_DELAY_S * min(changes, 10))
+                await anyio.sleep(_REBIND_DELAY_S * min(changes, 10))
                 return {each for each in found if type(each) is int}
         return set()
 

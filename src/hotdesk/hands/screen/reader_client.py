@@ -28,9 +28,9 @@ STARTS = {SCREEN_PORT: (SESSION,), BROWSER_PORT: (SESSION, "/usr/local/lib/hotde
 """What must run in the desk before somebody listens at a port: each returns at once when it runs already."""
 NAMES = {SCREEN_PORT: "screen", BROWSER_PORT: "browser"}
 START_SECONDS = 60.0
-ASK_SECONDS = 600.0
+_ASK_SECONDS = 600.0
 """The longest an ask may take; what is asked has a time of its own."""
-SAY_SECONDS = 10.0
+_SAY_SECONDS = 10.0
 """Seconds a reader may take to hear what it is asked."""
 AT_ONCE = 8
 """Connections a reader may wish for at a time."""
@@ -106,7 +106,7 @@ class DeskSeat:
         """Ask this desk's reader."""
         reader = await self.ready()
         name = verb.partition(".")[0]
-        with anyio.move_on_after(ASK_SECONDS):
+        with anyio.move_on_after(_ASK_SECONDS):
             message, blob = await reader.ask(verb, arguments)
             match message:
                 case {"ok": value}:
@@ -115,7 +115,7 @@ class DeskSeat:
                     raise DeskError(printable(text))
             raise misbehaves(self.desk, name, str(message.get("text")))
         reader.close()
-        raise misbehaves(self.desk, name, f"no answer came in {ASK_SECONDS:.0f} s")
+        raise misbehaves(self.desk, name, f"no answer came in {_ASK_SECONDS:.0f} s")
 
     async def join(self, viewer: socket.socket) -> int:
         """Hand a viewer's connection over; give the number it is known by from now on."""
@@ -172,7 +172,7 @@ class ReaderClient(Calls[tuple[dict[str, object], bytes]]):
         if self.failure is not None:
             raise self.failure
         try:
-            with anyio.fail_after(SAY_SECONDS, shield=True):  # half a message would be worse than a late one
+            with anyio.fail_after(_SAY_SECONDS, shield=True):  # half a message would be worse than a late one
                 async with self.writing:
                     await send(self.line, write(message))
         except (OSError, FrameError, TimeoutError) as e:

@@ -36,13 +36,13 @@ Events: TypeAlias = list[list[object]]
 
 SIZE = (WIDTH, HEIGHT)
 BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
-FORWARD = "9"
+_FORWARD = "9"
 """The button that RFB has no bit for."""
 WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
-MAX_HOLD_S = 100.0
-STRIDE = 20
+_MAX_HOLD_S = 100.0
+_STRIDE = 20
 """Pixels the pointer moves at a time while it drags: programs want to see it come."""
-STEP_S = 0.01
+_STEP_S = 0.01
 """Seconds between two such moves."""
 
 FOCUS_DELAY_S = 0.1
@@ -139,7 +139,7 @@ class Screen:
         """Click the button RFB does not have, by a program in the desk."""
         modifiers = keysyms.of_chord(keys) if keys else []
         await self.input([["key", key, True] for key in modifiers] + [place])
-        await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), FORWARD])
+        await windows.run(self.seat, ["xdotool", "click", "--repeat", str(count), _FORWARD])
         await self.input([["key", key, False] for key in reversed(modifiers)])
 
     async def drag(self, path: Sequence[Point], button: Button = "left", keys: str = "") -> None:
@@ -147,15 +147,15 @@ class Screen:
         if len(path) < 2:
             raise DeskError("a drag goes from one point to another")
         number = self.button(button)
-        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * STEP_S]]
+        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * _STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
-            steps = max(2, (abs(to_x - x) + abs(to_y - y)) // STRIDE)
+            steps = max(2, (abs(to_x - x) + abs(to_y - y)) // _STRIDE)
             for step in range(1, steps + 1):
                 events += [
                     self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps),
-                    ["pause", STEP_S],
+                    ["pause", _STEP_S],
                 ]
-        await self.act([*events, ["pause", 5 * STEP_S], ["button", number, False]], keys)
+        await self.act([*events, ["pause", 5 * _STEP_S], ["button", number, False]], keys)
 
     async def press(self, button: Button = "left") -> None:
         """Press a button where the pointer is, and hold it."""
@@ -190,8 +190,8 @@ class Screen:
     async def hold_key(self, chord: str, seconds: float) -> None:
         """Hold a chord down for some time."""
         keys = keysyms.of_chord(chord)
-        if not 0 <= seconds <= MAX_HOLD_S:
-            raise DeskError(f"a key cannot be held {seconds:g} s: {MAX_HOLD_S:g} at most")
+        if not 0 <= seconds <= _MAX_HOLD_S:
+            raise DeskError(f"a key cannot be held {seconds:g} s: {_MAX_HOLD_S:g} at most")
         try:
             await self.input(pressed(keys, True))
             await anyio.sleep(seconds)
@@ -201,7 +201,7 @@ class Screen:
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
-        await anyio.sleep(min(seconds, MAX_HOLD_S))
+        await anyio.sleep(min(seconds, _MAX_HOLD_S))
 
     # -- windows ----------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class Screen:
         match tool.removeprefix("screen_"):
             case "screenshot":
                 kind = cast(Format, text_of(arguments, "format"))
-                return show_picture(
+                return _show_picture(
                     await self.screenshot(
                         region_of(arguments, self.size),
                         whole_of(arguments, "width"),
@@ -243,7 +243,7 @@ class Screen:
                 )
             case "zoom":
                 fill = whole_of(arguments, "width") or self.size[0], whole_of(arguments, "height") or self.size[1]
-                return show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
+                return _show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
                 await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
@@ -342,7 +342,7 @@ def pressed(keys: Sequence[int], down: bool) -> Events:
     return [["key", key, down] for key in (keys if down else reversed(keys))]
 
 
-def show_picture(picture: Screenshot) -> Observation:
+def _show_picture(picture: Screenshot) -> Observation:
     """Show a picture."""
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 

@@ -17,7 +17,7 @@ from hotdesk.hands.screen.reader_client import DISPLAY, Seat
 from hotdesk.ipc.tasks import Background
 from hotdesk.tool import Observation
 
-LEASE_S = 90.0
+_LEASE_S = 90.0
 """Seconds a viewer may be silent before the worker has the wheel again: a page in the background wakes each minute."""
 LOOK_TIMEOUT_S = 3.0
 """Seconds that looking at a desk may take before a person is let at it, or the worker told."""
@@ -25,7 +25,7 @@ FINISH_TIMEOUT_S, CANCEL_TIMEOUT_S = 10.0, 1.0
 """Seconds a call at screen or browser has to end by itself before it is cancelled, and one that can be repeated."""
 STOPPING_SECONDS, STOP_AGAIN = 10.0, 0.1
 """Seconds in which a busy desk's programs must stop, and between two tries."""
-RETURN_TIMEOUT_S = 10.0
+_RETURN_TIMEOUT_S = 10.0
 """Seconds a desk may take to go on after hand-back."""
 MARK = "wheel"
 """What the picture is called that the screen is compared with."""
@@ -110,7 +110,7 @@ class Wheel:
         """Entered while a person drives: stops the time the worker has."""
         self.holder: Holder | None = None
         self.driven: PastTakeovers | None = None
-        self.lease = LEASE_S
+        self.lease = _LEASE_S
         self.stopping = STOPPING_SECONDS
         self.turning = anyio.Lock()
         self.free = anyio.Event()
@@ -203,7 +203,7 @@ class Wheel:
                 await self.stop()
                 await self.seat.ask("view.lease", number=viewer)
             except BaseException:
-                with anyio.move_on_after(RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
+                with anyio.move_on_after(_RETURN_TIMEOUT_S, shield=True), suppress(HotdeskError):
                     await self.let_go_on()
                     self.note(HandedBack(self.seat.desk.id, viewer, "", 0.0, 0, 0, "it could not be taken"))
                 self.end()
@@ -291,7 +291,7 @@ class Wheel:
                     return
                 seconds = round(time.monotonic() - holder.since, 1)
                 try:
-                    with anyio.move_on_after(RETURN_TIMEOUT_S):
+                    with anyio.move_on_after(_RETURN_TIMEOUT_S):
                         clicks, keys = await self.let_go_on()
                         self.driven = PastTakeovers(seconds, clicks, keys, holder.scene).after(self.driven)
                         self.note(HandedBack(self.seat.desk.id, viewer, by, seconds, clicks, keys, note))

@@ -21,35 +21,35 @@ DIRECTIONS = ("up", "down", "left", "right")
 X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
-HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
-BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
-HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
-REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
+_HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
+_BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
+_HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
+_REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
 FORMAT = Parameter("format", "text", "png is exact, jpeg small", default="png", choices=("png", "jpeg"))
 SCALED = (
     Parameter("width", "integer", "pixels it is scaled to; its own unless told", least=1, most=4096),
     Parameter("height", "integer", "pixels it is scaled to; in proportion unless told", least=1, most=4096),
 )
-DURATION = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
+_DURATION = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
 
 TOOLS = (
     Tool(
         "screen_screenshot",
         f"See the screen, which is {WIDTH} by {HEIGHT} pixels, or a region of it.",
-        (REGION, *SCALED, FORMAT),
+        (_REGION, *SCALED, FORMAT),
         {"region": [0, 0, 640, 400]},
     ),
     Tool(
         "screen_zoom",
         "See a region enlarged to the size of the screen: small print, icons, alignment.",
-        (replace(REGION, what="left, top, right, bottom", required=True), *SCALED),
+        (replace(_REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
-    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, HELD_KEYS), {"x": 640, "y": 400}),
+    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
         "Click at a point, once, twice or three times.",
-        (X, Y, BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), HELD_KEYS),
+        (X, Y, _BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), _HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
@@ -57,13 +57,13 @@ TOOLS = (
         "Press the button at the first point, move along the others, release it at the last.",
         (
             Parameter("path", "integers", "x, y, x, y and so on: two points or more", required=True, longest=200),
-            HELD_BUTTON,
-            HELD_KEYS,
+            _HELD_BUTTON,
+            _HELD_KEYS,
         ),
         {"path": [100, 100, 400, 300]},
     ),
-    Tool("screen_press", "Press a button where the pointer is, and hold it.", (HELD_BUTTON,), {"button": "left"}),
-    Tool("screen_release", "Release a button.", (HELD_BUTTON,), {"button": "left"}),
+    Tool("screen_press", "Press a button where the pointer is, and hold it.", (_HELD_BUTTON,), {"button": "left"}),
+    Tool("screen_release", "Release a button.", (_HELD_BUTTON,), {"button": "left"}),
     Tool(
         "screen_scroll",
         "Turn the wheel over a point.",
@@ -72,7 +72,7 @@ TOOLS = (
             Parameter("amount", "integer", "clicks of the wheel", default=3, least=0, most=100),
             X,
             Y,
-            HELD_KEYS,
+            _HELD_KEYS,
         ),
         {"direction": "down", "amount": 5, "x": 640, "y": 400},
     ),
@@ -94,18 +94,18 @@ TOOLS = (
     Tool(
         "screen_hold_key",
         "Hold a chord down for some time.",
-        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), DURATION),
+        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), _DURATION),
         {"keys": "Down", "seconds": 1.5},
     ),
     Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.",
-         (DURATION,), {"seconds": 2}),
+         (_DURATION,), {"seconds": 2}),
     Tool(
         "screen_settle",
         "Wait until the picture has stopped changing.",
         (
             Parameter("quiet", "number", "seconds it has to stand still", default=0.3, least=0.05, most=10),
             Parameter("timeout", "number", "seconds to wait at most", default=10.0, least=0.1, most=120),
-            REGION,
+            _REGION,
         ),
         {"quiet": 0.5, "timeout": 20},
     ),

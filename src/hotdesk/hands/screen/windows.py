@@ -14,10 +14,10 @@ from hotdesk.desk.seam import Done
 from hotdesk.errors import DeskError, printable
 from hotdesk.hands.screen.reader_client import Seat
 
-Selection: TypeAlias = Literal["clipboard", "primary"]
-SELECTIONS: tuple[Selection, ...] = ("clipboard", "primary")
+_Selection: TypeAlias = Literal["clipboard", "primary"]
+SELECTIONS: tuple[_Selection, ...] = ("clipboard", "primary")
 COMMAND_TIMEOUT_S = 20.0
-MAX_WINDOWS = 200
+_MAX_WINDOWS = 200
 MAX_TITLE_CHARS = 200
 MAX_OUTPUT_BYTES = 1 << 20
 LIST = r"""
@@ -56,8 +56,8 @@ async def listed(seat: Seat) -> list[Window]:
     """List the windows."""
     done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
-        raise DeskError(f"the windows cannot be listed: {describe_failure(done)}")
-    found = (LINE.fullmatch(line) for line in done.text.splitlines()[:MAX_WINDOWS])
+        raise DeskError(f"the windows cannot be listed: {_describe_failure(done)}")
+    found = (LINE.fullmatch(line) for line in done.text.splitlines()[:_MAX_WINDOWS])
     return [window(match) for match in found if match is not None]
 
 
@@ -81,7 +81,7 @@ async def focus(seat: Seat, query: str) -> Window:
             done = await run(seat, ["wmctrl", "-i", "-a", each.id])
             if done.ok:
                 return each
-            raise DeskError(f"window {each.id} cannot be brought to the front: {describe_failure(done)}")
+            raise DeskError(f"window {each.id} cannot be brought to the front: {_describe_failure(done)}")
     titles = "; ".join(f"{each.id} {each.title[:60]}" for each in there[:20]) or "none"
     raise DeskError(f"no window is {query[:60]!r}; there are: {titles}")
 
@@ -99,15 +99,15 @@ async def launch(seat: Seat, argv: Sequence[str]) -> int:
     return process.pid
 
 
-async def put(seat: Seat, text: str, selection: Selection = "clipboard") -> None:
+async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> None:
     """Put a text on the clipboard."""
     # Who holds a clipboard runs on, and must not hold our end of its output.
     line = f"exec xclip -selection {selection} -in >/dev/null 2>&1"
     if not (done := await run(seat, ["sh", "-c", line], text.encode())).ok:
-        raise DeskError(f"the clipboard cannot be set: {describe_failure(done)}")
+        raise DeskError(f"the clipboard cannot be set: {_describe_failure(done)}")
 
 
-async def copied(seat: Seat, selection: Selection = "clipboard") -> str:
+async def copied(seat: Seat, selection: _Selection = "clipboard") -> str:
     """Give the text that is on the clipboard; empty when there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
     if done.timed_out or done.truncated:
@@ -119,11 +119,11 @@ async def pointer(seat: Seat) -> tuple[int, int]:
     """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
-        raise DeskError(f"where the pointer is cannot be told: {describe_failure(done)}")
+        raise DeskError(f"where the pointer is cannot be told: {_describe_failure(done)}")
     return int(match[1]), int(match[2])
 
 
-def describe_failure(done: Done) -> str:
+def _describe_failure(done: Done) -> str:
     """Say how a program failed."""
     words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
     return words or ("it took too long" if done.timed_out else f"it ended with {done.exit_code}")
