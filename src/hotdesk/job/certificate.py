@@ -13,14 +13,14 @@ from hotdesk.drive.certificate import LARGEST, canonical
 from hotdesk.errors import BriefError, ImageError
 from hotdesk.job.verify import Candidate
 
-NO_WALL = "local"
+_NO_WALL = "local"
 
 
 def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorded: bool) -> dict[str, object]:
     """Say what was seen of a deliverable; `BriefError` when that is more than a certificate holds."""
     claim: dict[str, object] = {
         "brain": {"kind": "script" if recorded else "model"},
-        "checks": [check_of(verdict, wall, images) for verdict in candidate.verdicts],
+        "checks": [_check_of(verdict, wall, images) for verdict in candidate.verdicts],
         "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
         "hotdesk": {"architecture": os.uname().machine, "version": import_module("hotdesk").__version__},
         "job": job,
@@ -30,7 +30,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
     return claim
 
 
-def check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
+def _check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, object]:
     """Say what one check was, and what it saw."""
     return {
         "beside": dict(verdict.beside),
@@ -52,7 +52,7 @@ def check_of(verdict: StoredVerdict, wall: str, images: Path) -> dict[str, objec
 
 def desk_of(wall: str) -> Mapping[str, object]:
     """Say where a file was looked at; which desk it was the journal knows. Without a wall nothing is clean or shut."""
-    walled = wall != NO_WALL
+    walled = wall != _NO_WALL
     return {"id": "", "network": not walled, "sterile": walled, "wall": wall}
 
 

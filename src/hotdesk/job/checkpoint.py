@@ -27,9 +27,9 @@ KEY = "checkpoint-key"
 FOLDER = "checkpoints"
 PIECE_BYTES = 1 << 20
 MAX_BYTES = 16 * GIB
-TAR_TIMEOUT_S = 600.0
-TAR = "/usr/bin/tar"
-LEFT_OUT = (".config/browser", ".cache")
+_TAR_TIMEOUT_S = 600.0
+_TAR = "/usr/bin/tar"
+_LEFT_OUT = (".config/browser", ".cache")
 """What is no work: the browser's profile, and what can be made anew."""
 
 
@@ -59,7 +59,7 @@ class Checkpoints:
         partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private_files.translated(partial), os.fdopen(private_file(partial), "wb") as file:
+            with private_files.translated(partial), os.fdopen(_private_file(partial), "wb") as file:
                 async for sealed in self.sealed(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
@@ -74,7 +74,7 @@ class Checkpoints:
 
     async def restore(self, desk: Desk, sha256: str) -> None:
         """Have a desk's home folder as it was kept."""
-        process = await desk.start([TAR, "-xpf", "-", "-C", desk.home], timeout=TAR_TIMEOUT_S)
+        process = await desk.start([_TAR, "-xpf", "-", "-C", desk.home], timeout=_TAR_TIMEOUT_S)
         done = None
         try:
             with private_files.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
@@ -143,7 +143,7 @@ class Checkpoints:
             number += 1
 
 
-def private_file(path: Path) -> int:
+def _private_file(path: Path) -> int:
     """Make a file that is nobody else's."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
@@ -155,8 +155,8 @@ def nonce(prefix: bytes, number: int, last: bool) -> bytes:
 
 async def archive(desk: Desk, largest: int) -> AsyncIterator[bytes]:
     """Give a desk's home folder as its own tar writes it: bytes nobody here looks into."""
-    left_out = [f"--exclude=./{path}" for path in LEFT_OUT]
-    process = await desk.start([TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=TAR_TIMEOUT_S)
+    left_out = [f"--exclude=./{path}" for path in _LEFT_OUT]
+    process = await desk.start([_TAR, *left_out, "-cf", "-", "-C", desk.home, "."], timeout=_TAR_TIMEOUT_S)
     size = 0
     async for stream, data in process.output():
         if stream == "stdout":

@@ -24,7 +24,7 @@ from hotdesk.job.record.summary import CHECKING
 
 GRACE = 60.0
 """Seconds a desk may outlive the job's own time, so that the job ends first and says why."""
-DRIVING = 3600.0
+_DRIVING = 3600.0
 """Seconds more for people who drive it: that is not the job's time. A desk's own deadline holds all the same."""
 MAX_FILES = 10_000
 """Files that are carried from one desk to another."""
@@ -48,7 +48,7 @@ class Desks:
 
     async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False) -> Desk:
         """Open a desk."""
-        longest = self.seconds + GRACE + DRIVING
+        longest = self.seconds + GRACE + _DRIVING
         size = self.job.size
         spec = Spec(
             image or self.job.image,
@@ -175,7 +175,7 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
     except FileError:
         return
     if top.kind == "file":
-        await copy_file(source, target, name, top)
+        await _copy_file(source, target, name, top)
         return
     entries = await source.list(name, depth=DEPTH, limit=MAX_FILES) if top.kind == "directory" else []
     for entry in entries:
@@ -186,10 +186,10 @@ async def carry(source: Desk, target: Desk, name: str) -> None:
             await target.mkdir(inside)
         elif entry.kind == "file":
             with suppress(FileError):
-                await copy_file(source, target, inside, entry)
+                await _copy_file(source, target, inside, entry)
 
 
-async def copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> None:
+async def _copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> None:
     """Copy one file from desk to desk; what was begun to be read is closed here, whatever fails."""
     async with aclosing(source.read_stream(path)) as stream:
         await target.write(path, stream, mode=entry.mode & 0o755 | 0o600)

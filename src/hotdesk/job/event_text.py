@@ -39,9 +39,9 @@ from hotdesk.job.people.card_text import KINDS
 Tone: TypeAlias = Literal["good", "bad", "wait", "plain"]
 BoardLine: TypeAlias = tuple[str, str, str]
 """A style of the board, the first word, the rest."""
-TimelineEntry: TypeAlias = tuple[str, str, Tone]
+_TimelineEntry: TypeAlias = tuple[str, str, Tone]
 """A title, a text, a tone."""
-MAX_TARGET_CHARACTERS = 200
+_MAX_TARGET_CHARACTERS = 200
 ANSWERS: dict[str, Tone] = {"approved": "good", "answered": "good", "refused": "bad", "expired": "bad"}
 ENDS: dict[str, Tone] = {"done": "good", "interrupted": "wait"}
 WAITING = {
@@ -59,10 +59,10 @@ class EventText:
     """One event in words; None where a view does not mention it."""
 
     line: BoardLine | None = None
-    entry: TimelineEntry | None = None
+    entry: _TimelineEntry | None = None
 
 
-UNMENTIONED = EventText()
+_UNMENTIONED = EventText()
 
 
 def describe(event: Event) -> EventText:
@@ -114,12 +114,12 @@ def _describe_job(event: Event) -> EventText:
             line = ("", "resumed", f"by {event.by}{_of_step(event.step)}{end if event.unknown else ''}")
             return EventText(line, ("The job went on", f"by {event.by}{text if event.unknown else ''}", "plain"))
         case JobEnded():
-            entry: TimelineEntry = (f"The job ended: {event.outcome}", event.why, ENDS.get(event.outcome, "bad"))
+            entry: _TimelineEntry = (f"The job ended: {event.outcome}", event.why, ENDS.get(event.outcome, "bad"))
             return EventText(("warn", "", "interrupted") if event.outcome == "interrupted" else None, entry)
         case Forgotten():
             why = f": {event.why}" if event.why else ""
             return EventText(entry=("Its papers were destroyed", f"by {event.by}{why}", "plain"))
-    return UNMENTIONED
+    return _UNMENTIONED
 
 
 def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | HandedBack) -> EventText:
@@ -192,7 +192,7 @@ def answer_commands(pending: Pending) -> str:
 
 def target(event: Exchange | Asked) -> str:
     """Name where a desk wants to go, its registrable domain first."""
-    return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:MAX_TARGET_CHARACTERS]
+    return domain_first(event.host, f"{event.method} {event.host}{event.path}")[:_MAX_TARGET_CHARACTERS]
 
 
 def _of_step(step: str) -> str:

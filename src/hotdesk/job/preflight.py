@@ -24,7 +24,7 @@ from hotdesk.errors import BriefError, HotdeskError, printable
 from hotdesk.plan import Plan
 from hotdesk.tool import Tool
 
-PREFLIGHT_TIMEOUT_S = 10.0
+_PREFLIGHT_TIMEOUT_S = 10.0
 """That all of it may take."""
 AT_ONCE = 8
 """Names that are looked up at once."""
@@ -34,7 +34,7 @@ MAX_FILES = 10_000
 MAX_LINE_CHARS = 300
 Try: TypeAlias = Callable[[Scope], Awaitable[Sequence[str]]]
 """Says of each grant of a scope why it cannot be had; empty: it can."""
-LookUp: TypeAlias = Callable[[str], object]
+_LookUp: TypeAlias = Callable[[str], object]
 """Finds a name's addresses, or raises `OSError`; may take its time."""
 
 
@@ -63,8 +63,8 @@ async def preflight(
     names: Mapping[str, str] | None = None,
     *,
     drive: Path | None = None,
-    find: LookUp = look_up,
-    seconds: float = PREFLIGHT_TIMEOUT_S,
+    find: _LookUp = look_up,
+    seconds: float = _PREFLIGHT_TIMEOUT_S,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Try what a plan needs; give what held and what failed. No value of a secret and no content is in either.
 
@@ -72,34 +72,34 @@ async def preflight(
     """
     found = Findings()
     leads = {**job.scope.names, **(names or {})}
-    try_tools(plan, tools, found)
+    _try_tools(plan, tools, found)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(try_names, hosts_of(plan, job.scope), leads, find, seconds, found)
-        tasks.start_soon(try_secrets, compile_scope(plan, job.scope), try_grants, seconds, found)
+        tasks.start_soon(_try_names, _hosts_of(plan, job.scope), leads, find, seconds, found)
+        tasks.start_soon(_try_secrets, compile_scope(plan, job.scope), try_grants, seconds, found)
         for name in job.inputs:
             if name.startswith(DRIVE):
-                try_kept(drive, name, found)
+                _try_kept(drive, name, found)
             else:
-                tasks.start_soon(try_input, job.folder, name, seconds, found)
+                tasks.start_soon(_try_input, job.folder, name, seconds, found)
     return tuple(sorted(found.passed)), tuple(sorted(found.failed))
 
 
-def try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
+def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
     """Say which tools there are of those a plan names."""
     for pattern in dict.fromkeys(each for step in plan.steps for each in step.tools or ()):
         there = any(matches(each.name, (pattern,)) for each in tools)
         found.tell(f"tool {pattern}", "" if there else "this desk has none of that name")
 
 
-def hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
+def _hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
     """List the names a plan goes to, each once; a pattern has none."""
     rules = [rule.host for step in plan.steps for rule in reaches(step, scope)]
     grants = [each.host for step in plan.steps for each in granted(step, scope)]
     return tuple(dict.fromkeys(host for host in (*rules, *grants) if "*" not in host and not is_address(host)))
 
 
-async def try_names(
-    hosts: Sequence[str], leads: Mapping[str, str], find: LookUp, seconds: float, found: Findings
+async def _try_names(
+    hosts: Sequence[str], leads: Mapping[str, str], find: _LookUp, seconds: float, found: Findings
 ) -> None:
     """Look names up, several at once; what is not known in time has failed."""
     limit = anyio.CapacityLimiter(AT_ONCE)
@@ -124,7 +124,7 @@ async def try_names(
         found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not tried")
 
 
-def looked_up(find: LookUp, host: str) -> str:
+def looked_up(find: _LookUp, host: str) -> str:
     """Say why a name has no address; empty: it has."""
     try:
         find(host)
@@ -133,7 +133,7 @@ def looked_up(find: LookUp, host: str) -> str:
     return ""
 
 
-async def try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Findings) -> None:
+async def _try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Findings) -> None:
     """Have each grant tried once."""
     grants = tuple(dict.fromkeys(replace(each, step="") for each in scope.grants))
     if not grants:
@@ -148,7 +148,7 @@ async def try_secrets(scope: Scope, try_grants: Try, seconds: float, found: Find
         found.tell(f"secret {each.secret} for {each.host}", why)
 
 
-async def try_input(folder: Path, name: str, seconds: float, found: Findings) -> None:
+async def _try_input(folder: Path, name: str, seconds: float, found: Findings) -> None:
     """Open what one input is made of."""
     why = f"not read within {seconds:g} s"
     what = f"input {name}"
@@ -161,7 +161,7 @@ async def try_input(folder: Path, name: str, seconds: float, found: Findings) ->
     found.tell(what, why)
 
 
-def try_kept(drive: Path | None, name: str, found: Findings) -> None:
+def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
     """Find an input that the drive keeps."""
     what = f"input {name}"
     try:
@@ -177,7 +177,7 @@ def try_kept(drive: Path | None, name: str, found: Findings) -> None:
 def opened(path: Path) -> tuple[int, int]:
     """Open every file of an input for reading; give how many there are, and their bytes."""
     files = size = 0
-    for each in paths_in(path):
+    for each in _paths_in(path):
         fd = os.open(each, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
@@ -190,7 +190,7 @@ def opened(path: Path) -> tuple[int, int]:
     return files, size
 
 
-def paths_in(path: Path) -> Iterator[str]:
+def _paths_in(path: Path) -> Iterator[str]:
     """List the files of a folder, or give the file."""
     if not path.is_dir():
         yield str(path)

@@ -26,7 +26,7 @@ from hotdesk.errors import BriefError, printable
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-MODE = 0o666
+_MODE = 0o666
 """Less the umask; nothing here is a program."""
 CHUNK = 1 << 20
 
@@ -80,7 +80,7 @@ class Out:
                 write_all(spare.fd, piece)
         with explain_errors(path, KEPT):
             os.fsync(spare.fd)
-            there = digest_at(spare.place, spare.name)
+            there = _digest_at(spare.place, spare.name)
             if there is None:
                 self.name_first(spare)
             elif there != digest.hexdigest():
@@ -137,14 +137,14 @@ class Out:
         with acting_as_owner(place):
             try:
                 return PendingFile(
-                    os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, MODE, dir_fd=place), place, name, ""
+                    os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _MODE, dir_fd=place), place, name, ""
                 )
             except OSError as e:
                 if e.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
                     raise
             half = f".{secrets.token_hex(8)}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            return PendingFile(os.open(half, flags, MODE, dir_fd=place), place, name, half)
+            return PendingFile(os.open(half, flags, _MODE, dir_fd=place), place, name, half)
 
     def name_first(self, spare: PendingFile) -> None:
         """Name a file where there is none."""
@@ -169,7 +169,7 @@ class Out:
 KEPT = "; it is kept in the drive all the same, see `hotdesk drive get`"
 
 
-def digest_at(place: int, name: str) -> str | None:
+def _digest_at(place: int, name: str) -> str | None:
     """Give the SHA-256 of a file, None when there is nothing, nothing when it is no plain file."""
     try:
         fd = os.open(name, LOOK, dir_fd=place)

@@ -25,7 +25,7 @@ from hotdesk.job.steps import Steps
 from hotdesk.job.verify import Candidate, DeliverableVerifier
 from hotdesk.plan import Step
 
-MAX_DELIVERABLE_BYTES = 64 << 20
+_MAX_DELIVERABLE_BYTES = 64 << 20
 """Bytes of the largest deliverable."""
 ROUNDS = 2
 """How often what fails its checks goes back to the worker."""
@@ -120,7 +120,7 @@ class JobRun:
         """Take one deliverable from the desk."""
         assert self.desks.main is not None
         try:
-            return Candidate(item, await self.desks.main.read(item.path, limit=MAX_DELIVERABLE_BYTES))
+            return Candidate(item, await self.desks.main.read(item.path, limit=_MAX_DELIVERABLE_BYTES))
         except FileError as e:
             return Candidate(item, lacks=printable(e.reason))
 

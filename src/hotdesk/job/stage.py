@@ -13,8 +13,8 @@ from hotdesk.hands.toolbox import Toolbox
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong
 
-CHECK_SECONDS = 300.0
-MAX_OUTPUT_CHARS = 500
+_CHECK_SECONDS = 300.0
+_MAX_OUTPUT_CHARS = 500
 """Characters of a failed check's own words."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
@@ -60,7 +60,7 @@ class StepStage:
             uses = translated(arguments)
         except Wrong as e:
             return Observation(str(e), ok=False)
-        if (doubts := doubted(arguments)) and (refusal := await self.unacknowledged(doubts)):
+        if (doubts := _doubted(arguments)) and (refusal := await self.unacknowledged(doubts)):
             return Observation(refusal, ok=False)
         observation, texts = Observation(), []
         for use in uses:
@@ -114,10 +114,10 @@ class StepStage:
             return f"the plan says that it leaves {', '.join(missing)}, and it is not there or empty"
         if not self.step.check:
             return ""
-        done = await self.desk.run(["bash", "-c", self.step.check], timeout=CHECK_SECONDS)
+        done = await self.desk.run(["bash", "-c", self.step.check], timeout=_CHECK_SECONDS)
         if done.ok:
             return ""
-        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-MAX_OUTPUT_CHARS:])
+        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-_MAX_OUTPUT_CHARS:])
         return f"the plan's check `{self.step.check}` ended with {done.exit_code}: {words}"
 
     async def has(self, path: str) -> bool:
@@ -129,12 +129,12 @@ class StepStage:
         return found.kind == "directory" or (found.kind == "file" and found.size > 0)
 
 
-def doubted(arguments: object) -> str:
+def _doubted(arguments: object) -> str:
     """Give the safety checks that a vendor raised for some actions, in a line; they are its words."""
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
-    return printable("; ".join(texts))[:MAX_OUTPUT_CHARS]
+    return printable("; ".join(texts))[:_MAX_OUTPUT_CHARS]
 
 
 def translated(arguments: object) -> list[computer.ScreenAction]:

@@ -71,10 +71,10 @@ def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     folder = papers_of(order)
     with hold_lock(folder.folder):
         line = line_of(order, brain, folder)
-        refuse_ended(line)
+        _refuse_ended(line)
         if order.goes_on and order.anew:
             folder.keep_order(order.request)
-        line.log.note(first_event(order, brain, line.past))
+        line.log.note(_first_event(order, brain, line.past))
         with line.journaled():
             yield line
 
@@ -112,7 +112,7 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
 
 
-def refuse_ended(line: JobRun) -> None:
+def _refuse_ended(line: JobRun) -> None:
     """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
     if (ended := line.past.summary.ended) is not None:
         if line.past.summary.receipt is None:
@@ -121,7 +121,7 @@ def refuse_ended(line: JobRun) -> None:
         raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
 
 
-def first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
+def _first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
     """Give the event with which a process takes a job up."""
     if past.summary.begun:
         return Resumed(order.id, order.by, past.current, past.surfaced)

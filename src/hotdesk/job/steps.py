@@ -38,7 +38,7 @@ ATTEMPTS = 2
 """How often a step is taken that fails."""
 PROFILE = ".config/browser"
 """Where the browser keeps who is logged in."""
-GIVEN_BACK = "Meanwhile the desk was given back: files are as they were, but no program runs and no page is open."
+_GIVEN_BACK = "Meanwhile the desk was given back: files are as they were, but no program runs and no page is open."
 
 MOVED = "With secrets this step goes on at a fresh desk: of the files, those the plan lists for it are there."
 
@@ -271,11 +271,11 @@ class Steps:
         index, side = self.index(step), self.past.checkpoint.side if self.past.checkpoint else ""
         await self.open()
         if not side and not self.plans.is_apart(index):
-            return GIVEN_BACK
+            return _GIVEN_BACK
         desk = await self.desks.begin_side(self.plans.scope_for(index), () if side else step.files)
         if side:
             await self.checkpoints.restore(desk, side)
-        return GIVEN_BACK if side else MOVED
+        return _GIVEN_BACK if side else MOVED
 
     async def clear(self, desk: Desk) -> None:
         """Have no program, connection or log-in of the step before: what is in files stays."""
@@ -399,7 +399,7 @@ class Steps:
             card = repeat_card(step, past.attempt, lost, unknown, writes)
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
-            back = OurMessage("\n".join(filter(None, (GIVEN_BACK, describe_lost(past)))))
+            back = OurMessage("\n".join(filter(None, (_GIVEN_BACK, describe_lost(past)))))
             return (*self.conversation(), back), self.describe_history(step)
         return (), self.describe_history(
             step, f"An attempt was broken off; the workspace is as before the step. {describe_lost(past)}"

@@ -33,13 +33,13 @@ UNDISTURBED = "undisturbed"
 """The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
 OUTGOING = "outgoing"
 """The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
-SETTLE_TIMEOUT_S = 10.0
+_SETTLE_TIMEOUT_S = 10.0
 """Seconds in which what is ending ends, on a busy machine, too."""
 BASE, OFFICE = "base", "office"
 """The smallest image, and one with an office that stands on it: what is looked at in the one can be in the other."""
 STAYS = {OFFICE: 2}
 """How many processes looking leaves in a desk of an image: office and looker wait for the next file."""
-ABREAST = 2
+_ABREAST = 2
 """Files that are looked at or judged at once."""
 
 
@@ -81,7 +81,7 @@ def most_at_once(items: Sequence[Deliverable]) -> int:
     """Say how many clean desks may be open at once while deliverables are looked at."""
     checks = [[find(name, expect) for name, expect in checks_of(item, office=True)] for item in items]
     shared = {check.image for each in checks for check in each if not check.alone}
-    return len(shared) + min(ABREAST, sum(any(check.alone for check in each) for each in checks))
+    return len(shared) + min(_ABREAST, sum(any(check.alone for check in each) for each in checks))
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class CleanDesk:
     async def left_behind(self) -> str:
         """Say whether more runs here than should, by the kernel's count; what is ending is given a moment."""
         most = self.processes + STAYS.get(self.image, 0)
-        with anyio.move_on_after(SETTLE_TIMEOUT_S):
+        with anyio.move_on_after(_SETTLE_TIMEOUT_S):
             while (running := (await self.desk.usage()).processes) > most:  # noqa: ASYNC110 - it is counted, not told
                 await anyio.sleep(0.02)
             return ""
@@ -129,7 +129,7 @@ class DeliverableVerifier:
 
     async def verify_all(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Have everything looked at: while one file is judged, the next is opened."""
-        proven, abreast = list(candidates), anyio.Semaphore(ABREAST)
+        proven, abreast = list(candidates), anyio.Semaphore(_ABREAST)
 
         async def one(place: int) -> None:
             async with abreast:
@@ -152,7 +152,7 @@ class DeliverableVerifier:
 
     def blamed(self, place: int, candidate: Candidate) -> Candidate:
         """Give a file as failed that went on to reach out after it was looked at."""
-        if place not in self.late or may_reach(candidate.item):
+        if place not in self.late or _may_reach(candidate.item):
             return candidate
         attempts, desk = self.late[place]
         verdict = Verdict((OUTGOING,), (sent(attempts),))
@@ -235,7 +235,7 @@ class DeliverableVerifier:
         beside = await self.desks.bring_beside(at.desk, check.beside)
         evidence = await check.gather(at.desk, name)
         trouble = evidence.trouble or await at.left_behind()
-        counted = bool(at.processes) and not check.alone and not may_reach(candidate.item)
+        counted = bool(at.processes) and not check.alone and not _may_reach(candidate.item)
         attempts = await at.attempts() if counted else None
         if trouble or attempts:
             self.shared = {image: each for image, each in self.shared.items() if each is not at}
@@ -290,6 +290,6 @@ def sent(attempts: int) -> Fault:
     return Fault(OUTGOING, "", expected, f"{attempts} attempts to reach the network, by the kernel's count")
 
 
-def may_reach(item: Deliverable) -> bool:
+def _may_reach(item: Deliverable) -> bool:
     """Say whether the brief allows what may reach for something when it is opened."""
     return bool(REACHING & set(item.active))

@@ -27,7 +27,7 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
     facts = {
         "asks for": KINDS[pending.kind],
         **({"step": pending.step} if pending.step else {}),
-        **({} if card is None else named_hosts(card.facts)),
+        **({} if card is None else _named_hosts(card.facts)),
         "digest": pending.digest[:16],
         "job": pending.job,
         "left": describe_deadline(pending, now),
@@ -37,7 +37,7 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
     return "\n".join([*lines, *([] if card is None else [*listed(card), *quoted(card.words)])])
 
 
-def named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
+def _named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
     """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
     encoded = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
     return {"domain": registrable(encoded["host"]), **encoded} if "host" in encoded else encoded

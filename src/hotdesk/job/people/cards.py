@@ -30,7 +30,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
         "brief": job.digest,
         "digest": plan.digest,
     }
-    lines = [line for index in range(len(plan.steps)) for line in step_lines(plan, index, job)]
+    lines = [line for index in range(len(plan.steps)) for line in _step_lines(plan, index, job)]
     lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
@@ -70,7 +70,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
     return Card(
         "Take this step?",
         facts,
-        shown(list(step_lines(plan, index, job))),
+        shown(list(_step_lines(plan, index, job))),
         printable(step.intent)[:MAX_QUOTE_CHARS],
         subject,
     )
@@ -106,12 +106,12 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]} [and {len(text) - MAX_CHARS} characters more]"
 
 
-def step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
+def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Say what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{live}"
-    yield from (f"   goes to {each}" for each in goes_to(step, job))
+    yield from (f"   goes to {each}" for each in _goes_to(step, job))
     grants = granted(step, job.scope)
     yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
@@ -134,7 +134,7 @@ def place(plan: Plan, index: int, job: Brief) -> str:
     return "at the same desk" + (", by choice" if step.desk == "same" else "")
 
 
-def goes_to(step: Step, job: Brief) -> Iterator[str]:
+def _goes_to(step: Step, job: Brief) -> Iterator[str]:
     """List where a step goes: whose host it is, whether the brief asks, then method, host in ASCII and path.
 
     A host's name begins as its owner likes, and a line is cut at its end: the domain stands first.

@@ -37,7 +37,9 @@ def in_words(card: Card, plan: Plan, job: Brief, only: int | None = None, failed
     if only is None:
         risks += [f"{item.path} may hold {listed(item.active)}." for item in job.deliverables if item.active]
     risks += [f"Tried beforehand, and failed: {each}" for each in failed]
-    steps = tuple(shown([f"{index + 1}. {plan.steps[index].name}", *step_points(plan, index, job)]) for index in chosen)
+    steps = tuple(
+        shown([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
+    )
     return replace(card, stakes=shown(bounded(risks, MOST_STAKES)), steps=steps)
 
 
@@ -58,10 +60,10 @@ def amendment_in_words(card: Card, amendment: Amendment, old: Plan, new: Plan, j
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
     """Say what is at stake in a step; each sentence goes on after the step's name."""
-    return list(dict.fromkeys(stake_words(each) for each in stakes(step, job.scope)))
+    return list(dict.fromkeys(_stake_words(each) for each in stakes(step, job.scope)))
 
 
-def stake_words(stake: Stake) -> str:
+def _stake_words(stake: Stake) -> str:
     """Write one thing that is at stake."""
     match stake:
         case Stake(kind="secret", grant=grant) if grant is not None:
@@ -83,19 +85,19 @@ def stake_words(stake: Stake) -> str:
     return f"{stake.fact}."
 
 
-def step_points(plan: Plan, index: int, job: Brief) -> list[str]:
+def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     """Say what one step does, a sentence each."""
     step = plan.steps[index]
-    points = [*network_points(step, job), *secret_points(step, job), tool_point(step)]
+    points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
     points += [f"Reads the files {listed(step.files)}."] if step.files else []
     points += [f"Makes {listed(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
     points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
     points += [f"Is checked by this command: {step.check}"] if step.check else []
-    return bounded([place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
+    return bounded([_place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
 
 
-def place_point(plan: Plan, index: int, job: Brief) -> str:
+def _place_point(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
     live = " It leaves something running, such as a login." if step.live else ""
@@ -106,10 +108,10 @@ def place_point(plan: Plan, index: int, job: Brief) -> str:
     return f"Works at the job's own desk.{live}"
 
 
-def network_points(step: Step, job: Brief) -> Iterator[str]:
+def _network_points(step: Step, job: Brief) -> Iterator[str]:
     """Say where a step goes on the network, one sentence for what is done alike at one host."""
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for rule, how in destinations(step, job):
+    for rule, how in _destinations(step, job):
         groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
     for (act, owner, how), places in groups.items():
         yield f"{act} {owner} ({listed(list(dict.fromkeys(places)))}){how}."
@@ -117,7 +119,7 @@ def network_points(step: Step, job: Brief) -> Iterator[str]:
         yield "Reaches nothing on the network."
 
 
-def destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
+def _destinations(step: Step, job: Brief) -> Iterator[tuple[Rule, str]]:
     """Give where a step goes, and what holds for it beside being allowed."""
     brief = select_rules(step.name, job.scope.rules)
     if step.hosts is None:
@@ -150,13 +152,13 @@ def place_of(rule: Rule) -> str:
     return f"{methods}{target_text(rule).removesuffix('?')}{limit}"
 
 
-def secret_points(step: Step, job: Brief) -> Iterator[str]:
+def _secret_points(step: Step, job: Brief) -> Iterator[str]:
     """Say which secrets a step uses; their values never come to the desk."""
     for grant in granted(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
 
 
-def tool_point(step: Step) -> str:
+def _tool_point(step: Step) -> str:
     """Say what a step may do at its desk."""
     if step.tools is None:
         return "May use every tool the brief allows."

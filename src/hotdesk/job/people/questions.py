@@ -16,9 +16,9 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked
 from hotdesk.host import server
 
-OWNER_TIMEOUT_S = 5.0
+_OWNER_TIMEOUT_S = 5.0
 """How long one owner may take to say what waits: others have questions, too."""
-Complain = Callable[[Path, str], None]
+_Complain = Callable[[Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def silent(owner: Path, why: str) -> None:
     """Tell nobody."""
 
 
-async def everything(settings: Config, complain: Complain = silent) -> list[PendingQuestion]:
+async def everything(settings: Config, complain: _Complain = silent) -> list[PendingQuestion]:
     """Ask every owner of this state directory; an ordinary user's is the server."""
     found: list[PendingQuestion] = []
     for path in owners(settings):
@@ -49,10 +49,10 @@ def owners(settings: Config) -> list[Path]:
     return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
 
 
-async def questions(path: Path, complain: Complain = silent) -> list[Asked]:
+async def questions(path: Path, complain: _Complain = silent) -> list[Asked]:
     """Ask one owner; one that is stopped or strange does not keep the others' from being seen."""
     try:
-        with anyio.fail_after(OWNER_TIMEOUT_S):
+        with anyio.fail_after(_OWNER_TIMEOUT_S):
             async with remote_runtime(path) as owner:
                 return await owner.questions()
     except NoOwnerError:

@@ -13,7 +13,7 @@ from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Asked, Event, Exchange
 
 EVENTS = (Exchange, Alarm, Asked, Answered)
-RequestKind: TypeAlias = tuple[str, str, str, tuple[str, ...]]
+_RequestKind: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 """Verdict, method, host, grants."""
 
 
@@ -58,6 +58,6 @@ def read_door(journal: Path, desks: Collection[str]) -> DoorActivity:
     return door
 
 
-def count_requests(exchanges: Iterable[Exchange]) -> list[tuple[RequestKind, int]]:
+def count_requests(exchanges: Iterable[Exchange]) -> list[tuple[_RequestKind, int]]:
     """Count requests of each kind, in the order of their kinds."""
     return sorted(Counter((each.verdict, each.method, each.host, each.grants) for each in exchanges).items())

@@ -25,7 +25,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
         raise BriefError(f"nothing is kept of job {folder.name}: {e.strerror}") from e
     try:
         end = time.monotonic() + LOCK_TIMEOUT_S
-        while not try_lock(fd):
+        while not _try_lock(fd):
             if time.monotonic() > end:
                 raise BriefError(f"somebody works at job {folder.name}; wait for it, or stop it with Ctrl-C there")
             time.sleep(0.01)
@@ -41,12 +41,12 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not try_lock(fd, fcntl.LOCK_SH)
+        return not _try_lock(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)
 
 
-def try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+def _try_lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
     """Take a lock, unless somebody has it."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)

@@ -77,10 +77,10 @@ def fold_timed(job: str, events: Iterable[tuple[float, Event]]) -> Receipt:
     for at, event in events:
         summary.take(event, round(at * 1000))
         door.take(event, round(at * 1000))
-    return make_receipt(summary, door)
+    return _make_receipt(summary, door)
 
 
-def make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
+def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
     """Make the receipt of a job at which nobody works: what is under way counts as broken off."""
     progress, ashes = summary.course, summary.receipt
     progress.break_off(progress.last)

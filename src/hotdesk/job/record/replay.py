@@ -48,30 +48,30 @@ def replayed(journal: Path, job: str, papers: Papers) -> Replayed:
                 step = ""
     if not plan:
         raise BriefError(f"job {job} had no plan, and so nothing was decided that could be repeated")
-    return Replayed(job, without_writes(from_json(papers.text(plan))), replies)
+    return Replayed(job, _without_writes(from_json(papers.text(plan))), replies)
 
 
 def harmless(job: Brief) -> Brief:
     """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free."""
-    rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or is_reading(rule))
+    rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or _is_reading(rule))
     return replace(
         job, scope=replace(job.scope, rules=rules, grants=(), may_ask=False), approve="auto", budget=JobBudget()
     )
 
 
-def without_writes(plan: Plan) -> Plan:
+def _without_writes(plan: Plan) -> Plan:
     """Give a plan whose steps only read, as nobody."""
     steps = (
         replace(
             step,
             grants=() if step.grants else step.grants,
-            hosts=None if step.hosts is None else tuple(each for each in step.hosts if is_reading(parse_rule(each))),
+            hosts=None if step.hosts is None else tuple(each for each in step.hosts if _is_reading(parse_rule(each))),
         )
         for step in plan.steps
     )
     return replace(plan, steps=tuple(steps))
 
 
-def is_reading(rule: Rule) -> bool:
+def _is_reading(rule: Rule) -> bool:
     """Say whether a rule lets somebody read, and no more, unasked."""
     return rule.verdict == "allow" and not rule.tunnel and set(rule.methods) <= set(READ)

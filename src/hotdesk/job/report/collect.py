@@ -20,7 +20,7 @@ from hotdesk.job.report.story import Timeline
 
 MAX_PAGES = 4
 """Pages shown of one file."""
-DESK_EVENTS = tuple(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, TookOver, HandedBack))
+_DESK_EVENTS = tuple(kind.__name__ for kind in (Exchange, Alarm, Asked, Answered, TookOver, HandedBack))
 
 
 def gather(journal: Path, jobs: Path, job: str) -> JobReport:
@@ -46,7 +46,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
 
 def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
     desks = list(report.tale.desks)
-    for row in read(journal, desks, names=DESK_EVENTS) if desks else ():
+    for row in read(journal, desks, names=_DESK_EVENTS) if desks else ():
         with suppress(ValueError, RecursionError):
             event = row.event()
             report.door.take(event, row.at)

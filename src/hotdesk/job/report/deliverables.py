@@ -81,14 +81,14 @@ def checked(look: Looked) -> Markup:
         "div",
         head,
         faults(verdict.faults) if verdict.faults else None,
-        titled("What holds", verdict.held),
-        titled("Not checked", verdict.not_checked),
+        _titled("What holds", verdict.held),
+        _titled("Not checked", verdict.not_checked),
         more("What was looked for, and what was seen", details(verdict)),
         class_="check",
     )
 
 
-def titled(title: str, lines: Iterable[str]) -> Markup | None:
+def _titled(title: str, lines: Iterable[str]) -> Markup | None:
     """List lines below a title; nothing where there are none."""
     items = list(lines)
     if not items:

@@ -13,7 +13,7 @@ from hotdesk.job.report.markup import Markup, isolate, tag
 from hotdesk.job.report.parts import note, section, table
 from hotdesk.job.report.summary import REFUSED
 
-MAX_ROWS = 60
+_MAX_ROWS = 60
 """Rows of a table: a desk may try any number of hosts."""
 
 
@@ -63,7 +63,7 @@ def passed(exchanges: list[Exchange]) -> Markup:
             size(host.down),
             isolate(", ".join(host.secrets) or "none"),
         )
-        for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:MAX_ROWS]
+        for name, host in sorted(hosts.items(), key=lambda each: -each[1].requests)[:_MAX_ROWS]
     ]
     caption = "What was admitted. Secrets are named, never shown: desks hold placeholders only"
     return table(
@@ -78,14 +78,14 @@ def stopped(refused: list[Exchange]) -> Markup:
     counted = Counter((each.method, each.host, each.path, each.rule) for each in refused)
     rows = [
         (tag("code", isolate(punycode(host[:253]))), f"{count:,}", isolate(f"{method[:20]} {path}", 120), isolate(rule))
-        for (method, host, path, rule), count in counted.most_common(MAX_ROWS)
+        for (method, host, path, rule), count in counted.most_common(_MAX_ROWS)
     ]
     return table("What was refused" + beyond(len(counted)), ("Host", "Times", "Request", "Why"), rows)
 
 
 def beyond(count: int) -> str:
     """Say that there is more than is shown."""
-    return f" (the {MAX_ROWS} most frequent of {count:,})" if count > MAX_ROWS else ""
+    return f" (the {_MAX_ROWS} most frequent of {count:,})" if count > _MAX_ROWS else ""
 
 
 def alarms(found: list[Alarm]) -> Markup | None:
@@ -93,6 +93,6 @@ def alarms(found: list[Alarm]) -> Markup | None:
     if not found:
         return None
     rows = [
-        (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:MAX_ROWS]
+        (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:_MAX_ROWS]
     ]
     return table("Alarms: what no honest desk does" + beyond(len(found)), ("What", "Secret", "Host", "Note"), rows)

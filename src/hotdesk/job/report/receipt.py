@@ -39,7 +39,7 @@ def column(title: str, lines: Sequence[str], none: str) -> Markup:
     return tag("div", tag("h3", title), content)
 
 
-def unknowns(report: JobReport) -> list[str]:
+def _unknowns(report: JobReport) -> list[str]:
     """Say what this report cannot tell."""
     tale, sentences = report.tale, []
     if tale.forgotten is not None:
@@ -65,7 +65,7 @@ def unknowns(report: JobReport) -> list[str]:
 
 def about(report: JobReport) -> Markup:
     """Say where all of this comes from, and what it does not prove."""
-    found = unknowns(report)
+    found = _unknowns(report)
     brief = fingerprint(report.tale.brief or "not known")
     return section(
         "about",

@@ -12,7 +12,7 @@ from hotdesk.job.report.markup import Markup, isolate, joined, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
 
-TONES: dict[str, Tone] = {
+_TONES: dict[str, Tone] = {
     "done": "good", "failed": "bad", "broken": "bad", "killed": "bad", "paused": "wait", "waiting": "wait",
     "interrupted": "wait", "running": "wait",
 }  # fmt: skip
@@ -21,9 +21,9 @@ REFUSED = ("deny", "broken")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 FEW = 3
 """Files that are named in a sentence; and words that a finding has at least, to say something."""
-FINDING = 200
+_FINDING = 200
 """Characters of a finding that is a headline."""
-MAX_HEADLINE_CHARS = 120
+_MAX_HEADLINE_CHARS = 120
 """Characters of a goal that is no headline any more."""
 
 
@@ -31,7 +31,7 @@ def header(report: JobReport) -> Markup:
     """Say what came of it, or else what it is about; and how it ended."""
     tale, how = report.tale, report.state[0]
     goal, found = tale.goal or "The goal is not known", finding(report)
-    small = "long" if len(found or goal) > MAX_HEADLINE_CHARS else None
+    small = "long" if len(found or goal) > _MAX_HEADLINE_CHARS else None
     return tag(
         "header",
         tag("p", "hotdesk · job report", class_="brand"),
@@ -40,7 +40,11 @@ def header(report: JobReport) -> Markup:
         if found
         else None,
         tag(
-            "p", pill(WORDS.get(how, how), TONES.get(how, "plain")), " ", tag("span", outcome(report)), class_="outcome"
+            "p",
+            pill(WORDS.get(how, how), _TONES.get(how, "plain")),
+            " ",
+            tag("span", outcome(report)),
+            class_="outcome",
         ),
         figures(report),
         brain(report.tale.brain),
@@ -58,7 +62,7 @@ def finding(report: JobReport) -> str:
     makers = {step.name for step in report.plan if stored.intersection(step.makes)}
     summed = [each for each in report.attempts if each.outcome == "done" and each.leaves.strip()]
     last = next((each for each in reversed(summed) if each.step in makers), summed[-1] if summed else None)
-    text = one_line(last.leaves, FINDING) if last is not None else ""
+    text = one_line(last.leaves, _FINDING) if last is not None else ""
     return text if len(text.split()) >= FEW else ""
 
 

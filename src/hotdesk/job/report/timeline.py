@@ -10,14 +10,14 @@ from hotdesk.job.report.markup import Markup, block, isolate, joined, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
 from hotdesk.job.report.plan import STANDS
 
-OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
+_OUTCOMES: dict[str, Tone] = {"done": "good", "failed": "bad", "": "wait"}
 MOST_ACTS, MOST_FAILED = 1000, 12
 """Acts listed of one attempt, and failures told at length."""
 
 
 def timeline(report: JobReport) -> Markup:
     """Tell what happened, in order."""
-    items = [attempted(each) if isinstance(each, Attempted) else happened(each) for each in report.timeline]
+    items = [_attempted(each) if isinstance(each, Attempted) else happened(each) for each in report.timeline]
     return section("timeline", "What happened", tag("ol", *items, class_="timeline"))
 
 
@@ -39,7 +39,7 @@ def happened(each: Moment) -> Markup:
     )
 
 
-def attempted(each: Attempted) -> Markup:
+def _attempted(each: Attempted) -> Markup:
     """Tell of an attempt at a step."""
     word, tone = STANDS[each.outcome or "begun"]
     again = f", attempt {each.attempt}" if each.attempt > 1 else ""
@@ -114,7 +114,7 @@ def acts(attempt: Attempted) -> Markup:
             f"{act.number}",
             tag("code", act.tool),
             isolate(act.call),
-            pill(act.outcome or "unknown", OUTCOMES[act.outcome]),
+            pill(act.outcome or "unknown", _OUTCOMES[act.outcome]),
             lasting(act.ms / 1000) if act.outcome else "",
         )
         for act in attempt.acts[:MOST_ACTS]
