@@ -20,14 +20,14 @@ from hotdesk.drive.signing import Signer
 from hotdesk.errors import BriefError
 from hotdesk.vault import Basic, OAuth2, Secret, SigV4, Vault, VaultEntry
 
-MAX_AUTHORITY_LIFE = timedelta(days=30)
+_MAX_AUTHORITY_LIFE = timedelta(days=30)
 """How long a desk's certificate authority may live; a desk's own deadline is usually nearer."""
 NOTHING: Mapping[str, bytes] = {}
-PRINTED = ("totp", "command")
+_PRINTED = ("totp", "command")
 """Kinds whose value is made anew for each use: the door gets no seed and no program."""
 
-KEY_VARIABLE = "AWS_ACCESS_KEY_ID"
-SIGNING = {
+_KEY_VARIABLE = "AWS_ACCESS_KEY_ID"
+_SIGNING = {
     "AWS_SECRET_ACCESS_KEY": "signed-anew-outside",
     "AWS_REQUEST_CHECKSUM_CALCULATION": "when_required",
 }
@@ -120,8 +120,8 @@ class Charter:
     def environment(self) -> dict[str, str]:
         """Give the placeholders the desk finds in its environment."""
         variables = {one.grant.env: one.placeholder for one in self.granted if one.grant.env}
-        signs = any(one.kind == "sigv4" and one.grant.env == KEY_VARIABLE for one in self.granted)
-        return {**SIGNING, **variables} if signs else variables
+        signs = any(one.kind == "sigv4" and one.grant.env == _KEY_VARIABLE for one in self.granted)
+        return {**_SIGNING, **variables} if signs else variables
 
 
 def brought(number: str, requested: Grant, value: bytes) -> Granted:
@@ -170,7 +170,7 @@ def grant_canary() -> tuple[Granted, Canary]:
 
 def values(entry: VaultEntry, secret: Secret) -> dict[str, str]:
     """Say what of a secret the door needs."""
-    if entry.kind in PRINTED:
+    if entry.kind in _PRINTED:
         return {}
     fields: dict[str, str] = {"value": encode(secret.bytes())}
     match entry.public:
@@ -190,5 +190,5 @@ def encode(value: bytes) -> str:
 
 def authority(desk: str, seconds: float) -> CertificateAuthority:
     """Make a desk's certificate authority, which lives as long as the desk may."""
-    life = min(MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
+    life = min(_MAX_AUTHORITY_LIFE, max(timedelta(hours=1), timedelta(seconds=seconds + 600)))
     return new_authority(desk, datetime.now(UTC), life)

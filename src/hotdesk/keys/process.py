@@ -62,9 +62,9 @@ PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
 REASON = 2000
 """Characters of why something is refused: what was sent may be told back in it, and grow on the way."""
-MAX_GATED_DESKS = 16384
+_MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
-MOST_ALLOWED = 100
+_MOST_ALLOWED = 100
 """Rules that may be allowed a desk beside its scope."""
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
@@ -142,7 +142,7 @@ class KeysProcess:
         message = json.loads(data)
         if "desk" in message:
             self.gated_desks[str(message["desk"])] = None
-            while len(self.gated_desks) > MAX_GATED_DESKS:
+            while len(self.gated_desks) > _MAX_GATED_DESKS:
                 del self.gated_desks[next(iter(self.gated_desks))]
             return
         actor = message["line"]
@@ -350,8 +350,8 @@ class KeysProcess:
             raise BriefError(f"desk {desk} was opened without a way out, and gets none now; open another")
         rules = tuple(rule_text(parse_rule(str(each))) for each in as_list(message["rules"]))
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
-        if len(allowed) > MOST_ALLOWED:
-            raise BriefError(f"over {MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
+        if len(allowed) > _MOST_ALLOWED:
+            raise BriefError(f"over {_MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
         charter.allowed = allowed
         texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
         event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)

@@ -11,7 +11,7 @@ import subprocess
 from hotdesk.linux import syscalls
 
 COMMAND_TIMEOUT_S = 20.0
-MAX_TOKEN_BYTES = 64 << 10
+_MAX_TOKEN_BYTES = 64 << 10
 MESSAGE = 128 << 10
 
 
@@ -60,7 +60,7 @@ def run(argv: list[str]) -> dict[str, str]:
         return {"error": f"{argv[0]} could not be run: {type(e).__name__}"}
     if done.returncode != 0:
         return {"error": f"{argv[0]} ended with {done.returncode}"}
-    token = done.stdout[: MAX_TOKEN_BYTES + 1].strip()
-    if not 8 <= len(token) <= MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
+    token = done.stdout[: _MAX_TOKEN_BYTES + 1].strip()
+    if not 8 <= len(token) <= _MAX_TOKEN_BYTES or not token.isascii() or not token.decode().isprintable():
         return {"error": f"{argv[0]} printed no token: one line of 8 or more plain characters"}
     return {"value": token.decode()}
