@@ -33,35 +33,35 @@ rt_sigprocmask:135:14 rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:
 setitimer:103:38 setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53
 tgkill:131:234 uname:160:63 unlinkat:35:263 write:64:1 writev:66:20
 """
-OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
+_OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
 """What only x86_64 has."""
 
 TABLE: dict[str, tuple[int | None, int]] = {
     **{name: (int(arm), int(intel)) for name, arm, intel in (entry.split(":") for entry in SHARED.split())},
-    **{name: (None, int(intel)) for name, intel in (entry.split(":") for entry in OLDER.split())},
+    **{name: (None, int(intel)) for name, intel in (entry.split(":") for entry in _OLDER.split())},
 }
 """The numbers of every call named here, on aarch64 and x86_64."""
 
-DIALLING = frozenset("accept accept4 connect listen setsockopt socket".split())
-STORING = frozenset(
+_DIALLING = frozenset("accept accept4 connect listen setsockopt socket".split())
+_STORING = frozenset(
     "access faccessat faccessat2 fchmod fchown fdatasync flock fsync ftruncate linkat pwrite64 readlink readlinkat "
     "rename renameat renameat2".split()
 )
-NAMING = frozenset("getcwd getdents64 lstat newfstatat openat stat unlink unlinkat".split())
+_NAMING = frozenset("getcwd getdents64 lstat newfstatat openat stat unlink unlinkat".split())
 """What takes a path."""
-TIMING = frozenset({"setitimer"})
-DOOR = frozenset(TABLE) - STORING - TIMING
+_TIMING = frozenset({"setitimer"})
+DOOR = frozenset(TABLE) - _STORING - _TIMING
 """Sockets of the internet, a scratch folder, memory and time."""
-KEYS = frozenset(TABLE) - DIALLING - TIMING
+KEYS = frozenset(TABLE) - _DIALLING - _TIMING
 """Sockets that were handed in, the files of a database, memory and time."""
-READER = frozenset(TABLE) - STORING - NAMING - DIALLING | {"setsockopt"}
+READER = frozenset(TABLE) - _STORING - _NAMING - _DIALLING | {"setsockopt"}
 """Sockets that were handed in, memory and time."""
 
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
 NUMBER, ARCHITECTURE = 0, 4
 INT = 0xFFFFFFFF
-CURRENT_FOLDER = -100 & INT
+_CURRENT_FOLDER = -100 & INT
 PROT_EXEC = 4
 KINDS, STREAM = 0xF, 1
 COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
@@ -106,16 +106,16 @@ def program(machine: str, names: Collection[str], pid: int) -> bytes:
     """Write the filter for an architecture, as `platform.machine()` names it, and for one process."""
     code = [instruction(LOAD, ARCHITECTURE), instruction(EQUAL, ARCHITECTURES[machine], 1, 0)]
     code += [instruction(RETURN, KILL), instruction(LOAD, NUMBER)]
-    tests = conditions(pid) | ({} if "fsync" in names else {"openat": one_of(0, [CURRENT_FOLDER])})
+    tests = conditions(pid) | ({} if "fsync" in names else {"openat": one_of(0, [_CURRENT_FOLDER])})
     for name in sorted(names):
         number = TABLE[name][NUMBERS[machine]]
         if number is not None:
-            body = admission(tests.get(name))
+            body = _admission(tests.get(name))
             code += [instruction(EQUAL, number, 0, len(body)), *body]
     return b"".join([*code, instruction(RETURN, REFUSE)])
 
 
-def admission(cases: Cases | None) -> list[bytes]:
+def _admission(cases: Cases | None) -> list[bytes]:
     """Write what becomes of one call: it is made, or made in some cases."""
     if cases is None:
         return [instruction(RETURN, ALLOW)]

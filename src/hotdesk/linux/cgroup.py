@@ -26,8 +26,8 @@ KERNEL_TCP = 32 << 20
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
 
-STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
-STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
+_STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
+_STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
 """Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
 
 
@@ -312,7 +312,7 @@ class Cgroup:
 
     def memory_use(self) -> MemoryUse:
         """Read what kinds of memory it uses."""
-        name, prefix, kinds = STAT_V2 if self.version == 2 else STAT_V1
+        name, prefix, kinds = _STAT_V2 if self.version == 2 else _STAT_V1
         stat = counters(read(f"{self.folder('memory')}/memory.stat"))
         total = int(read(f"{self.folder('memory')}/{name}"))
         return MemoryUse(total, *(stat.get(f"{prefix}{kind}".encode(), 0) for kind in kinds))

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from hotdesk.linux import bpf, landlock, rlimits, syscalls
 
-CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
+_CODECS = ("ascii", "utf-8", "latin-1", "idna", "punycode", "unicode_escape")
 MODULES = ("_strptime", "linecache", "stringprep", "traceback")
 """What the standard library imports only when it is first used."""
 FILES = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | landlock.TRUNCATE
 """What may be done in the folder: read, write, list, remove and make plain files."""
 RING = "anon_inode:[io_uring]"
-SET_MODE_FILTER = 1
-SYS_SECCOMP = {"aarch64": 277, "x86_64": 317}
+_SET_MODE_FILTER = 1
+_SYS_SECCOMP = {"aarch64": 277, "x86_64": 317}
 
 
 class SockFprog(ctypes.Structure):
@@ -41,7 +41,7 @@ def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, 
     `dials`: it may still connect by TCP; `leashed`: it dies with its parent, whatever becomes of it.
     """
     parent = os.getppid()
-    refuse_rings()
+    _refuse_rings()
     preload()
     wall_in(root, uid, dials=dials)
     if leashed:
@@ -51,7 +51,7 @@ def enter(root: Path, uid: int, names: Collection[str], *, dials: bool = False, 
     install(bpf.program(platform.machine(), names, os.getpid()))
 
 
-def refuse_rings() -> None:
+def _refuse_rings() -> None:
     """Stop at an open io_uring: it can ask for what the filter refuses, and libuv dies with a ring it may not use."""
     for fd in os.listdir("/proc/self/fd"):
         if (Path("/proc/self/fd") / fd).is_symlink() and os.readlink(f"/proc/self/fd/{fd}") == RING:
@@ -60,7 +60,7 @@ def refuse_rings() -> None:
 
 def preload() -> None:
     """Bring in what is otherwise looked for in files at its first use."""
-    for codec in CODECS:
+    for codec in _CODECS:
         codecs.lookup(codec)
     for module in MODULES:
         importlib.import_module(module)
@@ -91,6 +91,6 @@ def lose_privilege(uid: int) -> None:
 def install(program: bytes) -> None:
     """Give this process, and all its threads, a seccomp filter."""
     filter_program = SockFprog(len(program) // 8, program)
-    number = SYS_SECCOMP[platform.machine()]
-    result = syscalls.libc.syscall(number, SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(filter_program))
+    number = _SYS_SECCOMP[platform.machine()]
+    result = syscalls.libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(0), ctypes.byref(filter_program))
     syscalls.check(result, "seccomp")

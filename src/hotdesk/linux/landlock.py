@@ -14,12 +14,12 @@ from pathlib import Path
 from hotdesk.linux import syscalls
 
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
-LAST_CAPABILITY = 40
+_LAST_CAPABILITY = 40
 CAPABILITY_VERSION = 0x20080522
 PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 
 SYS_CREATE_RULESET, SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
+_WRITES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 """Write to, remove and make files and folders of every kind."""
 REFER, TRUNCATE, DEVICES = 1 << 13, 1 << 14, 1 << 15
 FILES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | REFER | TRUNCATE
@@ -30,7 +30,7 @@ READS = 1 << 0 | 1 << 2 | 1 << 3
 """Run and read files, and list folders."""
 BIND, CONNECT = 0b01, 0b10
 TCP = BIND | CONNECT
-SCOPES = 0b11
+_SCOPES = 0b11
 """Abstract sockets and signals beyond this process and its children."""
 
 
@@ -95,7 +95,7 @@ def drop_capabilities(allowed: set[int]) -> None:
 def bound_capabilities(allowed: set[int]) -> None:
     """Let no exec bring any capability but these."""
     syscalls.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    for capability in range(LAST_CAPABILITY + 1):
+    for capability in range(_LAST_CAPABILITY + 1):
         if capability not in allowed:
             syscalls.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
 
@@ -117,9 +117,9 @@ def restrict(
     version = syscalls.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
-    handled = WRITES | reads | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
+    handled = _WRITES | reads | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     handled |= DEVICES if version >= 5 and reads else 0
-    attributes = Ruleset(handled, tcp if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    attributes = Ruleset(handled, tcp if version >= 4 else 0, _SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     result = syscalls.libc.syscall(
         SYS_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
@@ -129,17 +129,17 @@ def restrict(
         for folder, rights in (*((each, granted) for each in folders), *((each, SOCKETS) for each in sockets)):
             fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
             try:
-                add_rule(ruleset, 1, Beneath(handled & rights, fd))
+                _add_rule(ruleset, 1, Beneath(handled & rights, fd))
             finally:
                 os.close(fd)
         for port in ports if attributes.net & CONNECT else ():
-            add_rule(ruleset, 2, Port(CONNECT, port))
+            _add_rule(ruleset, 2, Port(CONNECT, port))
         syscalls.check(syscalls.libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
     finally:
         os.close(ruleset)
 
 
-def add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
+def _add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
     """Grant something in a ruleset."""
     added = syscalls.libc.syscall(SYS_ADD_RULE, ruleset, kind, ctypes.byref(rule), ctypes.c_uint32(0))
     syscalls.check(added, "landlock_add_rule")

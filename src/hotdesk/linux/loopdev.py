@@ -9,9 +9,9 @@ import struct
 from pathlib import Path
 
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_GET_STATUS64 = 0x4C82, 0x4C0A, 0x4C05
-AUTOCLEAR = 4
-INFO64 = struct.Struct("=5Q4I64s64s32s2Q")
-CONFIG = struct.Struct(f"=2I{INFO64.size}s8Q")
+_AUTOCLEAR = 4
+_INFO64 = struct.Struct("=5Q4I64s64s32s2Q")
+CONFIG = struct.Struct(f"=2I{_INFO64.size}s8Q")
 TRIES = 64
 
 
@@ -23,7 +23,7 @@ def attach(file: int, name: str) -> tuple[str, int]:
             number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
             path = f"/dev/loop{number}"
             device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            info = INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, AUTOCLEAR, name.encode()[:63], b"", b"", 0, 0)
+            info = _INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, _AUTOCLEAR, name.encode()[:63], b"", b"", 0, 0)
             try:
                 fcntl.ioctl(device, LOOP_CONFIGURE, CONFIG.pack(file, 4096, info, *[0] * 8))
             except OSError as e:
@@ -51,7 +51,7 @@ def find(file: Path) -> tuple[str, int] | None:
         except OSError:
             continue  # it is being detached
         try:
-            shown, inode = INFO64.unpack(fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(INFO64.size)))[:2]
+            shown, inode = _INFO64.unpack(fcntl.ioctl(device, LOOP_GET_STATUS64, bytes(_INFO64.size)))[:2]
         except OSError:
             os.close(device)
             continue

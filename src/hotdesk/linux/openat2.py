@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-OPENAT2 = 437
+_OPENAT2 = 437
 """The system call's number, the same on every architecture."""
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
@@ -83,7 +83,7 @@ class RootDirectory:
 def openat2(fd: int, path: bytes, flags: int, resolve: int, mode: int = 0) -> int:
     """Open a path from a directory on, within what `resolve` allows; `OSError` as `open` would raise."""
     how = OpenHow(flags | os.O_CLOEXEC, mode, resolve)
-    opened = int(libc.syscall(OPENAT2, fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
+    opened = int(libc.syscall(_OPENAT2, fd, path or b".", ctypes.byref(how), ctypes.sizeof(how)))
     if opened < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), os.fsdecode(path))

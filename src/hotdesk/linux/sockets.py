@@ -48,7 +48,7 @@ def peer(sock: socket.socket) -> tuple[int, int]:
     return pid, uid
 
 
-LISTENING = 0x10000
+_LISTENING = 0x10000
 """The flag of a listening socket in /proc/net/unix (`__SO_ACCEPTCON`)."""
 
 
@@ -74,7 +74,7 @@ def listens_in(folder: Path) -> bool:
     except OSError:
         return True  # it cannot be told; the caller's own attempt decides
     rows = (line.split(maxsplit=7) for line in lines)
-    return any(len(row) == 8 and int(row[3], 16) & LISTENING and Path(row[7]).parent == folder for row in rows)
+    return any(len(row) == 8 and int(row[3], 16) & _LISTENING and Path(row[7]).parent == folder for row in rows)
 
 
 def listen(path: Path, mode: int = 0o600) -> socket.socket:

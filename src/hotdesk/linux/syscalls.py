@@ -21,7 +21,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_SLAVE = 4096, 16384, 1 << 19
 MS_NOATIME, MS_PRIVATE = 1024, 1 << 18
-MNT_DETACH = 2
+_MNT_DETACH = 2
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 
@@ -31,7 +31,7 @@ FSPICK_CLOEXEC, FSCONFIG_SET_STRING, FSCONFIG_CMD_RECONFIGURE = 1, 1, 7
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 RENAME_EXCHANGE = 2
-MOVE_MOUNT_F_EMPTY_PATH = 4
+_MOVE_MOUNT_F_EMPTY_PATH = 4
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
 
 CAPABILITY_VERSION = 0x20080522
@@ -75,7 +75,7 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
 
 def umount(target: str) -> None:
     """Detach a mount at once; its last user frees it."""
-    check(libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+    check(libc.umount2(target.encode(), _MNT_DETACH), f"umount {target}")
 
 
 def resize_tmpfs(at: str, size: int) -> None:
@@ -118,15 +118,15 @@ def prctl(option: int, value: int) -> None:
 
 def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR_RDONLY) -> None:
     """Show a directory at target, its owners shifted into a user namespace, without devices or setuid."""
-    mount_copy(source, target, MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns))
+    _mount_copy(source, target, MountAttr(attributes | ATTR_NOSUID | ATTR_NODEV | ATTR_IDMAP, 0, 0, userns))
 
 
 def mount_readonly(source: str, target: str) -> None:
     """Show a file or directory at target, where nobody can write to it."""
-    mount_copy(source, target, MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0, 0, 0))
+    _mount_copy(source, target, MountAttr(ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV, 0, 0, 0))
 
 
-def mount_copy(source: str, target: str, attr: MountAttr) -> None:
+def _mount_copy(source: str, target: str, attr: MountAttr) -> None:
     """Show a file or directory at target, with these attributes from the first moment."""
     flags = ctypes.c_uint(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
     tree = check(libc.syscall(SYS_OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open_tree {source}")
@@ -137,7 +137,7 @@ def mount_copy(source: str, target: str, attr: MountAttr) -> None:
             f"mount_setattr {source}",
         )
         check(
-            libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), MOVE_MOUNT_F_EMPTY_PATH),
+            libc.syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH),
             f"move_mount {target}",
         )
     finally:

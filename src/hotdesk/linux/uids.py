@@ -29,7 +29,7 @@ KEEPER = DOOR - 4
 """Who owns what only a keeper writes, where others who are root without its rights may write, too."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
-SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
+_SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
 OWNER = "hotdesk"
 
 
@@ -49,7 +49,7 @@ def overlaps(lines: list[str]) -> str | None:
     return None
 
 
-def reserve(files: tuple[Path, ...] = SUB_FILES) -> bool:
+def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
     """Enter our range in /etc/subuid and /etc/subgid; False when it was there."""
     changed = False
     for file in files:
@@ -69,7 +69,7 @@ def reserve(files: tuple[Path, ...] = SUB_FILES) -> bool:
 def is_reserved() -> bool:
     """Say whether the machine has given hotdesk its range."""
     entry = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}"
-    return all(file.exists() and entry in file.read_text().splitlines() for file in SUB_FILES)
+    return all(file.exists() and entry in file.read_text().splitlines() for file in _SUB_FILES)
 
 
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
