@@ -19,12 +19,12 @@ from hotdesk.errors import BriefError
 
 MIN_VALUE_BYTES, MAX_VALUE_BYTES = 8, 64 << 10
 """Bytes of a value. A shorter one cannot be told from ordinary text on its way back."""
-MIN_SEED_BYTES = 10
+_MIN_SEED_BYTES = 10
 """Bytes a seed of one-time codes has at least, decoded."""
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-KEY_ID = re.compile(r"[A-Za-z0-9._-]{3,128}")
-SIGNED_FOR = re.compile(r"[a-z0-9-]{1,64}")
-BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_KEY_ID = re.compile(r"[A-Za-z0-9._-]{3,128}")
+_SIGNED_FOR = re.compile(r"[a-z0-9-]{1,64}")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 Algorithm: TypeAlias = Literal["SHA1", "SHA256", "SHA512"]
 
 
@@ -142,7 +142,7 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
         case Basic(user):
             require(bool(user) and ":" not in user and is_plain(user), "the user of a basic secret is text without `:`")
         case OAuth2(url, client, scope):
-            check_token_url(url, loopback=loopback)
+            _check_token_url(url, loopback=loopback)
             require(bool(client) and is_plain(client), "oauth2 needs the client's id: --client-id")
             require(is_plain(scope), "a scope is words with spaces between")
         case Totp(digits, period, algorithm):
@@ -150,20 +150,20 @@ def check_public(public: Public, *, loopback: bool = False) -> None:
             require(5 <= period <= 300, "a one-time code lives for 5 to 300 seconds")
             require(algorithm in ("SHA1", "SHA256", "SHA512"), "one-time codes are made by SHA1, SHA256 or SHA512")
         case SigV4():
-            check_signing(public)
+            _check_signing(public)
 
 
-def check_signing(public: SigV4) -> None:
+def _check_signing(public: SigV4) -> None:
     """Refuse a key that does not say what it signs for; at S3 that is a bucket, or it would sign for anybody's."""
-    require(bool(KEY_ID.fullmatch(public.key_id)), "sigv4 needs the key's id: --key-id")
-    require(bool(SIGNED_FOR.fullmatch(public.service)), "sigv4 needs the service it signs for, as in --service s3")
-    require(bool(SIGNED_FOR.fullmatch(public.region)), "sigv4 needs the region it signs for, as in --region eu-west-1")
+    require(bool(_KEY_ID.fullmatch(public.key_id)), "sigv4 needs the key's id: --key-id")
+    require(bool(_SIGNED_FOR.fullmatch(public.service)), "sigv4 needs the service it signs for, as in --service s3")
+    require(bool(_SIGNED_FOR.fullmatch(public.region)), "sigv4 needs the region it signs for, as in --region eu-west-1")
     stores = public.service.startswith("s3")
     require(stores or not public.bucket, "a bucket is for the service s3")
-    require(not stores or bool(BUCKET.fullmatch(public.bucket)), "sigv4 at s3 needs the bucket it signs for: --bucket")
+    require(not stores or bool(_BUCKET.fullmatch(public.bucket)), "sigv4 at s3 needs the bucket it signs for: --bucket")
 
 
-def check_token_url(url: str, *, loopback: bool) -> None:
+def _check_token_url(url: str, *, loopback: bool) -> None:
     """Refuse a token URL that is not https to a plain host."""
     try:
         parts = urlsplit(url)
@@ -196,7 +196,7 @@ def check_value(public: Public, value: bytes) -> bytes:
     )
     if isinstance(public, Totp):
         seed = b"".join(value.split()).replace(b"-", b"").rstrip(b"=").upper()
-        require(len(seed_of(seed)) >= MIN_SEED_BYTES, f"the seed has under {MIN_SEED_BYTES} bytes")
+        require(len(seed_of(seed)) >= _MIN_SEED_BYTES, f"the seed has under {_MIN_SEED_BYTES} bytes")
         return seed
     check_text(value)
     return value

@@ -22,8 +22,8 @@ Unlock: TypeAlias = Callable[[], bytes]
 """Gives the passphrase, where the root key is made of one. Not called otherwise."""
 SIZE = 32
 FILE = "root.key"
-SERVICE = "hotdesk-vault"
-MIN_PASSPHRASE_BYTES = 12
+_SERVICE = "hotdesk-vault"
+_MIN_PASSPHRASE_BYTES = 12
 """Bytes a new passphrase has at least."""
 ID = re.compile(r"[0-9a-f]{16}")
 
@@ -64,27 +64,27 @@ def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[
     """Make a root key and keep it where it belongs, beside any there is."""
     root = RootKeySource(source, secrets.token_hex(8))
     if source == "passphrase":
-        return make_from_passphrase(root, unlock())
+        return _make_from_passphrase(root, unlock())
     key = secrets.token_bytes(SIZE)
     text = base64.b64encode(key).decode()
     if source == "file":
         before = (private_files.read(folder, FILE) or b"").decode()
         private_files.write(folder, FILE, f"{before}{root.id} {text}\n".encode())
     else:
-        keyring("set_password", SERVICE, root.id, text)
+        keyring("set_password", _SERVICE, root.id, text)
     return root, Secret(key)
 
 
-def make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
+def _make_from_passphrase(root: RootKeySource, passphrase: bytes) -> tuple[RootKeySource, Secret]:
     """Choose salt and cost for a new passphrase."""
-    if len(passphrase) < MIN_PASSPHRASE_BYTES:
-        raise BriefError(f"the passphrase has under {MIN_PASSPHRASE_BYTES} bytes; take several words")
+    if len(passphrase) < _MIN_PASSPHRASE_BYTES:
+        raise BriefError(f"the passphrase has under {_MIN_PASSPHRASE_BYTES} bytes; take several words")
     salt = base64.b64encode(secrets.token_bytes(16)).decode()
     root = replace(root, salt=salt, memory=64 << 10, passes=3, lanes=4)
-    return root, derive(root, passphrase)
+    return root, _derive(root, passphrase)
 
 
-def derive(root: RootKeySource, passphrase: bytes) -> Secret:
+def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
     """Make a key of a passphrase; slowly, on purpose."""
     try:
         salt = base64.b64decode(root.salt, validate=True)
@@ -98,14 +98,14 @@ def find(folder: Path, root: RootKeySource, unlock: Unlock = no_passphrase) -> S
     """Give the root key a description speaks of."""
     match root.source:
         case "passphrase":
-            return derive(root, unlock())
+            return _derive(root, unlock())
         case "file":
-            return decode(in_file(folder).get(root.id), f"{folder / FILE} has no key for this vault")
+            return decode(_in_file(folder).get(root.id), f"{folder / FILE} has no key for this vault")
         case "keyring":
-            return decode(keyring("get_password", SERVICE, root.id), "the keyring has no key for this vault")
+            return decode(keyring("get_password", _SERVICE, root.id), "the keyring has no key for this vault")
 
 
-def in_file(folder: Path) -> dict[str, str]:
+def _in_file(folder: Path) -> dict[str, str]:
     """Read the keys of the file, by id."""
     lines = (private_files.read(folder, FILE) or b"").decode(errors="replace").splitlines()
     return {name: text for name, _, text in (line.partition(" ") for line in lines)}
@@ -125,11 +125,11 @@ def decode(text: str | None, otherwise: str) -> Secret:
 def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
     """Forget every root key but the one that is used."""
     if current.source == "file":
-        private_files.write(folder, FILE, f"{current.id} {in_file(folder)[current.id]}\n".encode())
+        private_files.write(folder, FILE, f"{current.id} {_in_file(folder)[current.id]}\n".encode())
     else:
         private_files.remove(folder, FILE)
     if old.source == "keyring":
-        keyring("delete_password", SERVICE, old.id)
+        keyring("delete_password", _SERVICE, old.id)
 
 
 def keyring(act: str, *arguments: str) -> Any:

@@ -24,7 +24,7 @@ FILE = "vault.json"
 LOCK = "vault.lock"
 FORMAT = 1
 NONCE = 12
-DAMAGED = "was changed by somebody who has not its key; restore the vault from a copy"
+_DAMAGED = "was changed by somebody who has not its key; restore the vault from a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,11 @@ class Vault:
         contents = load(folder)
         self.folder, self.id = folder, contents.id
         try:
-            self._key = Secret(open_sealed(root_key, contents.key, bound_key(contents.id, contents.root)))
+            self._key = Secret(open_sealed(root_key, contents.key, _bound_key(contents.id, contents.root)))
         except InvalidTag:
             if contents.root.source == "passphrase":
                 raise BriefError("the passphrase is wrong") from None
-            raise HostError(f"the root key is not that of {folder / FILE}, or the file {DAMAGED}") from None
+            raise HostError(f"the root key is not that of {folder / FILE}, or the file {_DAMAGED}") from None
 
     @classmethod
     def make(
@@ -86,7 +86,7 @@ class Vault:
                 raise BriefError(f"there is a vault at {folder / FILE}")
             described, key = root.make(folder, source, unlock)
             name = secrets.token_hex(16)
-            sealed = seal(key, secrets.token_bytes(root.SIZE), bound_key(name, described))
+            sealed = seal(key, secrets.token_bytes(root.SIZE), _bound_key(name, described))
             save(folder, Contents(name, described, sealed))
         return cls(folder, key)
 
@@ -138,7 +138,7 @@ class Vault:
         with private_files.locked(self.folder, LOCK):
             before = self._load()
             described, key = root.make(self.folder, source, unlock)
-            sealed = seal(key, self._key.bytes(), bound_key(self.id, described))
+            sealed = seal(key, self._key.bytes(), _bound_key(self.id, described))
             save(self.folder, Contents(self.id, described, sealed, before.entries))
             root.keep_only(self.folder, described, before.root)
 
@@ -153,9 +153,9 @@ class Vault:
         if stored is None:
             raise missing(name)
         try:
-            return stored.entry, Secret(open_sealed(self._key, stored.sealed, bound_entry(self.id, stored.entry)))
+            return stored.entry, Secret(open_sealed(self._key, stored.sealed, _bound_entry(self.id, stored.entry)))
         except InvalidTag:
-            raise HostError(f"secret {name!r} {DAMAGED}") from None
+            raise HostError(f"secret {name!r} {_DAMAGED}") from None
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, SealedEntry]]:
@@ -169,7 +169,7 @@ class Vault:
         now = round(time.time(), 3)
         old = entries[name].entry if name in entries else None
         entry = VaultEntry(name, public, old.version + 1 if old else 1, old.created if old else now, now)
-        entries[name] = SealedEntry(entry, seal(self._key, value, bound_entry(self.id, entry)))
+        entries[name] = SealedEntry(entry, seal(self._key, value, _bound_entry(self.id, entry)))
         return entry
 
 
@@ -195,12 +195,12 @@ def missing(name: str) -> BriefError:
     return BriefError(f"there is no secret {name[:80]!r} in the vault; `hotdesk vault ls` lists them")
 
 
-def bound_key(vault: str, described: RootKeySource) -> bytes:
+def _bound_key(vault: str, described: RootKeySource) -> bytes:
     """Write what the data key is bound to."""
     return canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
 
 
-def bound_entry(vault: str, entry: VaultEntry) -> bytes:
+def _bound_entry(vault: str, entry: VaultEntry) -> bytes:
     """Write what a value is bound to: change any of it and the value does not open."""
     fields = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
     return canonical(["hotdesk-vault entry", FORMAT, vault, *fields])
@@ -259,13 +259,13 @@ def load(folder: Path) -> Contents:
         content = json.loads(data)
         if (content["format"], content["version"]) != ("hotdesk-vault", FORMAT):
             raise HostError(f"{folder / FILE} is of version {content['version']!r}; this hotdesk reads {FORMAT}")
-        entries = {name: load_entry(name, each) for name, each in content["entries"].items()}
+        entries = {name: _load_entry(name, each) for name, each in content["entries"].items()}
         return Contents(str(content["id"]), root.load_root(content["root"]), decode(content["key"]), entries)
     except (ValueError, KeyError, TypeError, AttributeError, BriefError, RecursionError) as e:
         raise HostError(f"{folder / FILE} is damaged ({type(e).__name__}); restore it from a copy") from e
 
 
-def load_entry(name: str, data: dict[str, object]) -> SealedEntry:
+def _load_entry(name: str, data: dict[str, object]) -> SealedEntry:
     """Read an entry strictly."""
     version, created, changed = data["version"], data["created"], data["changed"]
     if type(version) is not int or type(created) is not float or type(changed) is not float:
