@@ -246,7 +246,7 @@ class BlockingHost(LoopOwner):
     def __init__(self, settings: Config | None = None) -> None:
         super().__init__()
         try:
-            self._host = self._portal.call(start_host, settings)
+            self._host = self._portal.call(_start_host, settings)
         except BaseException:
             self.close()
             raise
@@ -272,7 +272,7 @@ class BlockingHost(LoopOwner):
         self._portal.call(self._host.burn, desk)
 
 
-async def start_host(settings: Config | None) -> Host:
+async def _start_host(settings: Config | None) -> Host:
     """Start a host in the loop it is to live in."""
     return await Host(settings).start()
 

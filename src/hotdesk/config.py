@@ -15,7 +15,7 @@ from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
 
 GIB = 1 << 30
 MIB = 1 << 20
-TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
+_TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
 WALLS = ("local", "container", "gvisor", "microvm")
 """From none to the strongest. Those that are not there yet can be demanded all the same."""
 APPROVALS = ("auto", "risky", "plan", "every")
@@ -111,9 +111,9 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
-    chosen |= known_settings("door", table.pop("door", {}), DOOR) | load_jobs(table)  # a ceiling is in the file alone
-    chosen |= load_ceiling(table.pop("ceiling", {}), chosen)
-    chosen |= load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
+    chosen |= known_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file alone
+    chosen |= _load_ceiling(table.pop("ceiling", {}), chosen)
+    chosen |= _load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
     chosen["serve"] = table.pop("serve", {})
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
@@ -137,7 +137,7 @@ def tenant_names(settings: Config) -> list[str]:
     return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
 
 
-def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
+def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
     """Check what bounds every brief. Only the file has it."""
     settings = known_settings("ceiling", table, CEILING)
     hosts = settings.pop("hosts", None)
@@ -147,13 +147,13 @@ def load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, objec
     return found if hosts is None else {**found, "ceiling": hosts}
 
 
-def load_signers(table: object, listed: str) -> dict[str, object]:
+def _load_signers(table: object, listed: str) -> dict[str, object]:
     """Check whose certificates are believed: those of the file, and those of the environment."""
-    found: tuple[str, ...] = known_settings("verify", table, {"signers": SIGNERS}).get("signers", ())
-    return {"signers": (*found, *read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), SIGNERS))}
+    found: tuple[str, ...] = known_settings("verify", table, {"signers": _SIGNERS}).get("signers", ())
+    return {"signers": (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))}
 
 
-def load_jobs(table: dict[str, object]) -> dict[str, object]:
+def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     """Check the settings of jobs, of the drive, and what models cost."""
     jobs, drive, prices = (table.pop(name, {}) for name in ("jobs", "drive", "prices"))
     if not isinstance(prices, dict):
@@ -171,10 +171,10 @@ def known_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[s
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
     if unknown := sorted(set(table) - set(hints)):
         raise BriefError(f"[{name}]: unknown setting {unknown[0]!r}; remove it")
-    return {key: read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
+    return {key: _read_setting(f"{name}.{key}", value, hints[key]) for key, value in table.items()}
 
 
-def read_setting(name: str, value: object, hint: Any) -> Any:
+def _read_setting(name: str, value: object, hint: Any) -> Any:
     """Read one setting; the error says what it takes."""
     try:
         return reader(hint)(value)
@@ -222,7 +222,7 @@ def as_bytes(value: int | str) -> int:
 SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('takes a size, as in "10G"')]
 PATTERNS = listed(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
 RULES = listed(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
-SIGNERS = listed(
+_SIGNERS = listed(
     r"[0-9a-f]{32}|/[^\0]{1,4095}",
     "fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, or absolute paths of public keys",
 )
@@ -308,7 +308,7 @@ def parse_size(text: str) -> int:
 
 def parse_seconds(value: object) -> float | None:
     """Read a time as a number of seconds, or as `90s`, `15m`, `2h`, `1d`; None: it is none."""
-    if isinstance(value, str) and TIME_SHAPE.fullmatch(value):
+    if isinstance(value, str) and _TIME_SHAPE.fullmatch(value):
         return float(int(value[:-1]) * UNITS[value[-1]])
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 1e12:
         return None

@@ -54,14 +54,14 @@ DOORS = "hotdesk.keys.doors"
 """What gives desks their way out: most owners open none that has one."""
 
 HANDS = "hotdesk.hands.tools"
-READERS = 2
-SEATS = "hotdesk.hands.screen.readers"
+_READERS = 2
+_SEATS = "hotdesk.hands.screen.readers"
 """What reaches desks' screens and browsers: most owners look at none."""
-LENDING = "hotdesk.hands.remote_tools"
+_LENDING = "hotdesk.hands.remote_tools"
 """What lets other processes use desks' tools."""
 WATCHING = "hotdesk.hands.screen.viewers"
 """What serves people who look at a desk, and drive it."""
-STERILIZE = "hotdesk.desk.image.sterilize"
+_STERILIZE = "hotdesk.desk.image.sterilize"
 """What makes images' copies for verifying: once for an image."""
 
 
@@ -148,7 +148,7 @@ class Host:
         """Give what reaches the screens and browsers of the desks this process opens itself."""
         runtime = self.keeper_runtime()
         if self._seats is None:
-            created: Seats = import_module(SEATS).Seats(runtime.parts, runtime.tasks)
+            created: Seats = import_module(_SEATS).Seats(runtime.parts, runtime.tasks)
             runtime.departed = self.departed
             self.stack.callback(created.close)
             self._seats = created
@@ -199,7 +199,7 @@ class Host:
         if route != "tools":
             return self.watching
         if self._lending is None:
-            self._lending = import_module(LENDING).Lending(self.hands)
+            self._lending = import_module(_LENDING).Lending(self.hands)
         return cast("Lending", self._lending)
 
     def wheel(self, desk: Desk) -> Wheel:
@@ -265,7 +265,7 @@ class Host:
         """
         self.pool.keep(spec, count, proven=proven)
         if count and self.has_screen(spec.image):
-            self.seats.tasks.start(functools.partial(self.seats.keep_ready, READERS))
+            self.seats.tasks.start(functools.partial(self.seats.keep_ready, _READERS))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
@@ -309,7 +309,7 @@ class Host:
         """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
         if self.own_runtime is not None:
             picture = image.find(self.config.images, name)
-            make = import_module(STERILIZE).make
+            make = import_module(_STERILIZE).make
             await anyio.to_thread.run_sync(make, self.config.images, picture, lambda line: None)
 
     async def seal(self, name: str) -> None:

@@ -14,15 +14,15 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import By, Length, StrictError, loads, read
 
-StepKind: TypeAlias = Literal["work", "program", "choose"]
-Risk: TypeAlias = Literal["low", "high"]
+_StepKind: TypeAlias = Literal["work", "program", "choose"]
+_Risk: TypeAlias = Literal["low", "high"]
 Where: TypeAlias = Literal["", "fresh", "same"]
 MOST_STEPS = 100
 MOST_ITEMS = 200
 """Items of a list in a step."""
 MAX_PLAN_CHARS = 1 << 20
 """Characters of a plan."""
-LONGEST_TEXT = 20_000
+_LONGEST_TEXT = 20_000
 """Characters of one text in it."""
 MAX_DEPTH = 20
 """Lists and objects inside each other, in the arguments of an action."""
@@ -31,7 +31,7 @@ EXAMPLE_STEP = (
     '"hosts": ["GET https://erp.example.test/orders/*"], "grants": ["erp-token"], "makes": ["orders.csv"]}'
 )
 EXAMPLE = f'{{"thoughts": "Why so.", "steps": [{EXAMPLE_STEP}]}}'
-EXAMPLE_ACTION = '{"name": "accept", "tool": "shell", "arguments": {"command": "./accept"}}'
+_EXAMPLE_ACTION = '{"name": "accept", "tool": "shell", "arguments": {"command": "./accept"}}'
 
 T = TypeVar("T")
 OURS = ("plan", "approve", "desk", "verify", "keep")
@@ -40,21 +40,21 @@ OURS = ("plan", "approve", "desk", "verify", "keep")
 
 def check_text(value: str) -> str:
     """Refuse a text that is too long or cannot be written down."""
-    if len(value) > LONGEST_TEXT:
-        raise ValueError(f"it has {len(value):,} characters, and may have {LONGEST_TEXT:,}")
+    if len(value) > _LONGEST_TEXT:
+        raise ValueError(f"it has {len(value):,} characters, and may have {_LONGEST_TEXT:,}")
     if "\0" in value or value.encode("utf-8", "replace").decode() != value:
         raise ValueError("it holds half a character or a zero byte")
     return value
 
 
-def require_some(value: str) -> str:
+def _require_some(value: str) -> str:
     """Refuse an empty text."""
     if not value:
         raise ValueError("it is missing or empty")
     return value
 
 
-def read_arguments(value: object) -> dict[str, object]:
+def _read_arguments(value: object) -> dict[str, object]:
     """Read what a tool is used with: an object, or JSON of one in a text, since TOML has no word for everything."""
     try:
         found = loads(value, overflow=True) if isinstance(value, str) else value
@@ -90,16 +90,16 @@ class Action:
 
     name: Text
     tool: Text
-    arguments: Annotated[Mapping[str, object], By(read_arguments)] = field(default_factory=dict)
+    arguments: Annotated[Mapping[str, object], By(_read_arguments)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One thing a worker means to do. What is not listed here it cannot do in this step."""
 
-    name: Annotated[Text, require_some]
+    name: Annotated[Text, _require_some]
     """Of letters, digits, `.`, `_` and `-`."""
-    intent: Annotated[Text, require_some]
+    intent: Annotated[Text, _require_some]
     """In a sentence, for people and for whoever takes it."""
     tools: Texts | None = None
     """Names of tools; `browser_*` is every tool so called. None: all the brief allows."""
@@ -115,7 +115,7 @@ class Step:
     """What will be so when it is done."""
     check: Text = ""
     """A shell command that exits 0 when it is so; empty: that what it makes is there is enough."""
-    risk: Risk = "low"
+    risk: _Risk = "low"
     """`high`: the desk is kept as it is before it, and rolled back when it fails."""
     live: bool = False
     """It makes something that no file holds: a login, a started server. Taken again when a job is resumed."""
@@ -123,7 +123,7 @@ class Step:
     """It goes on where the step before left off: same desk, processes and browser profile stay."""
     desk: Where = ""
     """`fresh`: at a desk of its own; `same`: not, though it has grants and something foreign was read before."""
-    kind: StepKind = "work"
+    kind: _StepKind = "work"
     """`program`: runs a program that is part of the plan, and reads nothing; `choose`: picks one of `actions`."""
     program: Text = ""
     """Of a `program` step: what a shell is given."""
@@ -172,7 +172,7 @@ def read_part(kind: type[T], data: object, where: str = "") -> T:
             raise wrong(
                 place, f"it is {shown(reduce(getitem, e.path, cast(Any, data)))}", f"write {expected}"
             ) from None
-        example = EXAMPLE_ACTION if "actions" in e.path else EXAMPLE_STEP if where or e.path else EXAMPLE
+        example = _EXAMPLE_ACTION if "actions" in e.path else EXAMPLE_STEP if where or e.path else EXAMPLE
         raise wrong(place, e.why, f"write it like {example}") from None
 
 
@@ -189,40 +189,40 @@ def shown(value: object) -> str:
 def as_text(plan: Plan) -> str:
     """Write a plan for a person to read and edit: TOML, a table a step, what is as usual left out."""
     lines = ["# A step can do what it lists. One without `hosts`, `grants` or `tools` has all of the brief's."]
-    lines += [f"thoughts = {toml_value(plan.thoughts)}"] if plan.thoughts else []
+    lines += [f"thoughts = {_toml_value(plan.thoughts)}"] if plan.thoughts else []
     for step in plan.steps:
-        lines += ["", "[[steps]]", *(f"{name} = {toml_value(value)}" for name, value in step_fields(step))]
+        lines += ["", "[[steps]]", *(f"{name} = {_toml_value(value)}" for name, value in _step_fields(step))]
     return "\n".join(lines) + "\n"
 
 
-def step_fields(step: Step) -> list[tuple[str, object]]:
+def _step_fields(step: Step) -> list[tuple[str, object]]:
     """List what a step says that is not as usual."""
     usual = Step(step.name, step.intent)
     values = [(each.name, getattr(step, each.name)) for each in fields(Step)]
     return [(name, value) for name, value in values if name in ("name", "intent") or value != getattr(usual, name)]
 
 
-def toml_value(value: object) -> str:
+def _toml_value(value: object) -> str:
     """Write a value as TOML on one line; what TOML has no word for (nothing, a large number) is written as JSON."""
     if isinstance(value, Action):
-        return f"{{name = {quoted(value.name)}, tool = {quoted(value.tool)}, arguments = {quoted(to_line(value))}}}"
+        return f"{{name = {quoted(value.name)}, tool = {quoted(value.tool)}, arguments = {quoted(_to_line(value))}}}"
     if isinstance(value, tuple):
-        inner = ", ".join(toml_value(each) for each in value)
+        inner = ", ".join(_toml_value(each) for each in value)
         return f"[{inner}]"
     return str(value).lower() if isinstance(value, bool) else quoted(str(value))
 
 
-def to_line(action: Action) -> str:
+def _to_line(action: Action) -> str:
     """Write an action's arguments as JSON."""
     return json.dumps(dict(action.arguments), ensure_ascii=False, allow_nan=False)
 
 
 def quoted(text: str) -> str:
     """Write a text as TOML does; all that could steer a terminal is escaped."""
-    return f'"{"".join(toml_character(each) for each in text)}"'
+    return f'"{"".join(_toml_character(each) for each in text)}"'
 
 
-def toml_character(character: str) -> str:
+def _toml_character(character: str) -> str:
     """Write one character of a text."""
     if character in '"\\':
         return f"\\{character}"
