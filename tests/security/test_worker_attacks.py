@@ -190,7 +190,7 @@ async def test_a_job_goes_on_only_with_the_very_plan_that_a_person_saw(machine: 
             machine.note(Decided(JOB_ID, event.id, "ef" * 32, "approved", "uid 0 pid 1"))
             machine.note(Decided(JOB_ID, event.id, event.digest, "refused", "uid 0 pid 2"))
 
-    receipt = await carried(machine, job, model, id=JOB_ID, heard=forge)
+    receipt = await carried(machine, job, model, id=JOB_ID, listener=forge)
     assert (receipt.outcome, receipt.why) == ("failed", "the plan was refused by uid 0 pid 2")
     other = JOB_ID.replace("a1", "d1")
 
@@ -200,7 +200,7 @@ async def test_a_job_goes_on_only_with_the_very_plan_that_a_person_saw(machine: 
             seen = "12" * 32
             machine.note(Decided(other, event.id, seen, "approved", "uid 0 pid 1", paper))
 
-    receipt = await carried(machine, replace(hostile_again(tmp_path), approve="plan"), model, id=other, heard=swap)
+    receipt = await carried(machine, replace(hostile_again(tmp_path), approve="plan"), model, id=other, listener=swap)
     assert (receipt.outcome, receipt.why) == ("failed", "the edited plan is not the one that was approved")
 
 
@@ -1007,7 +1007,7 @@ async def test_no_byte_of_a_jobs_state_holds_a_secret_or_what_its_inputs_say(roo
         return done.stdout.decode()
 
     job = room.job(scope=Scope(), deliverables=(), inputs=("invoices/notes.txt",))
-    receipt = await room.carry_out(job, ScriptedModel.of(read_it), kept=MARK.encode())
+    receipt = await room.carry_out(job, ScriptedModel.of(read_it), request=MARK.encode())
     assert receipt.outcome == "done", receipt.why
     scan("after")
     assert (found, modes) == ([], [])

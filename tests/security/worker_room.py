@@ -84,7 +84,7 @@ class Room:
                     host.note(Decided(event.job, event.id, event.digest, "approved", "a test"))
 
             tasks.start_soon(self.refuse, host)
-            receipt = await carried(host, job, model, heard=heard, **order)
+            receipt = await carried(host, job, model, listener=heard, **order)
             tasks.cancel_scope.cancel()
         return receipt
 
