@@ -57,7 +57,7 @@ class House:
     """The sandboxes there are."""
 
     serving: Serving
-    known: dict[str, Sandbox] = field(default_factory=dict)
+    by_id: dict[str, Sandbox] = field(default_factory=dict)
 
 
 @dataclass
