@@ -136,7 +136,7 @@ ASKED_BY_ID = [route for route in HTTP if named(route) and (method_of(route), ro
     Removal(
         "access/auth.py",
         'ForVault = Annotated[RequestContext, Depends(RequirePower("vault"))]',
-        "ForVault = Annotated[Asked, Depends(lambda: None)]",
+        "ForVault = Annotated[RequestContext, Depends(lambda: None)]",
     ),
     cases="GET /vault",
 )

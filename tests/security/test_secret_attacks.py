@@ -773,7 +773,7 @@ async def test_a_desk_brings_no_credentials_of_its_own(cases: dict[str, Case], w
     Removal(
         "secrets/upload_watch.py",
         "self.inside = UploadWatcher(fields=fields) if reader",
-        "self.inside = Watcher() if reader",
+        "self.inside = UploadWatcher() if reader",
     ),
     cases="JSON in gzip",
 )
