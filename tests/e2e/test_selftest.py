@@ -92,7 +92,7 @@ QUICK = {
     ),
     "a secret put in": Loss(
         "swapped scrubbed",
-        (("door/secrets/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + held.placeholder\n'),),
+        (("door/secrets/inject.py", 'return b"Bearer " + secret\n', 'return b"Bearer " + grant.placeholder\n'),),
     ),
     "a secret taken out": Loss(
         "scrubbed",
@@ -127,7 +127,7 @@ SLOW = {
         (("door/policy/target.py", "if named != (authority.host, authority.port) and", "if False and"),),
     ),
     "a secret taken out of a head": Loss(
-        "scrubbed", (("door/secrets/response.py", "return self.stream.headers(kept)", "return kept"),)
+        "scrubbed", (("door/secrets/response.py", "return self.stream.headers(fields)", "return fields"),)
     ),
     "a secret taken out in base64": Loss(
         "scrubbed", (("door/secrets/scrub.py", "        found |= middles(value, before)\n", "        pass\n"),)

@@ -184,7 +184,7 @@ async def test_what_comes_out_has_a_most_of_bytes(tmp_path: Path) -> None:
     liar = Entry("x", "/x", "file", 0, 0, 0, 0, 0.0)
     said = [(DATA, 1, b"\0" + bytes(30_000))] * 20
     check(
-        await fetch(tmp_path, liar, said, bytes_left=100_000),
+        await fetch(tmp_path, liar, said, remaining_bytes=100_000),
         FileError,
         "more than 16 GiB",
         "stopped at x",
@@ -196,7 +196,7 @@ async def test_what_comes_out_has_a_most_of_entries(tmp_path: Path) -> None:
     folder = Entry("x", "/x", "directory", 0, 0, 0, 0, 0.0)
     said = [(EVENT, 1, encode([{"name": str(n), "path": "/x", **ENTRY, "kind": "other"} for n in range(50)]))] * 4
     said.append(END)
-    error = await fetch(tmp_path, folder, said, entries_left=100)
+    error = await fetch(tmp_path, folder, said, remaining_entries=100)
     check(error, FileError, "more than 200000 entries", "copy less of it")
 
 

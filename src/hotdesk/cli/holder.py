@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -33,19 +32,21 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
         async with remote_runtime(server(settings)) as runtime:
             return (await runtime.open(spec, scope, personal=True)).id
     path = _holder_path(settings)
-    holder = None
+    holder, why = None, "none started"
     end = anyio.current_time() + START_SECONDS
     while anyio.current_time() < end:
         if path.is_socket():
-            with suppress(NoOwnerError, DeskGone):  # it was about to end: it had no desk for a while
+            try:
                 async with remote_runtime(path) as runtime:
                     if key:
                         await runtime.unlock(key)
                     return (await runtime.open(spec, scope, personal=True)).id
+            except (NoOwnerError, DeskGone) as e:  # it was about to end: it had no desk for a while
+                why = str(e)
         if holder is None or holder.poll() is not None:
             holder = _start_holder()
         await anyio.sleep(0.05)
-    raise HostError(f"no holder came up within {START_SECONDS:.0f} s; try `hotdesk run --debug -- true`")
+    raise HostError(f"no holder came up within {START_SECONDS:.0f} s ({why}); try `hotdesk run --debug -- true`")
 
 
 def _holder_path(settings: Config) -> Path:
@@ -79,7 +80,7 @@ async def hold(settings: Config) -> None:
             quiet = 0.0
             while quiet < float(os.environ.get("HOTDESK_LINGER", LINGER)) and runtime.keeper.failure is None:
                 await anyio.sleep(0.5)
-                quiet = 0.0 if runtime.live() or runtime.opening else quiet + 0.5
+                quiet = 0.0 if runtime.live() or runtime.opening or runtime.calls else quiet + 0.5
         finally:
             path.unlink(missing_ok=True)
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -21,7 +22,7 @@ from hotdesk.ipc.tasks import background
 
 pytestmark = pytest.mark.anyio
 ASKED = Asked("i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET a.test/x", "GET", "a.test", "/x", 41.0, "please")
-NO_DESKS = cast(KeeperRuntime, None)
+NO_DESKS = cast(KeeperRuntime, SimpleNamespace(calls=0))
 
 
 @dataclass

@@ -122,6 +122,7 @@ class ControlServer:
     async def talk(self, sock: socket.socket) -> None:
         """Answer one call; a caller that breaks off harms nobody."""
         sock.setblocking(False)
+        self.runtime.calls += 1
         try:
             request, body = await self.hear(sock)
             parts = request.target.decode("ascii", "replace").strip("/").split("/")
@@ -129,6 +130,7 @@ class ControlServer:
         except Exception:  # noqa: BLE001, S110 - a rim: whatever a caller does must not end its owner
             pass
         finally:
+            self.runtime.calls -= 1
             anyio.notify_closing(sock)
             sock.close()
 

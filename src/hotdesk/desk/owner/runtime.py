@@ -73,6 +73,8 @@ class KeeperRuntime:
         self.desks: dict[DeskId, LinkedDesk] = {}
         self.opening = 0
         """Desks that are being opened."""
+        self.calls = 0
+        """Calls of other processes that are being answered."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
         """Told of a desk that is let go of."""
         self.idle = _MAX_IDLE_S
