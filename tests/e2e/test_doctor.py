@@ -61,7 +61,7 @@ QUICK = {
 }
 """Those that a normal run of the tests can afford."""
 SLOW = {
-    "a mask": loss("proc-masks", ("desk/wall/container/bundle.py", "modules locks partitions", "modules partitions")),
+    "a mask": loss("proc-masks", ("desk/room/procfs.py", "modules locks partitions", "modules partitions")),
     "the network namespace": loss(
         "namespaces root-inside loopback-only gate-inside gate-refuses gate-stays no-way-out host-sockets",
         ("desk/wall/container/bundle.py", '                {"type": "network", "path": room.netns},\n', ""),
@@ -97,7 +97,7 @@ SLOW = {
     ),
     "the freezer": loss("freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
     "the deadline": loss(
-        "deadline", ("desk/keeper/keeper.py", "if at <= now():", "if at <= now() and self.held[desk].runtime:")
+        "deadline", ("desk/keeper/keeper.py", "if at <= now():", "if at <= now() and self.desks[desk].runtime:")
     ),
     "no new privileges": loss(
         "no-new-privileges root-inside",
@@ -135,7 +135,7 @@ SLOW = {
         ),
     ),
     "a clean environment": loss(
-        "environment", ("desk/wall/container/bundle.py", '"USER": "user",', '"USER": "user", "SECRET": "x",')
+        "environment", ("desk/room/layout.py", '"USER": "user",', '"USER": "user", "SECRET": "x",')
     ),
     "pipes for the runtime": loss(
         "open-files",
@@ -193,8 +193,8 @@ SLOW = {
         "capabilities root-inside",
         (
             "desk/wall/container/bundle.py",
-            '{**held, "inheritable": []',
-            '{**held, "bounding": ["CAP_SYS_ADMIN"], "inheritable": []',
+            '{**sets, "inheritable": []',
+            '{**sets, "bounding": ["CAP_SYS_ADMIN"], "inheritable": []',
         ),
         PROOF,
     ),
@@ -209,8 +209,8 @@ SLOW = {
         "burnt",
         (
             "desk/keeper/burn.py",
-            "state.clear_runtime(self.settings, held.room.desk) + held.room.clear()",
-            "held.room.clear()",
+            "state.clear_runtime(self.settings, tracked.room.desk) + tracked.room.clear()",
+            "tracked.room.clear()",
         ),
     ),
     "any filter": loss(
@@ -254,8 +254,8 @@ SLOW = {
         "one-caller",
         (
             "desk/keeper/keeper.py",
-            "        room.hang_up()\n        os.close(held.console)\n",
-            "        os.close(held.console)\n",
+            "        room.hang_up()\n        os.close(tracked.console)\n",
+            "        os.close(tracked.console)\n",
         ),
     ),
     "a command's confinement": loss(
