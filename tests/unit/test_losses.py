@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.e2e import test_doctor, test_selftest
 from tests.security.guards import SOURCE
 
