@@ -473,9 +473,9 @@ async def test_the_deadline_is_not_later_for_a_desk_that_started_anew(fresh: Ope
 
 
 async def test_a_halted_desk_is_not_idle(fresh: Open) -> None:
-    async with fresh(Spec(idle=0.5)) as desk:
+    async with fresh(Spec(idle=2)) as desk:
         await desk.pause(memory=False)
-        await anyio.sleep(1.5)
+        await anyio.sleep(3)
         await desk.resume()
         assert (await desk.run(["echo", "here"])).text == "here\n"
 
