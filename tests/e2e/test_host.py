@@ -39,6 +39,15 @@ async def test_a_desk_lives_for_its_block_and_burns_with_it(settings: Config) ->
             await desk.run(["true"])
 
 
+async def test_a_desk_says_which_wall_it_has_and_another_is_never_put_in_its_place(settings: Config) -> None:
+    async with Host(settings, control=False) as host:
+        async with host.open_desk() as desk:
+            assert [record["wall"] for record in state.desks(settings) if record["id"] == desk.id] == ["container"]
+        with pytest.raises(HostError, match="the wall gvisor is not set up here; this machine has: container"):
+            await host.open(Spec(wall="gvisor"))
+        assert state.desks(settings) == []
+
+
 async def test_a_desk_is_found_and_burnt_by_id(settings: Config) -> None:
     async with Host(settings) as host:
         desk = await host.open(Spec(memory=256 << 20))

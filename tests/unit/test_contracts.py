@@ -118,7 +118,7 @@ def test_modules_that_are_named_as_text_exist() -> None:
     assert missing == []
 
 
-def taken_by_text() -> set[tuple[str, str]]:
+def imported_by_text() -> set[tuple[str, str]]:
     """Collect what the source takes from modules it imports by text: `import_module(DOORS).Doors`."""
     found = set()
     for file in (ROOT / "src/hotdesk").rglob("*.py"):
@@ -140,7 +140,7 @@ def taken_by_text() -> set[tuple[str, str]]:
     return found
 
 
-def test_what_is_taken_from_modules_imported_by_text_exists() -> None:
-    taken = taken_by_text()
-    assert ("hotdesk.keys.doors", "Doors") in taken
-    assert [(module, name) for module, name in sorted(taken) if not hasattr(import_module(module), name)] == []
+def test_names_imported_by_text_exist() -> None:
+    imported = imported_by_text()
+    assert ("hotdesk.keys.doors", "Doors") in imported
+    assert [(module, name) for module, name in sorted(imported) if not hasattr(import_module(module), name)] == []

@@ -77,12 +77,12 @@ class Tenants:
             tenant = Tenant(name, settings, host)
             task_status.started(tenant)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.mourn, tenant)
+                tasks.start_soon(self.replace_with_keeper, tenant)
                 await tenant.closing.wait()
                 tasks.cancel_scope.cancel()
 
-    async def mourn(self, tenant: Tenant) -> None:
-        """Give a tenant whose keeper was killed another machine: its keeper burns what the dead one left."""
+    async def replace_with_keeper(self, tenant: Tenant) -> None:
+        """Wait until the keeper of a tenant is gone, then open the tenant again: its new keeper burns what is left."""
         await tenant.host.keeper_runtime().keeper.wait_gone()
         self.open.pop(tenant.name)
         self.failing.add(tenant.name)

@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ class Calls(Generic[Reply]):
             call.replied.set()
 
 
-class PacketCalls(Calls[Packet]):
+class PacketCalls(Calls[Packet], ABC):
     """Calls to a child of ours over a SEQPACKET socket: descriptors travel with requests and replies."""
 
     gone: ClassVar[str]
@@ -114,9 +115,9 @@ class PacketCalls(Calls[Packet]):
         """Close descriptors that no caller takes."""
         close_all(reply[1])
 
+    @abstractmethod
     def take(self, message: Mapping[str, object]) -> None:
         """Take a message that no call waits for, such as an event."""
-        raise NotImplementedError
 
     async def run(self) -> None:
         """Read messages until the peer is gone, then close the socket.

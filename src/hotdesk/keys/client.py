@@ -80,8 +80,9 @@ class KeysClient(Calls[dict[str, Any]]):
             raise self.failure
         try:
             async with self.sending:
-                await send(self.sock, write(message))
-        except (OSError, anyio.ClosedResourceError) as e:
+                with anyio.fail_after(ANSWER_TIMEOUT_S, shield=True):  # half a message would spoil all that follow
+                    await send(self.sock, write(message))
+        except (OSError, anyio.ClosedResourceError) as e:  # a TimeoutError is one, too
             raise HostError(GONE) from e
 
     async def open(self, desk: str, scope: Scope, seconds: float, settings: Config, spec: Spec) -> Admitted:

@@ -1,4 +1,4 @@
-"""Unpack an image archive: the program `unpack.py` starts, with few rights and bounded memory and time."""
+"""Unpack an image archive: the program that `importer.py` starts, with few rights and bounded memory and time."""
 
 from __future__ import annotations
 
