@@ -17,7 +17,8 @@ pytestmark = pytest.mark.anyio
 
 def read_requests(sock: socket.socket, count: int) -> list[dict[str, object]]:
     """Read whole messages, and fail where the line holds anything else."""
-    frames, found = Frames(), []
+    frames = Frames()
+    found: list[dict[str, object]] = []
     while len(found) < count:
         found += [message for message, _ in frames.feed(sock.recv(1 << 16))]
     return found
