@@ -163,7 +163,7 @@ def call_from(netns: str) -> None:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        plain = syscalls.in_netns(fd, lambda: socket.create_connection(("127.0.0.1", GATE), timeout=10))
+        plain = syscalls.run_in_netns(fd, lambda: socket.create_connection(("127.0.0.1", GATE), timeout=10))
     finally:
         os.close(fd)
     plain.sendall(f"CONNECT {NAME}:443 HTTP/1.1\r\nHost: {NAME}:443\r\n\r\n".encode())

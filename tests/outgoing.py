@@ -6,7 +6,7 @@ import base64
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import Kind, LiveGrant, Refusal
-from hotdesk.door.secrets.inject import OutgoingRequest, apply, needed_grants, plan
+from hotdesk.door.secrets.inject import OutgoingRequest, apply, list_needed_grants, plan
 from hotdesk.door.secrets.outgoing import Headers, Outgoing
 from hotdesk.door.secrets.placeholder import make_placeholder
 
@@ -45,7 +45,7 @@ def send(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VA
     made = plan(out, grants)
     if isinstance(made, Refusal):
         return made
-    return apply(made, out, body, dict.fromkeys(needed_grants(made, body), value))
+    return apply(made, out, body, dict.fromkeys(list_needed_grants(made, body), value))
 
 
 def sent(out: Outgoing, *grants: LiveGrant, body: bytes = b"", value: bytes = VALUE) -> OutgoingRequest:

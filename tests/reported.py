@@ -9,7 +9,7 @@ import json
 from PIL import Image
 
 from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
-from hotdesk.checks.verdict_json import seen_of
+from hotdesk.checks.verdict_json import make_stored_verdict
 from hotdesk.checks.verdict_json import to_json as verdict_to_json
 from hotdesk.event import (
     Acted,
@@ -70,7 +70,7 @@ def verdict(word: str, *, passed: bool) -> bytes:
     faults = () if passed else (Fault("total", f"Sheet1!C42 {word}", f"1,204.00 {word}", f"1,240.00 {word}"),)
     values: dict[str, Value] = {f"rows {word}": 500, "total": 61768.22, word: word}
     made = Verdict(("opens", word), faults, (f"6 columns, 500 rows {word}",), values, {word: f"24.2 {word}"}, pages)
-    return verdict_to_json(seen_of(made, "xlsx", "office", {word: word}, (f"macros {word}",)))
+    return verdict_to_json(make_stored_verdict(made, "xlsx", "office", {word: word}, (f"macros {word}",)))
 
 
 def reported_job(ledger: Ledger, word: str = "plain", brain: str = "anthropic:claude", more: int = 0) -> None:

@@ -64,5 +64,5 @@ async def verifier(settings: Config, home: Path, folder: Path, *images: str) -> 
             verifying = DeliverableVerifier(desks, log, stack)
             for name in ("base", *images):
                 inner = await stack.enter_async_context(AsyncExitStack())
-                verifying.shared[name] = await verifying.opened(name, inner)
+                verifying.shared[name] = await verifying.open_desk(name, inner)
             yield Verifier(verifying, host, events)

@@ -17,6 +17,18 @@ MIRRORS = ("hotdesk/client/", "hotdesk/blocking.py")
 PARTICIPLES = {*"told said heard seen held kept left asked given wanted known taken made".split()}
 """A participle names nothing: use the word for the thing (`reply`, `grant`, `expected`)."""
 BANNED = {*(word.title() for word in PARTICIPLES), "Line"}
+PAST = {
+    *"found begun sent built bound shown chosen written drawn proven broken thrown hidden forbidden forgotten".split()
+}
+VERBS = {*"feed seed need embed exceed".split()}
+"""Imperative verbs that end like a participle."""
+FUNCTIONS = {
+    ("hotdesk/checks/pages/layout.py", "clipped"),
+    ("hotdesk/checks/pages/reading.py", "garbled"),
+    ("hotdesk/hands/reader/view.py", "acted"),
+    ("hotdesk/api/http/protocol.py", "_unsupported_upgrade_warning"),
+}
+"""Functions found by a name that is data: rules of checks, a wire verb, a method that uvicorn calls."""
 EVENTS = "hotdesk/event/"
 """Names of events are data in journals: they stay."""
 KEEPER = "hotdesk/desk/keeper"
@@ -93,6 +105,24 @@ def participles(source: Path) -> list[tuple[str, int, str]]:
     return found
 
 
+def participle_functions(source: Path) -> list[tuple[str, int, str]]:
+    """List functions that begin with a participle instead of a verb; a property may, it names a state."""
+    found = []
+    for file in sorted(source.rglob("*.py")):
+        name = str(file.relative_to(source))
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
+                word = node.name.strip("_").partition("_")[0]
+                is_participle = word in PAST or (word.endswith("ed") and word not in VERBS)
+                if is_participle and (name, node.name) not in FUNCTIONS:
+                    found.append((name, node.lineno, node.name))
+    return found
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
 def complaints(source: Path) -> list[str]:
     """List everything that breaks a rule."""
     found = classes(source)
@@ -101,6 +131,10 @@ def complaints(source: Path) -> list[str]:
         if name in BANNED and not files[0].startswith(EVENTS) and (files[0], name) not in WIRE:
             wrong.append(f"{files[0]}: class {name}: use the domain's word")
     wrong += [f"{file}:{row}: {name} is no name; use the word for the thing" for file, row, name in participles(source)]
+    wrong += [
+        f"{file}:{row}: {name}: name a function by an imperative verb"
+        for file, row, name in participle_functions(source)
+    ]
     wrong += [f"{file}: names the wall {name}; ask for a trait" for file, name in wall_names(source)]
     modules = Counter(file.parent.relative_to(source) for file in source.rglob("*.py") if file.name != "__init__.py")
     wrong += [

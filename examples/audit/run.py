@@ -27,7 +27,7 @@ from examples.audit.invoices import COUNT, ODD, think_up
 from examples.audit.room import Room
 from examples.audit.truth import Truth
 
-from hotdesk.drive.signing import fingerprint, public_of
+from hotdesk.drive.signing import fingerprint, load_own_public
 
 HERE = Path(__file__).absolute().parent
 BRIEF = ("brief.toml", "TASK.md", "brain.py", "extract.py", "parse.py", "report.py")
@@ -120,7 +120,7 @@ class Demo:
                 code = self.robbed(erp, thief)
             elif code == 0:
                 code = self.judged(room)
-            signer = fingerprint(public_of(room.home / "lib/keys"))
+            signer = fingerprint(load_own_public(room.home / "lib/keys"))
         room.clear()
         whole = time.monotonic() - self.begun
         say(f"{made - self.begun:.1f} s to make the invoices, {worked - made:.1f} s to audit, {whole:.1f} s in all")

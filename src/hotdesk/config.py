@@ -111,7 +111,7 @@ def load(environ: dict[str, str] | None = None) -> Config:
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
-    chosen |= known_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file alone
+    chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file alone
     chosen |= _load_ceiling(table.pop("ceiling", {}), chosen)
     chosen |= _load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
     chosen["serve"] = table.pop("serve", {})
@@ -139,7 +139,7 @@ def tenant_names(settings: Config) -> list[str]:
 
 def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, object]:
     """Check what bounds every brief. Only the file has it."""
-    settings = known_settings("ceiling", table, CEILING)
+    settings = read_settings("ceiling", table, CEILING)
     hosts = settings.pop("hosts", None)
     if hosts is not None and "ceiling" in chosen:
         raise BriefError("[ceiling] hosts and [door] ceiling mean the same; remove one of them")
@@ -149,7 +149,7 @@ def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, obje
 
 def _load_signers(table: object, listed: str) -> dict[str, object]:
     """Check whose certificates are believed: those of the file, and those of the environment."""
-    found: tuple[str, ...] = known_settings("verify", table, {"signers": _SIGNERS}).get("signers", ())
+    found: tuple[str, ...] = read_settings("verify", table, {"signers": _SIGNERS}).get("signers", ())
     return {"signers": (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))}
 
 
@@ -159,13 +159,13 @@ def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     if not isinstance(prices, dict):
         raise BriefError("setting prices is no table; write [prices] and models below")
     return {
-        **known_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
-        **{f"drive_{name}": value for name, value in known_settings("drive", drive, {"quota": SIZE}).items()},
+        **read_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
+        **{f"drive_{name}": value for name, value in read_settings("drive", drive, {"quota": SIZE}).items()},
         "prices": {name: price(name, each) for name, each in prices.items()},
     }
 
 
-def known_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(name: str, table: object, hints: Mapping[str, Any]) -> dict[str, Any]:
     """Read a table of settings, each by its type hint."""
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
@@ -186,7 +186,7 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
 def price(name: str, table: object) -> Price:
     """Read what one model costs."""
     rate = number(0, 1e6)
-    found = known_settings(f"prices.{name}", table, {"input": rate, "output": rate, "cached": rate})
+    found = read_settings(f"prices.{name}", table, {"input": rate, "output": rate, "cached": rate})
     if "input" not in found or "output" not in found:
         raise BriefError(f'[prices] {name!r} has no input or no output; write "{name}" = {{input = 3, output = 15}}')
     return Price(**{"cached": found["input"], **found})
@@ -207,7 +207,7 @@ def one_of(choices: tuple[str, ...]) -> Any:
     return Annotated[Literal[choices], Otherwise(f"takes {', '.join(choices)}")]
 
 
-def listed(shape: str, what: str, least: int = 0) -> Any:
+def make_list_hint(shape: str, what: str, least: int = 0) -> Any:
     """Give the hint of a list of texts of a form."""
     return Annotated[
         tuple[Annotated[str, re.compile(shape)], ...], Length(sys.maxsize, least), Otherwise(f"takes {what}")
@@ -220,9 +220,9 @@ def as_bytes(value: int | str) -> int:
 
 
 SIZE = Annotated[Annotated[int, Range(1)] | str, as_bytes, Otherwise('takes a size, as in "10G"')]
-PATTERNS = listed(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
-RULES = listed(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
-_SIGNERS = listed(
+PATTERNS = make_list_hint(r"[A-Za-z0-9._/:@*-]{1,200}", "a list of names, `*` for whatever follows")
+RULES = make_list_hint(r"(?s).*", "a list of rules, as in ['read *.example.test']", 1)
+_SIGNERS = make_list_hint(
     r"[0-9a-f]{32}|/[^\0]{1,4095}",
     "fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, or absolute paths of public keys",
 )

@@ -33,11 +33,11 @@ def printable(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = (c if c.isprintable() and c not in UNSEEN else escaped(c) for c in text)
+    shown = (c if c.isprintable() and c not in UNSEEN else escape_character(c) for c in text)
     return "".join(shown)
 
 
-def escaped(character: str) -> str:
+def escape_character(character: str) -> str:
     """Write a character as Python would in a string."""
     return character.encode("unicode_escape", "surrogatepass").decode()
 

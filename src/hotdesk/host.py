@@ -26,7 +26,7 @@ from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
-from hotdesk.drive.identity import described
+from hotdesk.drive.identity import describe_actor
 from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
 from hotdesk.ipc.scope_task import Standing
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 PARTS = {
     "remote": "hotdesk.desk.owner.remote:remote_runtime",
-    "control": "hotdesk.desk.owner.control:controlled",
+    "control": "hotdesk.desk.owner.control:serve_control",
 }
 """What only some owners need, by name: their HTTP would cost every other one 20 ms."""
 DOORS = "hotdesk.keys.doors"
@@ -141,7 +141,7 @@ class Host:
     @property
     def doors(self) -> Doors:
         """Give what supervises the desks this process opens itself: steps, grants, questions."""
-        return cast("Doors", self.keeper_runtime().supervised())
+        return cast("Doors", self.keeper_runtime().get_supervisor())
 
     @property
     def seats(self) -> Seats:
@@ -149,7 +149,7 @@ class Host:
         runtime = self.keeper_runtime()
         if self._seats is None:
             created: Seats = import_module(_SEATS).Seats(runtime.parts, runtime.tasks)
-            runtime.departed = self.departed
+            runtime.departed = self.release_desk
             self.stack.callback(created.close)
             self._seats = created
         return self._seats
@@ -211,7 +211,7 @@ class Host:
         """Note that a person opened a desk for themselves: until a worker uses it, nobody stops its programs."""
         self.personal.add(desk)
 
-    def departed(self, desk: DeskId) -> None:
+    def release_desk(self, desk: DeskId) -> None:
         """Let go of what belongs to a desk that ended."""
         for each in (self._lending, self._watching, self._seats):
             if each is not None:
@@ -271,7 +271,7 @@ class Host:
         """Open a desk that lasts until it is burnt, its time is up, or this host closes; `scope` is what it reaches."""
         chosen = spec or Spec()
         if not chosen.by:
-            chosen = replace(chosen, by=described())
+            chosen = replace(chosen, by=describe_actor())
         if chosen.sterile:
             await self.sterilize(chosen.image)
         return await self.runtime.open(chosen, scope)

@@ -153,11 +153,11 @@ def to_json(plan: Plan) -> str:
 def from_json(text: str) -> Plan:
     """Read a plan strictly; `BriefError` says where it is wrong, why, and how it is written."""
     if len(text) > MAX_PLAN_CHARS:
-        raise wrong("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
+        raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
     try:
         data = loads(text, overflow=True)
     except StrictError as e:
-        raise wrong("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
+        raise make_error("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
     return read_part(Plan, data)
 
 
@@ -169,19 +169,19 @@ def read_part(kind: type[T], data: object, where: str = "") -> T:
         place = ".".join(filter(None, (where, e.where))) or "the plan"
         expected = e.why.removeprefix("expected ")
         if expected != e.why:
-            raise wrong(
-                place, f"it is {shown(reduce(getitem, e.path, cast(Any, data)))}", f"write {expected}"
+            raise make_error(
+                place, f"it is {format_value(reduce(getitem, e.path, cast(Any, data)))}", f"write {expected}"
             ) from None
         example = _EXAMPLE_ACTION if "actions" in e.path else EXAMPLE_STEP if where or e.path else EXAMPLE
-        raise wrong(place, e.why, f"write it like {example}") from None
+        raise make_error(place, e.why, f"write it like {example}") from None
 
 
-def wrong(where: str, why: str, remedy: str) -> BriefError:
+def make_error(where: str, why: str, remedy: str) -> BriefError:
     """Say what of a plan cannot be read."""
     return BriefError(f"{where} cannot be read: {why}; {remedy}")
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Show a value in a message."""
     return printable(repr(value)[:80])
 
@@ -205,11 +205,12 @@ def _step_fields(step: Step) -> list[tuple[str, object]]:
 def _toml_value(value: object) -> str:
     """Write a value as TOML on one line; what TOML has no word for (nothing, a large number) is written as JSON."""
     if isinstance(value, Action):
-        return f"{{name = {quoted(value.name)}, tool = {quoted(value.tool)}, arguments = {quoted(_to_line(value))}}}"
+        name, tool, arguments = (quote_toml(each) for each in (value.name, value.tool, _to_line(value)))
+        return f"{{name = {name}, tool = {tool}, arguments = {arguments}}}"
     if isinstance(value, tuple):
         inner = ", ".join(_toml_value(each) for each in value)
         return f"[{inner}]"
-    return str(value).lower() if isinstance(value, bool) else quoted(str(value))
+    return str(value).lower() if isinstance(value, bool) else quote_toml(str(value))
 
 
 def _to_line(action: Action) -> str:
@@ -217,7 +218,7 @@ def _to_line(action: Action) -> str:
     return json.dumps(dict(action.arguments), ensure_ascii=False, allow_nan=False)
 
 
-def quoted(text: str) -> str:
+def quote_toml(text: str) -> str:
     """Write a text as TOML does; all that could steer a terminal is escaped."""
     return f'"{"".join(_toml_character(each) for each in text)}"'
 
@@ -234,9 +235,13 @@ def _toml_character(character: str) -> str:
 def parse_text(text: str) -> Plan:
     """Read a plan a person edited."""
     if len(text) > 2 * MAX_PLAN_CHARS:
-        raise wrong("the plan", f"it is longer than {2 * MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
+        raise make_error(
+            "the plan", f"it is longer than {2 * MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps"
+        )
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as e:
-        raise wrong("the plan", f"it is not TOML: {str(e)[:200]}", "write each step as a table [[steps]]") from None
+        raise make_error(
+            "the plan", f"it is not TOML: {str(e)[:200]}", "write each step as a table [[steps]]"
+        ) from None
     return read_part(Plan, data)

@@ -36,7 +36,7 @@ WORDS: dict[Kind, str] = {
 }
 
 
-class Wrong(Exception):  # noqa: N818 - a result: it becomes an observation
+class ToolArgumentError(Exception):
     """A tool was asked for something that cannot be meant; says what, what is expected, and a corrected example."""
 
 
@@ -77,7 +77,7 @@ class Parameter:
             keywords["default"] = self.default
         return keywords
 
-    def wrong(self, value: object) -> str:
+    def find_fault(self, value: object) -> str:
         """Say what is wrong with a value; empty: nothing."""
         shown = printable(repr(value))[:80]
         if not fits(value, self.kind):
@@ -87,9 +87,9 @@ class Parameter:
         each = value if isinstance(value, list) else [value]
         if len(each) > self.items:
             return f"{self.name} has {len(each):,} items; it may have {self.items:,}"
-        return next((why for one in each if (why := self.wrong_part(one))), "")
+        return next((why for one in each if (why := self.find_part_fault(one))), "")
 
-    def wrong_part(self, value: object) -> str:
+    def find_part_fault(self, value: object) -> str:
         """Say what is wrong with a text or number, alone or in a list."""
         shown = printable(repr(value))[:80]
         if isinstance(value, str) and len(value) > self.longest:
@@ -124,7 +124,7 @@ class Tool:
         }
 
     def check(self, arguments: object) -> dict[str, Value]:
-        """Give the arguments with defaults filled in; `Wrong` tells what is wrong, what is right, and an example."""
+        """Return the arguments with defaults filled in; `ToolArgumentError` says what is wrong and gives an example."""
         if not isinstance(arguments, Mapping):
             raise self.refuse("its arguments are no object")
         parameters = {each.name: each for each in self.parameters}
@@ -136,7 +136,7 @@ class Tool:
                 wrong.append(f"{name} is missing")
             elif value is None and parameter.default is not None:
                 checked[name] = parameter.default
-            elif value is not None and (why := parameter.wrong(value)):
+            elif value is not None and (why := parameter.find_fault(value)):
                 wrong.append(why)
             elif value is not None:
                 checked[name] = value
@@ -144,14 +144,16 @@ class Tool:
             raise self.refuse("; ".join(wrong[:5]))
         return checked
 
-    def refuse(self, why: str) -> Wrong:
+    def refuse(self, why: str) -> ToolArgumentError:
         """Say what was wrong with an ask, what is expected, and how it looks when it is right."""
         takes = "; ".join(
             f"{each.name}: {WORDS[each.kind]}{', required' if each.required else ''} ({each.what})"
             for each in self.parameters
         )
         example = json.dumps(self.example, ensure_ascii=False)
-        return Wrong(f"{self.name} was not used: {why}. It takes {takes or 'nothing'}. For example: {example}")
+        return ToolArgumentError(
+            f"{self.name} was not used: {why}. It takes {takes or 'nothing'}. For example: {example}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotdesk.brain.seam import Brain
 from hotdesk.job.record.receipt import Receipt, read_receipt
 from hotdesk.job.start import JobContext as JobContext
-from hotdesk.job.start import begun
+from hotdesk.job.start import begin_job
 from hotdesk.job.verify import Candidate
 
 
@@ -15,10 +15,10 @@ async def work(order: JobContext, brain: Brain) -> Receipt:
     A job that was stopped or killed goes on by the same line: what its events say is done is not done again.
     """
     await order.machine.ready()
-    with begun(order, brain) as line:
+    with begin_job(order, brain) as line:
         await line.plan()
         await line.approve()
-        async with line.at_desks():
+        async with line.hold_desks():
             proven: list[Candidate] | None = None
             while proven is None:
                 for step in line.steps_left():

@@ -170,7 +170,7 @@ class SudoCalls:
         for fd in caller.streams:
             os.close(fd)
         caller.streams = []
-        self.guest.programs.awaited[caller.pid] = lambda status: self.ended(caller, status)
+        self.guest.programs.awaited[caller.pid] = lambda status: self.report_exit(caller, status)
         self.signal(caller, caller.signals)
 
     def relay(self, caller: SudoCaller) -> None:
@@ -197,7 +197,7 @@ class SudoCalls:
                 except OSError:
                     pass  # it ended just now
 
-    def ended(self, caller: SudoCaller, status: int) -> None:
+    def report_exit(self, caller: SudoCaller, status: int) -> None:
         """Tell host and caller how an act ended."""
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         if self.channel is not None and self.channel.credit >= STEP:

@@ -79,7 +79,7 @@ def status(sock: Socket) -> int:
         return 0
 
 
-def trusted(file: str) -> "Any":
+def make_tls_context(file: str) -> "Any":
     """Give the client's side of TLS, which believes the last certificate of the desk's own list: its door's."""
     import _ssl  # after the first requests are on their way: it takes longer than they do
 
@@ -142,7 +142,7 @@ def main(nonce: str, placeholder: str, echo: str, file: str, port: str, name: st
     sessions: list[Any] = []
 
     def speak() -> bytes:
-        context = trusted(file)
+        context = make_tls_context(file)
         answers.extend(map(status, calls))
         outcomes[0] = outcome(secure, context, calls[0], OTHER)
         sessions.append(secure(context, calls[1], echo))

@@ -29,7 +29,7 @@ class InterpreterServer:
             case "GET", ["health"]:
                 return InterpreterResponse("OK")
             case "GET", ["ready"]:
-                await self.contexts.prepared()
+                await self.contexts.wait_until_ready()
                 return InterpreterResponse("OK")
             case "POST", ["init"]:
                 await self.contexts.adopt(texts(request.parse_body().get("env")))
@@ -38,11 +38,11 @@ class InterpreterServer:
             case "POST", ["execute"]:
                 return InterpreterResponse(lines=as_lines(self.execute(request.parse_body())))
             case "GET", ["contexts"]:
-                return InterpreterResponse([each.described() for each in self.contexts.by_id.values()])
+                return InterpreterResponse([each.describe() for each in self.contexts.by_id.values()])
             case "POST", ["contexts"]:
                 body = request.parse_body()
                 context = self.contexts.make(language_of(body.get("language") or "python"), body.get("cwd"))
-                return InterpreterResponse(context.described())
+                return InterpreterResponse(context.describe())
             case "DELETE", ["contexts", name]:
                 await self.contexts.remove(self.contexts.get(name))
                 return InterpreterResponse(None, 204)

@@ -37,7 +37,7 @@ class Context:
     """Pieces of code its kernel has run."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def described(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """Say which it is."""
         return {"id": self.id, "language": self.language.name, "cwd": self.cwd}
 
@@ -100,10 +100,10 @@ class Contexts:
         if self.spare is None or not self.spare.lives:
             self.spare = InterpreterKernel(PYTHON.argv, self.env, self.home)
 
-    async def prepared(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until the kernel that is kept ready is."""
         if self.spare is not None:
-            await self.spare.started()
+            await self.spare.wait_until_ready()
 
     def kernel_for(self, context: Context) -> InterpreterKernel:
         """Give a context's kernel, begun if there is none."""
@@ -142,7 +142,7 @@ class Contexts:
             except KernelDiedError:
                 finished = True
                 await self.drop(context, kernel)
-                yield died(kernel)
+                yield describe_death(kernel)
             finally:
                 if not finished:
                     await self.interrupt(context, kernel)
@@ -179,7 +179,7 @@ def settling(env: Mapping[str, str], cwd: str) -> bytes:
     return json.dumps({"settle": dict(env), "cwd": cwd}).encode() + b"\n"
 
 
-def died(kernel: InterpreterKernel) -> Event:
+def describe_death(kernel: InterpreterKernel) -> Event:
     """Say that a kernel ended."""
     code = kernel.process.returncode
     how = f"by signal {-code}" if code < 0 else f"with {code}"

@@ -70,7 +70,7 @@ class InterpreterKernel:
         """Say whether its process runs."""
         return self.process.poll() is None
 
-    async def started(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until it says that it is ready."""
         while not self.up:
             self.pending.extend(self.read())
@@ -124,7 +124,7 @@ class InterpreterKernel:
             raise KernelDiedError
         *lines, rest = self.partial.split(b"\n") if b"\n" in news else [self.partial]
         self.partial = bytearray(rest)
-        events = [event for line in lines if (event := parsed(bytes(line)))]
+        events = [event for line in lines if (event := parse_event(bytes(line)))]
         self.up = self.up or any(event.get("type") == "up" for event in events)
         return found + [event for event in events if event.get("type") != "up"]
 
@@ -177,7 +177,7 @@ def take(fd: int) -> bytes | None:
         return None
 
 
-def parsed(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """Read one event; what is none is left out."""
     try:
         found = json.loads(line)

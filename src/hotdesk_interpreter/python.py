@@ -97,14 +97,14 @@ class OutputStream(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Tell what is written; a character that is not whole waits for its rest."""
         whole = self.rest + bytes(data)
-        cut = len(whole) if not whole or whole[-1] < 0x80 else whole_until(whole)
+        cut = len(whole) if not whole or whole[-1] < 0x80 else find_partial_character(whole)
         text, self.rest = whole[:cut].decode("utf-8", "replace"), whole[cut:]
         if text:
             self.channel.say(self.kind, text)
         return len(data)
 
 
-def whole_until(data: bytes) -> int:
+def find_partial_character(data: bytes) -> int:
     """Give where a character begins that is not whole."""
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]

@@ -37,8 +37,8 @@ def result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
     extra: dict[str, object] = {}
     for kind, value in forms.items():
         if kind == "text/plain":
-            value = unquoted(str(value))
-        value = base64.b64encode(value).decode() if isinstance(value, bytes) else plain(value)
+            value = strip_quotes(str(value))
+        value = base64.b64encode(value).decode() if isinstance(value, bytes) else make_jsonable(value)
         if kind in FIELDS:
             event[FIELDS[kind]] = value
         else:
@@ -46,24 +46,24 @@ def result(forms: Mapping[str, Any], main: bool) -> dict[str, object]:
     return event | ({"extra": extra} if extra else {})
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Drop one pair of quotes around a text."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
 
 
-def plain(value: Any) -> Any:
+def make_jsonable(value: Any) -> Any:
     """Give a value as JSON can hold it: no NaN, no numbers of numpy, times as text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): make_jsonable(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [plain(each) for each in value]
+        return [make_jsonable(each) for each in value]
     if hasattr(value, "isoformat"):
         return None if str(value) == "NaT" else value.isoformat()
-    return plain(value.item()) if hasattr(value, "item") else str(value)
+    return make_jsonable(value.item()) if hasattr(value, "item") else str(value)
 
 
 class DataFormatter(BaseFormatter):  # type: ignore[misc]
@@ -94,7 +94,7 @@ def is_a(value: object, module: str, name: str) -> bool:
 
 def data_of(table: Any) -> dict[str, object]:
     """Give a table as lists by column."""
-    return {str(name): plain(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
+    return {str(name): make_jsonable(table.iloc[:, n].tolist()) for n, name in enumerate(table.columns)}
 
 
 def chart_of(figure: Any) -> dict[str, object] | None:
@@ -102,15 +102,15 @@ def chart_of(figure: Any) -> dict[str, object] | None:
     import e2b_charts  # takes time that only figures shall cost
 
     try:
-        with filled_boxes(figure):
+        with fill_boxes(figure):
             found = e2b_charts.chart_figure_to_chart(figure)
-        return None if found is None else {str(key): plain(value) for key, value in found.model_dump().items()}
+        return None if found is None else {str(key): make_jsonable(value) for key, value in found.model_dump().items()}
     except Exception:  # noqa: BLE001 - a figure of a kind it does not know is shown all the same
         return None
 
 
 @contextlib.contextmanager
-def filled_boxes(figure: Any) -> Iterator[None]:
+def fill_boxes(figure: Any) -> Iterator[None]:
     """Have box plots look as `patch_artist=True` draws them: e2b_charts takes boxes of lines for plain lines."""
     changed = [(axes, axes._children) for axes in figure.axes if has_boxes(axes)]
     try:
@@ -156,14 +156,14 @@ def show_pictures() -> None:
     picture_class: Any = import_module("PIL.Image").Image
     save = picture_class.save
 
-    def shown(picture: Any, *_: Any, **__: Any) -> None:
+    def display_picture(picture: Any, *_: Any, **__: Any) -> None:
         display(picture)
 
-    def saved(picture: Any, fp: Any, *more: Any, **options: Any) -> None:
+    def save_and_display(picture: Any, fp: Any, *more: Any, **options: Any) -> None:
         save(picture, fp, *more, **options)
         caller = str(sys._getframe(1).f_globals.get("__name__", ""))
         if not hasattr(fp, "write") and not caller.startswith(("matplotlib", "PIL", "IPython")):
             display(picture)
 
-    picture_class.show = shown
-    picture_class.save = saved
+    picture_class.show = display_picture
+    picture_class.save = save_and_display

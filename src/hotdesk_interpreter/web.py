@@ -52,7 +52,7 @@ class InterpreterResponse:
     status: int = 200
     lines: AsyncIterator[bytes] | None = None
 
-    def whole(self) -> tuple[str, bytes]:
+    def encode_body(self) -> tuple[str, bytes]:
         """Give the kind and the bytes of what is answered at once."""
         if isinstance(self.value, str):
             return "text/plain; charset=utf-8", self.value.encode("utf-8", "replace")
@@ -132,7 +132,7 @@ async def read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 async def give(writer: asyncio.StreamWriter, answer: InterpreterResponse, lasting: bool) -> None:
     """Answer at once."""
-    kind, body = answer.whole()
+    kind, body = answer.encode_body()
     lines = (
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
         f"Content-Type: {kind}",

@@ -18,7 +18,7 @@ from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
 from hotdesk.drive.audit import verify
 from hotdesk.drive.journal import FILE, read
-from hotdesk.drive.signing import public_of
+from hotdesk.drive.signing import load_own_public
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 from hotdesk.host import Host, borrow, control_path
 from hotdesk.linux import uids
@@ -253,4 +253,4 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
     assert json.loads(rows[1].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_uid == uids.KEYS
-    assert not verify(file, public_of(file.parent)).faults
+    assert not verify(file, load_own_public(file.parent)).faults

@@ -106,7 +106,7 @@ SLOW = {
     ),
     "an owner for the user namespace": loss(
         "own-charges signals",
-        ("desk/room/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)"),
+        ("desk/room/room.py", "syscalls.start_anchor(self.base + uids.ANCHOR)", "syscalls.start_anchor(0)"),
     ),
     "own sys": loss(
         "own-sys", ("desk/wall/container/bundle.py", 'mount("/sys", "bind", room.sys', 'mount("/sys", "bind", "/sys"')
@@ -172,8 +172,8 @@ SLOW = {
         "socket-families page-cache-flaws",
         (
             "desk/wall/container/seccomp.py",
-            "for test in all_but(0, [UNIX, INET, INET6, NETLINK])]",
-            "for test in all_but(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', equal(0, 38))]",
+            "for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]",
+            "for test in match_none_of(0, [UNIX, INET, INET6, NETLINK, 38])] + [allow('socket', equal(0, 38))]",
         ),
     ),
     "socket options refused": loss("socket-options", ("desk/wall/container/seccomp.py", "TCP: (31,),", "TCP: (99,),")),

@@ -17,7 +17,7 @@ import hotdesk
 from hotdesk import blocking
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
-from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.control import serve_control
 from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec, as_id, new_id
@@ -265,7 +265,7 @@ async def test_an_ordinary_user_works_through_a_servers_socket(settings: Config,
     async with Host(settings, control=False) as host:
         path = settings.run / "serve.sock"
         assert isinstance(host.runtime, KeeperRuntime)
-        async with controlled(host.runtime, path, mode=0o666):
+        async with serve_control(host.runtime, path, mode=0o666):
             done = await anyio.to_thread.run_sync(ordinary, warm + script, settings, "run", "--", "id", "-u")
             assert (done.returncode, done.stdout) == (0, b"1000\n"), done.stderr
         for mode in (None, 0o660, 0o666):  # none left, one left behind that is not for this user, and one that is

@@ -128,10 +128,10 @@ async def test_a_call_waits_until_the_wheel_is_handed_back(desktop: LinkedDesk) 
 async def test_a_hushed_desk_is_paused_and_snapped_like_any_other(desktop: LinkedDesk) -> None:
     await hush(desktop, True)
     await desktop.pause()
-    assert Cgroup(here(), desktop.id).frozen()
+    assert Cgroup(here(), desktop.id).is_frozen()
     await desktop.resume()
     await desktop.forget(await desktop.snapshot())
-    assert not Cgroup(here(), desktop.id).frozen()
+    assert not Cgroup(here(), desktop.id).is_frozen()
     assert running(desktop) <= SPARED
     assert desktop.link.may_be_silent()
     await hush(desktop, False)

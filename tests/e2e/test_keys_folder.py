@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.drive.audit import AuditReport, verify
-from hotdesk.drive.signing import public_of
+from hotdesk.drive.signing import load_own_public
 from hotdesk.linux import private_files
 from hotdesk.vault import Token, Vault
 
@@ -83,10 +83,10 @@ def test_vault_and_journal_work_in_a_chroot_while_root_reads_along(tmp_path: Pat
     program = python(CHROOTED, folder)
     assert program.stdout is not None
     assert program.stdout.readline() == "100\n"
-    assert verify(folder / "journal.db", public_of(folder)) == AuditReport(1, 100, ())
+    assert verify(folder / "journal.db", load_own_public(folder)) == AuditReport(1, 100, ())
     out, _ = program.communicate("go on", timeout=30)
     assert (program.returncode, out) == (0, "101\n")
-    assert verify(folder / "journal.db", public_of(folder)) == AuditReport(1, 101, ())
+    assert verify(folder / "journal.db", load_own_public(folder)) == AuditReport(1, 101, ())
     assert {file.stat().st_uid for file in folder.iterdir()} == {UID}
 
 

@@ -22,7 +22,7 @@ from hotdesk.drive.audit import verify
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive
-from hotdesk.drive.signing import public_of
+from hotdesk.drive.signing import load_own_public
 from hotdesk.event import Event, JobBegun, JobBurnt, JobEnded, Kept, Observed, Resumed, SentBack, StepBegun, Summed
 from hotdesk.job.record.resume_state import read_past
 from tests.e2e.killed import Errand, settings_at
@@ -147,7 +147,7 @@ def check(errand: Errand, lives: int) -> None:
     kept = {version.name.partition("/")[2]: version for version in drive.ls(who=OPERATOR)}
     assert {name: drive.find(f"{job}/{name}", who=OPERATOR) for name in kept} == RESULT
     assert [version.number for version in kept.values()] == [1, 1, 1]
-    assert verify(lib / "keys" / FILE, public_of(lib / "keys")).faults == ()
+    assert verify(lib / "keys" / FILE, load_own_public(lib / "keys")).faults == ()
     counted = Counter(type(event) for event in events)
     assert (counted[JobBegun], counted[JobEnded], counted[JobBurnt]) == (1, 1, 1)
     assert isinstance(events[-1], JobBurnt)

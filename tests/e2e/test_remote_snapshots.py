@@ -110,7 +110,7 @@ async def test_a_borrower_halts_a_desk_and_starts_it_anew(settings: Config) -> N
 async def test_a_desk_its_owner_halted_is_started_by_a_borrower(settings: Config) -> None:
     async with elsewhere(settings) as (host, remote), host.open_desk() as desk:
         await desk.pause(memory=False)
-        await remote.outside(desk.id).boot()
+        await remote.get_handle(desk.id).boot()
         assert (await desk.run(["echo", "here"])).text == "here\n"
 
 

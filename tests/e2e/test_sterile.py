@@ -113,7 +113,7 @@ async def test_removing_an_image_removes_its_copy_but_not_under_a_sterile_desk(s
         async with host.open_desk(STERILE):
             done = await anyio.run_process(argv, env=env, check=False)
             assert b"has open desks" in done.stderr
-            assert len(sterile.copied(shelf.images)) == 1
+            assert len(sterile.list_copies(shelf.images)) == 1
         done = await anyio.run_process(argv, env=env, check=False)
         assert done.returncode == 0, done.stderr
         assert os.listdir(file) == ["lock"]

@@ -150,7 +150,7 @@ async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(
 
 async def test_a_look_whose_time_is_up_leaves_the_office_to_the_next(desk: Desk) -> None:
     await looked(desk, "good", {})
-    check = XlsxCheck.expecting({})
+    check = XlsxCheck.from_expect({})
     for seconds in (0.1, 0.2, 0.3):
         await look(desk, "xlsx_look", check.request("good.xlsx"), seconds=seconds, needs=NEEDS, stays=STAYS)
     with anyio.fail_after(60):

@@ -17,7 +17,7 @@ import pytest
 
 from hotdesk.door.http.framing import (
     BodyReader,
-    Broken,
+    HttpMessageError,
     Request,
     Response,
     find_end,
@@ -214,7 +214,7 @@ class Reading:
     """Where the next message begins."""
     alive: bool = False
     waits: bool = False
-    refusal: Broken | None = None
+    refusal: HttpMessageError | None = None
 
 
 def read_ours(pieces: Iterable[bytes], parse: Parse, closed: bool) -> Reading:
@@ -222,7 +222,7 @@ def read_ours(pieces: Iterable[bytes], parse: Parse, closed: bool) -> Reading:
     reading = Reading()
     try:
         feed_ours(reading, pieces, parse, closed)
-    except Broken as broken:
+    except HttpMessageError as broken:
         reading.state, reading.refusal = "broken", broken
     return reading
 

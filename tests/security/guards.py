@@ -167,7 +167,7 @@ CANARIES_IGNORED = Removal("door/selftest.py", "    if report.failed:\n", "    i
 """Without it a desk whose canaries get through is not handed over at all."""
 HEADERS_TWICE = Removal(
     "http/framing.py",
-    "        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:\n",
+    "        if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:\n",
     "        if False:\n",
 )
 STATE_SHARED = Removal(

@@ -17,7 +17,7 @@ from hotdesk.brief.brief import RequiredCheck
 from hotdesk.cli.jobs import verify
 from hotdesk.cli.jobs.verify import Judged, judge
 from hotdesk.config import Config
-from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, beside_digest, canonical, raw
+from hotdesk.drive.certificate import DOMAIN, LARGEST, SUFFIX, beside_digest, encode_canonical, raw
 from hotdesk.drive.chain import statement
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
@@ -82,7 +82,7 @@ def judged(place: Path, proof: bytes, signers: dict[str, str] | None = None) -> 
 
 def signed_anew(told: dict[str, Any], signer: Signer, domain: bytes = DOMAIN) -> bytes:
     """Sign whatever is asked, as a forger would, or a signer that was taken over."""
-    return sealed(canonical({**told, "public_key": raw(signer.public)}), signer, domain)
+    return sealed(encode_canonical({**told, "public_key": raw(signer.public)}), signer, domain)
 
 
 def sealed(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
@@ -158,7 +158,7 @@ def test_no_value_of_a_certificate_can_be_changed(place: Path, signed: bytes) ->
     places = list(leaves(told))
     assert len(places) > 50
     for at in places:
-        found = judged(place, canonical(changed(told, at)) + b"\n")
+        found = judged(place, encode_canonical(changed(told, at)) + b"\n")
         assert (found.verdict, found.claim) == ("failed", None), at
 
 
@@ -177,7 +177,7 @@ def test_a_certificate_that_was_cut_is_none(place: Path, signed: bytes, size: in
 
 @falls_without("the signature of a certificate")
 def test_a_signature_under_something_else_does_not_hold(place: Path, journal: Journal, signed: bytes) -> None:
-    body = canonical(content(signed))
+    body = encode_canonical(content(signed))
     other = certify(journal, claim(hotdesk={"architecture": "x86_64", "version": "0.1.0"}))
     head = SIGNER.sign(statement(JOB, 1, b"\0" * 32)).hex().encode()
     for signature in (other[-131:-3], head, b"0" * 128, SIGNER.sign(body).hex().encode()):
@@ -248,7 +248,9 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 ANY_SPELLING = Removal(
-    "drive/certificate.py", "not fits(fields, shape) or canonical(fields) != body:\n", "not fits(fields, shape):\n"
+    "drive/certificate.py",
+    "not fits(fields, shape) or encode_canonical(fields) != body:\n",
+    "not fits(fields, shape):\n",
 )
 
 
@@ -271,8 +273,8 @@ ANY_SPELLING = Removal(
     "exactly these fields",
     Removal(
         "drive/certificate.py",
-        "not fits(fields, shape) or canonical(fields) != body:\n",
-        "canonical(fields) != body:\n",
+        "not fits(fields, shape) or encode_canonical(fields) != body:\n",
+        "encode_canonical(fields) != body:\n",
     ),
     cases="one field more | one field less | a number for a text | a format that is true",
 )
@@ -314,7 +316,7 @@ ANY_SPELLING = Removal(
 def test_what_is_written_otherwise_is_no_certificate_whoever_signed_it(
     place: Path, signed: bytes, strange: str
 ) -> None:
-    body = canonical(content(signed))
+    body = encode_canonical(content(signed))
     assert judged(place, sealed(body, SIGNER)).verdict == "verified"
     assert STRANGE[strange](body) != body
     found = judged(place, sealed(STRANGE[strange](body), SIGNER))

@@ -105,7 +105,7 @@ def test_another_users_name_is_no_name(drive: Drive) -> None:
 @falls_without("names that are for somebody")
 def test_nobody_learns_by_writing_what_others_have(drive: Drive) -> None:
     version = drive.keep("secret.csv", b"secret", owner=MALLORY)
-    assert (version.number, drive.used(MALLORY)) == (1, 6)
+    assert (version.number, drive.count_used_bytes(MALLORY)) == (1, 6)
     assert not drive.holds(hashlib.sha256(b"absent").hexdigest(), who=MALLORY)
     drive.remove("secret.csv", who=MALLORY)
     assert not drive.holds(version.sha256, who=MALLORY)
@@ -309,7 +309,7 @@ def test_a_quota_that_eight_processes_race_for_holds(tmp_path: Path) -> None:
         writer.join(90)
     drive = Drive(folder)
     assert sorted(writer.exitcode or 0 for writer in writers) == [0, 0, 0, 1, 1, 1, 1, 1]
-    assert (drive.used(ANNA), len(drive.ls(who=ANNA)), len(os.listdir(drive.blobs.folder))) == (900, 3, 3)
+    assert (drive.count_used_bytes(ANNA), len(drive.ls(who=ANNA)), len(os.listdir(drive.blobs.folder))) == (900, 3, 3)
 
 
 @falls_without(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from hotdesk.api.e2b.envd import connect, entries, signing
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.errors import LinkError
 from tests.security.guards import Removal, falls_without
 
@@ -40,7 +40,7 @@ def signed(told: signing.Signed) -> signing.Signed:
 )
 @pytest.mark.parametrize("shown", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), "ä"])
 def test_a_token_that_is_not_the_sandboxes_opens_nothing(shown: str) -> None:
-    with pytest.raises(ErrorResponse, match="unauthorized"):
+    with pytest.raises(E2bError, match="unauthorized"):
         signing.check_token(shown, TOKEN)
 
 
@@ -51,14 +51,14 @@ def test_a_token_that_is_not_the_sandboxes_opens_nothing(shown: str) -> None:
 @pytest.mark.parametrize("change", [{"path": "/etc/x"}, {"act": "write"}, {"username": "root"}, {"expiration": "9"}])
 def test_a_signature_opens_only_what_was_signed(change: dict[str, str]) -> None:
     assert signing.find(signed(GOOD), [Holder("another"), Holder(TOKEN)]).token == TOKEN
-    with pytest.raises(ErrorResponse, match="invalid signature"):
+    with pytest.raises(E2bError, match="invalid signature"):
         signing.find(replace(signed(GOOD), **change), [Holder(TOKEN)])  # type: ignore[arg-type]
 
 
 @falls_without("the signature of an address")
 @falls_without("a token that is none", Removal("envd/signing.py", "return bool(token) and hmac", "return hmac"))
 def test_an_empty_token_signs_nothing() -> None:
-    with pytest.raises(ErrorResponse, match="invalid signature"):
+    with pytest.raises(E2bError, match="invalid signature"):
         signing.find(replace(GOOD, signature=GOOD.by("")), [Holder("")])
 
 
@@ -67,7 +67,7 @@ def test_an_empty_token_signs_nothing() -> None:
     Removal("envd/signing.py", "    if int(digits) < time.time():\n", "    if int(digits) < 0:\n"),
 )
 def test_an_address_that_expired_opens_nothing() -> None:
-    with pytest.raises(ErrorResponse, match="already expired"):
+    with pytest.raises(E2bError, match="already expired"):
         signing.find(signed(replace(GOOD, expiration=str(int(time.time()) - 5))), [Holder(TOKEN)])
 
 
@@ -76,7 +76,7 @@ def test_an_address_that_expired_opens_nothing() -> None:
     Removal("envd/signing.py", '    if ":" in signed.username:\n', '    if ":::" in signed.username:\n'),
 )
 def test_a_colon_cannot_move_where_a_signed_field_ends() -> None:
-    with pytest.raises(ErrorResponse, match="no colon"):
+    with pytest.raises(E2bError, match="no colon"):
         signing.read({"path": "/f", "username": "user:x", "signature": "v1_x"}, "read")
 
 
@@ -89,7 +89,7 @@ def test_an_address_that_guesses_is_refused() -> None:
     for _ in range(signing.MAX_FAILURES):
         tries.check("127.0.0.1")
         tries.note("127.0.0.1")
-    with pytest.raises(ErrorResponse, match="too many"):
+    with pytest.raises(E2bError, match="too many"):
         tries.check("127.0.0.1")
     tries.check("127.0.0.2")
 

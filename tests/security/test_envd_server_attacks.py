@@ -186,7 +186,7 @@ def test_a_signed_path_with_colons_is_no_other_path_of_another_user(town: Street
     "wrong signatures at one sandbox",
     Removal(
         "envd/files.py",
-        '        with call.room.tries.counted(call.request.client.host if call.request.client else ""):\n',
+        '        with call.room.tries.limit_guesses(call.request.client.host if call.request.client else ""):\n',
         "        if True:\n",
     ),
 )

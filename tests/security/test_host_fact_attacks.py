@@ -169,9 +169,9 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
 )
 async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, PROC, files=[], folders=[])
-    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *door_files.closed_environment()}
+    standard = {"PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL", *door_files.build_closed_environment()}
     assert set(told["environ"]) - standard <= {"HOTDESK_PROCESS", "PWD", "LC_CTYPE"}
-    assert door_files.closed_environment().items() <= told["environ"].items()
+    assert door_files.build_closed_environment().items() <= told["environ"].items()
     first = Path(f"/proc/{init(settings, desk)}/environ").read_bytes().split(b"\0")
     assert {pair.partition(b"=")[0].decode() for pair in first if pair} == standard
     keeper = parent(init(settings, desk))

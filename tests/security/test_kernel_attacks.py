@@ -251,7 +251,7 @@ def option(kind, level, number, value):
     "clone without namespaces",
     Removal(
         "container/seccomp.py",
-        'rules += [refuse("clone", errno.EPERM, masked(0, flag, flag)) for flag in NAMESPACE_FLAGS]',
+        'rules += [refuse("clone", errno.EPERM, match_bits(0, flag, flag)) for flag in NAMESPACE_FLAGS]',
         'rules = [allow("clone")]',
     ),
     cases="""
@@ -298,8 +298,8 @@ def option(kind, level, number, value):
     ),
     Removal(
         "container/seccomp.py",
-        'rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in',
-        'rules += [allow("socket", equal(0, family), test) for test in',
+        'refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in',
+        'allow("socket", equal(0, family), test) for test in',
     ),
     cases="""
     MPTCP | MPTCP on IPv6 | UDPLITE | ICMP without root | a raw socket | a raw socket of TCP |
@@ -331,7 +331,9 @@ def option(kind, level, number, value):
 )
 @falls_without(
     "an int has 32 bits, where it is compared",
-    Removal("container/seccomp.py", "    return masked(index, INT, value)\n", "    return whole(index, value)\n"),
+    Removal(
+        "container/seccomp.py", "    return match_bits(index, INT, value)\n", "    return match_u64(index, value)\n"
+    ),
     cases="""
     ptrace pid 1 with high bits | TCP_ULP with high bits | UDP_ENCAP with high bits |
     SO_ATTACH_FILTER with high bits
@@ -368,8 +370,8 @@ def option(kind, level, number, value):
     "no seccomp listener",
     Removal(
         "container/seccomp.py",
-        'refuse("seccomp", errno.EPERM, masked(1, NEW_LISTENER, NEW_LISTENER))',
-        'allow("seccomp", masked(1, NEW_LISTENER, NEW_LISTENER))',
+        'refuse("seccomp", errno.EPERM, match_bits(1, NEW_LISTENER, NEW_LISTENER))',
+        'allow("seccomp", match_bits(1, NEW_LISTENER, NEW_LISTENER))',
     ),
     cases="a seccomp listener | a seccomp listener beside another flag",
 )
@@ -382,8 +384,8 @@ def option(kind, level, number, value):
     "no device nodes",
     Removal(
         "container/seccomp.py",
-        "refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind))",
-        "allow(name, masked(mode, FILE_KINDS_MASK, kind))",
+        "refuse(name, errno.EPERM, match_bits(mode, FILE_KINDS_MASK, kind))",
+        "allow(name, match_bits(mode, FILE_KINDS_MASK, kind))",
     ),
     cases="a whiteout",
 )

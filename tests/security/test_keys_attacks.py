@@ -20,7 +20,7 @@ from hotdesk.desk.seam import new_id
 from hotdesk.drive.audit import verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.journal import FILE, export_head, read
-from hotdesk.drive.signing import public_of
+from hotdesk.drive.signing import load_own_public
 from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
 from hotdesk.ipc.frames import HEAD, Frames
 from hotdesk.keys.process import KeysProcess
@@ -475,7 +475,7 @@ def test_the_journal_is_whole_after_all_that_and_a_cut_tail_shows(keys: Kept) ->
         time.sleep(0.01)
     owner.note(RootAct(DESK, "owner", ("id",), "/"), 77)
     head = parse_head(export_head(keys.folder / FILE, DESK))
-    public = public_of(keys.folder)
+    public = load_own_public(keys.folder)
     assert verify(keys.folder / FILE, public, [head]).faults == ()
     with closing(sqlite3.connect(keys.folder / FILE)) as db, db:
         db.execute("DELETE FROM events WHERE id = (SELECT max(id) FROM events)")

@@ -259,7 +259,7 @@ async def test_a_tenant_leaves_sessions_for_others_whatever_keys_it_makes(here: 
 
 @falls_without(
     "sessions of keys that are over",
-    Removal("mcp/http.py", "        await self.keys.ended(caller.key)\n", "        await anyio.sleep_forever()\n"),
+    Removal("mcp/http.py", "        await self.keys.wait_end(caller.key)\n", "        await anyio.sleep_forever()\n"),
 )
 @pytest.mark.container
 async def test_a_session_ends_with_its_key(here: Here) -> None:

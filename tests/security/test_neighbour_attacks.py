@@ -20,7 +20,7 @@ import pytest
 from hotdesk.brief import Grant, Scope
 from hotdesk.config import Config
 from hotdesk.desk.image import image
-from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.control import serve_control
 from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Desk, Spec
@@ -276,7 +276,7 @@ def descendants(pid: int) -> list[int]:
 async def control(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[Path]:
     """Serve this file's desks at a control socket, as an owner does."""
     path = control_path(settings, os.getpid())
-    async with controlled(runtime, path):
+    async with serve_control(runtime, path):
         yield path
 
 
@@ -343,6 +343,6 @@ async def test_who_may_open_desks_at_a_shared_socket_opens_none_with_what_is_the
     shared = tmp_path / "shared.sock"
     async with Host(settings, control=False) as host:
         assert isinstance(host.runtime, KeeperRuntime)
-        async with controlled(host.runtime, shared, mode=0o666), remote_runtime(shared) as far:
+        async with serve_control(host.runtime, shared, mode=0o666), remote_runtime(shared) as far:
             with pytest.raises(BriefError, match="only whoever runs this machine"):
                 await far.open(Spec(), scope)

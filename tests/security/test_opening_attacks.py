@@ -352,7 +352,7 @@ async def test_nothing_is_sent_uncounted(machine: Verifier, kind: str) -> None:
     "what is sent late is put down to a file",
     Removal(
         "job/verify.py",
-        "        return [self.blamed(place, each) for place, each in enumerate(proven, 1)]\n",
+        "        return [self.fail_late_sender(place, each) for place, each in enumerate(proven, 1)]\n",
         "        return proven\n",
     ),
 )

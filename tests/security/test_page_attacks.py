@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.jobs import pages, stories
-from hotdesk.api.web.content import LINK_LIFETIME_S, MAX_LINK_BYTES, MAX_LINKS, Content, shown
+from hotdesk.api.web.content import LINK_LIFETIME_S, MAX_LINK_BYTES, MAX_LINKS, Content, link_to_response
 from hotdesk.drive.catalog import Version
 from hotdesk.event import Acted, Observed, StepBegun, StepEnded
 from hotdesk.job.record import papers
@@ -179,7 +179,7 @@ def test_no_cookie_is_one_that_scripts_read_or_other_pages_send(server: Served, 
 
 @falls_without(
     "names of the page",
-    Removal("http/dispatch.py", "        if name not in own_names(self.serving):\n", "        if False:\n"),
+    Removal("http/dispatch.py", "        if name not in list_own_names(self.serving):\n", "        if False:\n"),
 )
 @pytest.mark.parametrize("path", ["/", "/web/app.js", "/api/v1/session", "/content/x"])
 def test_a_name_that_was_bound_anew_to_this_machine_is_another_name(server: Served, path: str) -> None:
@@ -253,7 +253,7 @@ def test_a_files_name_writes_no_header(name: str) -> None:
     content = Content("localhost")
     link = content.find(content.offer("x", b"", name))
     assert link is not None
-    told = shown(link).headers["content-disposition"]
+    told = link_to_response(link).headers["content-disposition"]
     assert re.fullmatch(r"attachment; filename\*=UTF-8''[A-Za-z0-9._%-]+", told)
 
 
@@ -314,7 +314,7 @@ def test_nobody_gets_a_link_to_what_another_tenant_has(
     "links for those with a key",
     Removal(
         "access/auth.py",
-        '        raise Problem(401, "key.unknown", UNKNOWN, CHALLENGE)\n',
+        '        raise ProblemError(401, "key.unknown", UNKNOWN, CHALLENGE)\n',
         '        caller = Caller("default", "", "")\n',
     ),
 )
@@ -474,8 +474,8 @@ def test_nothing_a_desk_answers_makes_a_story_endless(tmp_path: Path) -> None:
     ledger.note(StepEnded(JOB, "a" * 64, "failed", words[:100_000], DESK, kept.write(words[1:])))
     following = Following(JOB, Timeline(PaperReader(ledger.jobs, JOB)))
     following.read_on(ledger.path)
-    told = stories.shown(following, 0).model_dump_json()
-    act = stories.whole_act(following.story.reading, following.story.acts[1]).model_dump_json()
+    told = stories.format_changes(following, 0).model_dump_json()
+    act = stories.format_act(following.story.reading, following.story.acts[1]).model_dump_json()
     ledger.journal.close()
     assert len(told) < 8_000
     assert len(act) < 40_000

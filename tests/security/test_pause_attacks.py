@@ -154,7 +154,7 @@ def scheduled(desk: Desk) -> int:
 @falls_without(
     "desks that stop",
     Removal("keeper/operations.py", "    tracked.room.cgroup.freeze(True)\n", ""),
-    Removal("keeper/operations.py", "    while not tracked.room.cgroup.frozen():\n", "    while False:\n"),
+    Removal("keeper/operations.py", "    while not tracked.room.cgroup.is_frozen():\n", "    while False:\n"),
     cases="disk | forking | vfork | waiting",
 )
 @no_guard("it stands still without us, too", cases="stopped")

@@ -341,7 +341,7 @@ async def test_an_interrupt_does_not_end_the_first_process(fresh: Open, attack: 
 
 @falls_without(
     "a user namespace that is not root's",
-    Removal("room/room.py", "syscalls.anchored(self.base + uids.ANCHOR)", "syscalls.anchored(0)"),
+    Removal("room/room.py", "syscalls.start_anchor(self.base + uids.ANCHOR)", "syscalls.start_anchor(0)"),
 )
 async def test_a_users_inotify_instances_are_its_own(
     desk: Desk, neighbour: Desk, attack: Attack, launch: Launch

@@ -29,7 +29,7 @@ from hotdesk.host import Host
 from hotdesk.job.record import papers
 from hotdesk.job.report import make, write
 from hotdesk.job.report.collect import gather
-from hotdesk.job.report.markup import block, isolate, tag, unstacked
+from hotdesk.job.report.markup import block, escape_stacked_marks, isolate, tag
 from hotdesk.job.report.page import CSS, page
 from hotdesk.job.report.pictures import screen_of
 from hotdesk.job.results import Out
@@ -122,8 +122,8 @@ async def place(home: Path) -> AsyncIterator[Place]:
     "escaped text in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(unstacked(printable(text)), quote=True)\n",
-        "    return unstacked(printable(text))\n",
+        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
+        "    return escape_stacked_marks(printable(text))\n",
     ),
 )
 @pytest.mark.container
@@ -267,8 +267,8 @@ TEXTS = strategies.lists(strategies.one_of(PIECES, strategies.text(max_size=8)),
     "characters that cannot be seen in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(unstacked(printable(text)), quote=True)\n",
-        "    return html.escape(unstacked(text), quote=True)\n",
+        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
+        "    return html.escape(escape_stacked_marks(text), quote=True)\n",
     ),
 )
 @settings(max_examples=8, deadline=None)
@@ -280,7 +280,7 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
         reported_job(ledger, word, word)
         html = page(gather(ledger.path, ledger.jobs, JOB))
         ledger.journal.close()
-    assert unstacked(printable(f"Read the orders {word[:200]}")) in read_strictly(html)
+    assert escape_stacked_marks(printable(f"Read the orders {word[:200]}")) in read_strictly(html)
 
 
 @falls_without("escaped text in reports")
@@ -288,8 +288,8 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
     "escaped quotes in reports",
     Removal(
         "report/markup.py",
-        "    return html.escape(unstacked(printable(text)), quote=True)\n",
-        "    return html.escape(unstacked(printable(text)), quote=False)\n",
+        "    return html.escape(escape_stacked_marks(printable(text)), quote=True)\n",
+        "    return html.escape(escape_stacked_marks(printable(text)), quote=False)\n",
     ),
 )
 @falls_without("characters that cannot be seen in reports")
@@ -297,13 +297,13 @@ def test_a_report_is_made_of_known_elements_whatever_its_job_said(word: str) -> 
 @given(TEXTS)
 def test_any_text_stays_text_in_an_element_and_in_an_attribute(word: str) -> None:
     made = tag("div", word, isolate(word, 10_000), block(word, 10_000), alt=word, class_=word)
-    assert read_strictly(made.html).count(unstacked(printable(word.strip("\n").split("\n")[0]))) >= 1
-    assert unescape(made.html.split('alt="')[1].split('"')[0]) == unstacked(printable(word))
+    assert read_strictly(made.html).count(escape_stacked_marks(printable(word.strip("\n").split("\n")[0]))) >= 1
+    assert unescape(made.html.split('alt="')[1].split('"')[0]) == escape_stacked_marks(printable(word))
 
 
 @falls_without(
     "marks that pile up in reports",
-    Removal("report/markup.py", "character if run <= MARKS else escaped(character)", "character"),
+    Removal("report/markup.py", "character if run <= MARKS else escape_character(character)", "character"),
 )
 def test_marks_do_not_pile_up_over_the_lines_around_them() -> None:
     assert tag("p", "z" + "\u0301" * 6).html == "<p>z" + "\u0301" * 4 + "\\u0301\\u0301</p>"

@@ -123,7 +123,7 @@ def at_every_host(*where: str) -> list[str]:
 
 FOREIGN_CREDENTIALS_PASS = Removal(
     "secrets/inject.py",
-    "foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()",
+    "screen_credentials(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()",
     "frozenset()",
 )
 UPGRADES_PASS = Removal(
@@ -164,7 +164,7 @@ UPGRADES_PASS = Removal(
 )
 @falls_without(
     "a placeholder cut by a piece's end is held back",
-    Removal("secrets/upload_watch.py", "cut = begun(data)", "cut = len(data)"),
+    Removal("secrets/upload_watch.py", "cut = find_cut(data)", "cut = len(data)"),
     cases=at_every_host(*SPLIT_BODIES),
 )
 @falls_without(

@@ -28,7 +28,7 @@ from hotdesk.api.http import body_limits, protocol
 from hotdesk.api.keys import MAX_TENANT_KEYS, STORED, ApiKeys
 from hotdesk.api.launch import job_command
 from hotdesk.api.launch.launcher import MAX_ERRANDS, OF_MODELS, PASSED, Starting, run
-from hotdesk.api.launch.launcher_client import spawn, started
+from hotdesk.api.launch.launcher_client import open_launcher, spawn
 from hotdesk.api.native.access.browsers import MAX_SESSIONS_PER_TENANT as OF_TENANT
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.cli.job_request import JobRequest
@@ -68,7 +68,7 @@ def say(server: Served, head: str) -> str:
 
 @falls_without(
     "names of a server",
-    Removal("http/dispatch.py", "        if name not in own_names(self.serving):\n", "        if False:\n"),
+    Removal("http/dispatch.py", "        if name not in list_own_names(self.serving):\n", "        if False:\n"),
     cases="evil.test | xlocalhost",
 )
 @no_guard(
@@ -474,7 +474,7 @@ def desk(server: Served) -> str:
     "a terminal's key",
     Removal(
         "desks/screens.py",
-        "    await context.native.keys.ended(context.caller.key)\n",
+        "    await context.native.keys.wait_end(context.caller.key)\n",
         "    await anyio.sleep_forever()\n",
     ),
     cases="a terminal",
@@ -688,7 +688,7 @@ def test_a_starter_starts_nothing_for_what_is_no_tenant(tenant: str, tmp_path: P
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
     async def attack() -> None:
-        async with started(settings) as starter:
+        async with open_launcher(settings) as starter:
             for asked in (starter.keeper(tenant), starter.work(tenant, JOB), starter.forget_secret(tenant, "x")):
                 with pytest.raises(BriefError):
                     await asked

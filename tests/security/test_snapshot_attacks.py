@@ -13,7 +13,7 @@ import pytest
 from hotdesk.brief import CLOSED
 from hotdesk.config import MIB, Config
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.control import serve_control
 from hotdesk.desk.owner.remote import RemoteRuntime, remote_runtime
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import KeeperRequest
@@ -333,7 +333,7 @@ async def test_going_back_and_forking_win_no_room_on_the_disk(
 async def borrowed(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[RemoteRuntime]:
     """Give the desks of this file as another process has them."""
     path = control_path(settings, 1)
-    async with controlled(runtime, path), remote_runtime(path) as remote:
+    async with serve_control(runtime, path), remote_runtime(path) as remote:
         yield remote
 
 

@@ -108,7 +108,7 @@ async def test_a_working_desk_kept_ready_is_not_given_to_whoever_verifies(judged
 )
 def test_after_an_oops_a_copy_that_was_written_to_is_not_stood_on(judged: Config, tmp_path: Path) -> None:
     layer = image.find(judged.images, "judged").layers[0].name
-    file = sterile.found(judged.images, layer)[0]
+    file = sterile.find_copy(judged.images, layer)[0]
     place = file.read_bytes().index(b"echo clean")
     with file.open("r+b") as opened:
         opened.seek(place)

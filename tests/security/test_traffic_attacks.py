@@ -161,8 +161,8 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     "traffic: an answer has a length or chunks",
     Removal(
         "http/framing.py",
-        '        if length is not None:\n            raise Broken(400, "both',
-        '        if False:\n            raise Broken(400, "both',
+        '        if length is not None:\n            raise HttpMessageError(400, "both',
+        '        if False:\n            raise HttpMessageError(400, "both',
     ),
     cases="both lengths",
 )
@@ -176,7 +176,9 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     "traffic: only who asks gets another protocol",
     Removal("ports/proxy.py", "(response.status == 101 and self.request.accept)", "response.status == 101"),
     Removal(
-        "ports/headers.py", "    if not right:\n        raise Broken(502", "    if False:\n        raise Broken(502"
+        "ports/headers.py",
+        "    if not right:\n        raise HttpMessageError(502",
+        "    if False:\n        raise HttpMessageError(502",
     ),
     cases="an upgrade nobody asked for",
 )
@@ -189,7 +191,8 @@ async def test_a_body_is_never_a_request_inside(ways: Ways, lines: bytes) -> Non
     "traffic: an answer begins as one",
     Removal(
         "http/framing.py",
-        '    if matched is None:\n        raise Broken(400, "the first line is not a version and a status")\n',
+        "    if matched is None:\n"
+        '        raise HttpMessageError(400, "the first line is not a version and a status")\n',
         '    matched = matched or STATUS_LINE.match(b"HTTP/1.1 200 OK\\r\\n")\n',
     ),
     cases="no answer",

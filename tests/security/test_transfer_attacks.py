@@ -17,7 +17,7 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.image import image
-from hotdesk.desk.owner.control import controlled
+from hotdesk.desk.owner.control import serve_control
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.owner.transfer import Fetch, get, put
 from hotdesk.desk.seam import Desk, Entry, Kind, Spec
@@ -214,7 +214,7 @@ def local(home: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 async def shared(runtime: KeeperRuntime, settings: Config) -> AsyncIterator[None]:
     """Serve this file's desks to the command line."""
-    async with controlled(runtime, control_path(settings, os.getpid())):
+    async with serve_control(runtime, control_path(settings, os.getpid())):
         yield
 
 

@@ -34,7 +34,7 @@ from hotdesk.checks.xlsx.cover import MOST_LARGE, Cover
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.zip import ZipCheck
 from hotdesk.desk.seam import Desk, Done
-from hotdesk.job.verify import Candidate, CleanDesk, judged
+from hotdesk.job.verify import Candidate, CleanDesk, judge_evidence
 from tests.conftest import settings_in
 from tests.security.conftest import KNOCK
 from tests.security.guards import Removal, falls_without, no_guard
@@ -138,13 +138,13 @@ def told(value: object) -> Evidence:
 @pytest.mark.parametrize(
     ("check", "more"),
     [
-        (CsvCheck.expecting({"rows": 1}), {"rows": [["a"]], "source": []}),
-        (JsonCheck.expecting({"required": ["a"]}), {"document": {}}),
-        (ZipCheck.expecting({"members": ["a"]}), {"members": [["b", 1, True, "file"]]}),
+        (CsvCheck.from_expect({"rows": 1}), {"rows": [["a"]], "source": []}),
+        (JsonCheck.from_expect({"required": ["a"]}), {"document": {}}),
+        (ZipCheck.from_expect({"members": ["a"]}), {"members": [["b", 1, True, "file"]]}),
         (ActiveCheck(), {"kind": "text", "bytes": 1, "parts": 0, "count": 1, "found": [], "tools": {}}),
-        (ProgramCheck.expecting({"output": "42"}), {"runs": {"program": {"exit_code": 0}}, "made": {}}),
-        (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": {"exit_code": 0}}, "there": True}),
-        (CustomCheck.expecting({"file": "c.py"}), {"runs": {"check": asdict(Execution(0, json.dumps(PASSED), ""))}}),
+        (ProgramCheck.from_expect({"output": "42"}), {"runs": {"program": {"exit_code": 0}}, "made": {}}),
+        (CommandCheck.from_expect({"run": ["true"]}), {"runs": {"command": {"exit_code": 0}}, "there": True}),
+        (CustomCheck.from_expect({"file": "c.py"}), {"runs": {"check": asdict(Execution(0, json.dumps(PASSED), ""))}}),
     ],
     ids=["csv", "json", "zip", "active", "program", "command", "custom"],
 )  # fmt: skip
@@ -163,7 +163,7 @@ def test_a_looker_that_was_turned_cannot_say_passed(check: Check, more: Mapping[
     ),
 )
 def test_what_a_custom_check_says_is_bounded_and_typed_or_nothing() -> None:
-    check = CustomCheck.expecting({"file": "c.py"})
+    check = CustomCheck.from_expect({"file": "c.py"})
     lies: list[dict[str, object]] = [PASSED, {**PASSED, "held": ["x"] * 99}, {"faults": [], "held": [], "values": {}}]
     for said in lies:
         assert not check.judge(execution.to_evidence({"check": Execution(0, json.dumps(said), "")})).passed
@@ -190,7 +190,7 @@ async def test_nothing_a_program_prints_is_its_verdict(machine: Verifier, lie: s
     "what is left running is counted",
     Removal(
         "job/verify.py",
-        "        trouble = evidence.trouble or await at.left_behind()\n",
+        "        trouble = evidence.trouble or await at.check_leftovers()\n",
         "        trouble = evidence.trouble\n",
     ),
 )
@@ -229,21 +229,21 @@ class Owned:
     "how a looker ended",
     Removal(
         "job/verify.py",
-        "        trouble = evidence.trouble or await at.left_behind()\n",
-        "        trouble = await at.left_behind()\n",
+        "        trouble = evidence.trouble or await at.check_leftovers()\n",
+        "        trouble = await at.check_leftovers()\n",
     ),
     cases="killed",
 )
 @pytest.mark.parametrize("ends", [0, 9], ids=["stays", "killed"])
 async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
     async with AsyncExitStack() as stack:
-        place: CleanDesk = await machine.verifying.opened("base", await stack.enter_async_context(AsyncExitStack()))
+        place: CleanDesk = await machine.verifying.open_desk("base", await stack.enter_async_context(AsyncExitStack()))
         kept, machine.verifying.shared = machine.verifying.shared, {"base": place}
         try:
             item = Deliverable("a.txt", "txt", (RequiredCheck("json"),))
             owned = Owned(ends)
-            evidence, _ = await machine.verifying.gathered(owned, place, 1, Candidate(item, b"x"))
-            verdict, _ = judged(owned, evidence, "owned", "base", {})
+            evidence, _ = await machine.verifying.gather_evidence(owned, place, 1, Candidate(item, b"x"))
+            verdict, _ = judge_evidence(owned, evidence, "owned", "base", {})
             assert not verdict.passed
             assert [fault.rule for fault in verdict.faults] == ["undisturbed"]
             assert machine.verifying.shared == {}
@@ -317,7 +317,10 @@ HUGE = 10**400
 UNTOLD: list[tuple[Check, object]] = [
     (ActiveCheck(), {"kind": "text", "bytes": HUGE, "parts": 0, "count": 0, "found": [], "tools": {}}),
     (ZipCheck(), {"members": [["a", HUGE, True, "file"]]}),
-    (CommandCheck.expecting({"run": ["true"]}), {"runs": {"command": asdict(Execution(HUGE, "", ""))}, "there": True}),
+    (
+        CommandCheck.from_expect({"run": ["true"]}),
+        {"runs": {"command": asdict(Execution(HUGE, "", ""))}, "there": True},
+    ),
 ]
 
 

@@ -30,7 +30,7 @@ from hotdesk.brief import (
     rule_text,
     scope_json,
 )
-from hotdesk.brief.paths import canonical_path, compile_glob
+from hotdesk.brief.paths import canonicalize_path, compile_glob
 from hotdesk.errors import BriefError
 
 LABELS = st.from_regex(r"[a-z0-9_]([a-z0-9_-]{0,8}[a-z0-9_])?", fullmatch=True)
@@ -411,7 +411,7 @@ def test_no_path_makes_a_glob_slow(glob: str, path: str) -> None:
 @given(st.text("/.%2eEfF5cC0a;~*é \\", max_size=20).map(lambda text: "/" + text))
 def test_a_canonical_path_stays_as_it_is(text: str) -> None:
     try:
-        path = canonical_path(text)
+        path = canonicalize_path(text)
     except ValueError:
         return
-    assert canonical_path(path) == path
+    assert canonicalize_path(path) == path

@@ -12,7 +12,10 @@ def test_the_source_keeps_every_rule() -> None:
 
 
 def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path: Path) -> None:
-    for name, text in {"a": "class Desk: ...", "b": "class Desk: ...\nclass Told: ...\nheld = 1"}.items():
+    for name, text in {
+        "a": "class Desk: ...",
+        "b": "class Desk: ...\nclass Told: ...\nheld = 1\ndef opened(): ...",
+    }.items():
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "crowd").mkdir()
     for number in range(MAX_MODULES + 1):
@@ -23,6 +26,7 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
         "class Desk is defined in a.py, b.py",
         "b.py: class Told: use the domain's word",
         "b.py:3: held is no name; use the word for the thing",
+        "b.py:4: opened: name a function by an imperative verb",
         f"{KEEPER}/open.py: names the wall container; ask for a trait",
         f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",
     ]

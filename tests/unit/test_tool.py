@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hotdesk.tool import Parameter, Tool, Wrong
+from hotdesk.tool import Parameter, Tool, ToolArgumentError
 
 PAINT = Tool(
     "paint",
@@ -58,7 +58,7 @@ def test_what_is_right_comes_back_with_defaults() -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_what_is_expected_and_an_example(given: object, why: str) -> None:
-    with pytest.raises(Wrong) as told:
+    with pytest.raises(ToolArgumentError) as told:
         PAINT.check(given)
     text = str(told.value)
     assert text.startswith("paint was not used: ")

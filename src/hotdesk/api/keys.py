@@ -80,7 +80,7 @@ class ApiKeys:
         key = self.by_id.get(number)
         return caller_of(key) if key is not None and is_valid(key, time.time()) else None
 
-    async def ended(self, number: str) -> None:
+    async def wait_end(self, number: str) -> None:
         """Wait until a key is revoked or over."""
         while self.still(number) is not None:  # noqa: ASYNC110 - who revokes it is another process
             await anyio.sleep(POLL_INTERVAL_S)
@@ -153,7 +153,7 @@ class ApiKeys:
     def changing(self) -> Iterator[None]:
         """Hold the file; what is known at the end of the block is written, unless it fails."""
         private_files.make_folder(self.path.parent)
-        with private_files.locked(self.path.parent, LOCK):
+        with private_files.hold_lock(self.path.parent, LOCK):
             self.refresh()
             before = dict(self.by_id)
             try:

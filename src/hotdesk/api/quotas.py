@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hotdesk.config import SIZE, count, known_settings, number
+from hotdesk.config import SIZE, count, number, read_settings
 from hotdesk.errors import BriefError, HotdeskError
 
 Kind = Literal["desks", "jobs", "cpus", "memory", "disk"]
@@ -169,9 +169,9 @@ def read(name: str, table: object) -> QuotaLimits:
     if not isinstance(table, dict):
         raise BriefError(f"setting {name} is no table; write [{name}] and its settings below")
     values = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    usual = Quota(**known_settings(name, values, SETTINGS))
+    usual = Quota(**read_settings(name, values, SETTINGS))
     tables = {key: value for key, value in table.items() if isinstance(value, dict)}
-    own = {key: known_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
+    own = {key: read_settings(f"{name}.{key}", value, SETTINGS) for key, value in tables.items()}
     return QuotaLimits(usual, {key: replace(usual, **value) for key, value in own.items()})
 
 

@@ -14,7 +14,7 @@ AT_ONCE = 8
 """Threads that may wait for the resolver; no other work waits for them."""
 
 
-async def in_thread(work: Callable[..., Found], *args: object) -> Found:
+async def run_in_thread(work: Callable[..., Found], *args: object) -> Found:
     """Do in a thread what may wait for the resolver."""
     return await anyio.to_thread.run_sync(work, *args, limiter=limiter())
 

@@ -35,7 +35,7 @@ from hotdesk.api.http.hsts import Strict
 from hotdesk.api.http.metrics_middleware import Measured
 from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.launch.launcher_client import started
+from hotdesk.api.launch.launcher_client import open_launcher
 from hotdesk.api.log import LOG
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
@@ -47,7 +47,7 @@ from hotdesk.api.native.jobs.templates import places
 from hotdesk.api.native.metrics import Measures
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.reload import Reloading, certificate_holder
-from hotdesk.api.scopes import in_thread
+from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.sd_notify import Notice
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
@@ -95,7 +95,7 @@ class Listening(uvicorn.Server):
 
 
 @asynccontextmanager
-async def composed(
+async def compose_app(
     settings: Config, serving: Serving, stopping: anyio.Event | None = None, reloading: Reloading | None = None
 ) -> AsyncIterator[Measured]:
     """Give the application; desks burn with it, and sandboxes are left if that is wanted."""
@@ -106,15 +106,15 @@ async def composed(
     templates = places(settings, serving.templates)
     quotas = Quotas(serving.quota)
     async with (
-        telemetry.started() as exporter,
+        telemetry.open_telemetry() as exporter,
         local.listening(settings) as calls,
-        started(settings, templates, serving.models) as starter,
-        tenants.opened(settings, starter, quotas) as registry,
+        open_launcher(settings, templates, serving.models) as starter,
+        tenants.open_tenants(settings, starter, quotas) as registry,
         anyio.create_task_group() as tasks,
     ):
         privileges.give_up(settings)
         tasks.start_soon(local.serve, calls, registry)
-        sandboxes = Sandboxes(serving, tasks, await in_thread(defaults_of, serving))
+        sandboxes = Sandboxes(serving, tasks, await run_in_thread(defaults_of, serving))
         snapshots = TenantSnapshots(starter, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
@@ -213,7 +213,7 @@ async def serve(
     notice, serving = Notice(), reloading.serving
     LOG.as_json = serving.log == "json"
     asyncio.get_running_loop().set_exception_handler(complain)
-    async with composed(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
+    async with compose_app(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
         listeners = {_listener_of(app, serving, tls=False): plain}
         if tls is not None:
             secured = _listener_of(app, serving, tls=True)
@@ -240,7 +240,7 @@ async def serve(
             await stopping.wait()
         notice.tell("STOPPING=1")
         LOG.write("stop", sandboxes=reloading.serving.shutdown)
-        await ended(listeners)
+        await stop_listeners(listeners)
         tasks.cancel_scope.cancel()
 
 
@@ -252,7 +252,7 @@ def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-async def ended(listeners: Iterable[Listening]) -> None:
+async def stop_listeners(listeners: Iterable[Listening]) -> None:
     """Have every listener end: answers under way get a moment."""
     for listener in listeners:
         listener.should_exit = True

@@ -15,7 +15,7 @@ from hotdesk.api.models import SHAPE as MODEL_SHAPE
 from hotdesk.api.quotas import QuotaLimits
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
-from hotdesk.config import count, known_settings, number, one_of
+from hotdesk.config import count, number, one_of, read_settings
 from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Otherwise, Range
@@ -96,7 +96,7 @@ def is_loopback(host: str) -> bool:
 
 def read(table: object) -> Serving:
     """Read `[serve]`."""
-    return Serving(**known_settings("serve", table, SETTINGS))
+    return Serving(**read_settings("serve", table, SETTINGS))
 
 
 def check(serving: Serving, has_keys: bool) -> Serving:

@@ -51,7 +51,7 @@ class Telemetry:
 
 
 @asynccontextmanager
-async def started() -> AsyncIterator[Telemetry]:
+async def open_telemetry() -> AsyncIterator[Telemetry]:
     """Give what tells of requests for the length of a block; in the end what waits is sent, within a bound."""
     if not any(os.environ.get(name) for name in _ENDPOINT_VARIABLES) or not _is_installed():
         yield Telemetry()

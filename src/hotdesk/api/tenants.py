@@ -51,10 +51,10 @@ class Tenants:
             return found
         async with self.opening:
             if name not in self.open:
-                self.open[name] = await self.begun(name)
+                self.open[name] = await self.start_tenant(name)
             return self.open[name]
 
-    async def begun(self, name: str) -> Tenant:
+    async def start_tenant(self, name: str) -> Tenant:
         """Open a tenant; one whose keeper cannot start is tried again until it can."""
         try:
             tenant: Tenant = await self.tasks.start(self.live, name)
@@ -109,7 +109,7 @@ def settings_of(settings: Config, name: str) -> Config:
 
 
 @asynccontextmanager
-async def opened(
+async def open_tenants(
     settings: Config, starter: LauncherClient | None = None, quotas: Quotas | None = None
 ) -> AsyncIterator[Tenants]:
     """Give the tenants of a server; their desks burn with it."""

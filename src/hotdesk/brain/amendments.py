@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
-from hotdesk.brain.permits import granted, is_risky, matches, select_rules, writes
+from hotdesk.brain.permits import is_risky, matches, select_grants, select_rules, writes
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
@@ -103,9 +103,9 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
     hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
         now,
-        hosts=joined(hosts, amendment.hosts),
-        grants=joined(now.grants, amendment.grants),
-        tools=joined(now.tools, amendment.tools),
+        hosts=merge_names(hosts, amendment.hosts),
+        grants=merge_names(now.grants, amendment.grants),
+        tools=merge_names(now.tools, amendment.tools),
     )
     return replace(plan, steps=(*plan.steps[:index], now, *amendment.steps, *plan.steps[index + 1 :]))
 
@@ -118,12 +118,12 @@ def _index_of(plan: Plan, name: str) -> int:
     raise BriefError(f"the plan has no step {printable(name[:64])!r}; it has {', '.join(s.name for s in plan.steps)}")
 
 
-def joined(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
+def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
     """Add names to a list; one that is all stays all."""
     return None if have is None else tuple(dict.fromkeys((*have, *more)))
 
 
-def widened(scope: Scope, amendment: Amendment) -> Scope:
+def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
     """Give a brief's scope with what a person approved beyond it, each rule for its step alone."""
     hosts = [(amendment.step, each) for each in amendment.hosts]
     hosts += [(step.name, each) for step in amendment.steps for each in step.hosts or ()]
@@ -158,16 +158,16 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         if before == after or each.name in ("name", "intent", "expect"):
             continue
         if each.name in _SINGULAR:
-            yield from listed(_SINGULAR[each.name], before, after)
+            yield from diff_names(_SINGULAR[each.name], before, after)
         elif each.name == "actions":
             yield "~", f"actions are {len(after)}, before {len(before)}"
         else:
             yield "~", f"{each.name} is {printable(json.dumps(after, ensure_ascii=False)[:200])}"
 
 
-def listed(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
+def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
     """Say what stands in one list and not in another."""
-    show = _shown_host if what == _SINGULAR["hosts"] else printable
+    show = _format_rule if what == _SINGULAR["hosts"] else printable
     if before is None or after is None:
         yield "~", f"{what}: {'all the brief has' if after is None else ', '.join(map(show, after)) or 'none'}"
         return
@@ -175,7 +175,7 @@ def listed(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | N
     yield from (("-", f"{what} {show(each)}") for each in before if each not in after)
 
 
-def _shown_host(text: str) -> str:
+def _format_rule(text: str) -> str:
     """Write a rule with its host's domain first where that is long."""
     try:
         return printable(domain_first(parse_rule(text).host, text))
@@ -196,7 +196,7 @@ def policy(amendment: Amendment, plan: Plan, job: Brief, approve: Approve, ceili
     inside = all(within(rule, select_rules(step, job.scope.rules)) for step, rule in rules)
     tools = all(matches(each, job.tools or ("*",)) for each in amendment.tools)
     reading = not any(writes(rule) for _, rule in rules)
-    alone = not amendment.steps and not secrets and not granted(now, job.scope)
+    alone = not amendment.steps and not secrets and not select_grants(now, job.scope)
     after = amend(plan, amendment, job.scope).steps[_index_of(plan, amendment.step)]
     stakes = {*is_risky(after, job.scope)} - {*is_risky(now, job.scope)}
     harmless = inside and tools and reading and alone and not stakes

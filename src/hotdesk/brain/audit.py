@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from hotdesk.brain.permits import compile_scope, granted, matches, select_rules, soils, writes
+from hotdesk.brain.permits import compile_scope, matches, select_grants, select_rules, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Brief, placed
+from hotdesk.brief.brief import Brief, locate_input
 from hotdesk.brief.coverage import covers_host, ends, within
 from hotdesk.brief.data import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
-from hotdesk.tool import Tool, Wrong
+from hotdesk.tool import Tool, ToolArgumentError
 
 SHOWN = 8
 """Names or rules a finding lists."""
@@ -56,7 +56,7 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
         if not any(matches(each, (name,)) for each in allowed):
             exists = any(matches(each.name, (name,)) for each in tools)
             why = "the brief does not allow that tool" if exists else "there is no such tool"
-            yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {listed(sorted(allowed))}."
+            yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
 
 
 def _audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
         yield f"{shown} is for another step. List it there."
     elif within(rule, select_rules(step.name, scope.rules)) is None:
         yield (
-            f"{shown} is not covered by one rule of the brief. For this step the brief has: {listed(brief)}. "
+            f"{shown} is not covered by one rule of the brief. For this step the brief has: {format_names(brief)}. "
             "List hosts, methods and paths inside one of these, and outside what it denies."
         )
     elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
@@ -101,7 +101,7 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
     for name in step.grants or ():
         hosts = [(each.host, each.port) for each in mine if each.secret == name]
         if not hosts:
-            secrets = listed(sorted({each.secret for each in mine}))
+            secrets = format_names(sorted({each.secret for each in mine}))
             yield f"the brief grants no secret {printable(name[:64])!r} to this step. It grants: {secrets}."
         elif not any(reachable(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
@@ -112,11 +112,11 @@ def reachable(step: Step, scope: Scope, host: str, port: int) -> bool:
     """Say whether a step goes to a host over https."""
     return any(
         rule.verdict != "deny" and covers_host(rule.host, host) and ("https", port) in ends(rule)
-        for rule in _listed_rules(step, scope)
+        for rule in _list_rules(step, scope)
     )
 
 
-def _listed_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
+def _list_rules(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Give the rules a step lists, but for those that are none."""
     if step.hosts is None:
         return select_rules(step.name, scope.rules)
@@ -155,12 +155,12 @@ def _audit_actions(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[st
         if each.tool not in usable:
             yield (
                 f"the action {printable(each.name[:64])!r} uses {printable(each.tool[:64])!r}, which this step cannot "
-                f"use. It may use: {listed(sorted(usable))}."
+                f"use. It may use: {format_names(sorted(usable))}."
             )
             continue
         try:
             usable[each.tool].check(each.arguments)
-        except Wrong as e:
+        except ToolArgumentError as e:
             yield f"the action {printable(each.name[:64])!r} is not well formed: {e}"
 
 
@@ -174,7 +174,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     if step.live and step.desk == "fresh":
         yield "it makes live state at a desk that is gone when it ends. Leave `desk` empty, or make a file."
     soiled = any(soils(plan, earlier, bool(job.inputs), job.scope) for earlier in range(index))
-    if step.kind == "program" and soiled and granted(step, job.scope) and (step.keeps or step.desk == "same"):
+    if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
             "a program with secrets must not run where foreign content was read before. "
             "Leave `desk` empty and `keeps` false, and name the files it needs in `files`."
@@ -183,7 +183,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that files come from somewhere, and that every deliverable is made."""
-    there = [placed(name) for name in job.inputs]
+    there = [locate_input(name) for name in job.inputs]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
             if not _is_path(path):
@@ -195,7 +195,8 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
             if _is_path(path) and not any(below(path, each) or below(each, path) for each in there):
                 yield (
                     f"Step {printable(step.name[:64])!r} reads {printable(path[:80])!r}, which is no input and which "
-                    f"no earlier step makes. There are: {listed(there)}. Add it to `makes` of the step that makes it."
+                    f"no earlier step makes. There are: {format_names(there)}. Add it to `makes` of the step that "
+                    "makes it."
                 )
         there += step.makes
     if not _says_nothing(plan):
@@ -232,7 +233,7 @@ def _audit_size(plan: Plan, job: Brief) -> list[str]:
     ]
 
 
-def listed(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """List a few names."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(printable(each[:120]) for each in names[:SHOWN])}{more}" if names else "nothing"

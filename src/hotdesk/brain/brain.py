@@ -51,7 +51,7 @@ class ModelBrain:
         first = self.planners[0]
         if isinstance(first, Planner):
             plan = first.plans(task)
-            log.planned(plan, 1, ())
+            log.note_plan(plan, 1, ())
             return plan
         window = min(model.window for model in self.planners)
         return await make_plan(asking(self.planners), task, self.job, log, window=window)
@@ -66,7 +66,7 @@ class ModelBrain:
         loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16], native)
         ended = await loop.take()
         if ended.done:
-            self.notes.summed(situation.step.name, ended.summary)
+            self.notes.add_summary(situation.step.name, ended.summary)
         return ended
 
     def takers(self, attempt: int) -> list[LanguageModel]:

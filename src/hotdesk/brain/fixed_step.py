@@ -16,11 +16,11 @@ async def run_fixed(situation: Situation, stage: Stage, log: Log) -> StepOutcome
     """Run the plan's own program; all that is told on is whether it ended well."""
     step, began = situation.step, time.monotonic()
     call = Call("program", "run", {"command": step.program})
-    (act,) = log.thought(
+    (act,) = log.note_reply(
         step.name, ModelRequest("", ()), Reply(calls=(call,), stop="calls", usage=FREE, model=PLANNED), 0
     )
     observation = await stage.use(call)
-    log.observed(step.name, act, call, observation, int((time.monotonic() - began) * 1000))
+    log.note_observation(step.name, act, call, observation, int((time.monotonic() - began) * 1000))
     if not observation.ok:
         return StepOutcome(False, "its program failed", "its program failed")
     lacking = await stage.lacking()

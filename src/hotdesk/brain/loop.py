@@ -12,12 +12,12 @@ from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
-from hotdesk.brain.prompts import first_words, instructions
+from hotdesk.brain.prompts import describe_situation, instructions
 from hotdesk.brain.repetition import RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
 from hotdesk.errors import alone
-from hotdesk.tool import Call, Observation, Stage, Tool, Wrong, integer_of
+from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, integer_of
 
 NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
 """What a reply without a call is answered with."""
@@ -56,11 +56,11 @@ class Loop:
 
     async def take(self) -> StepOutcome:
         """Go round until the step is finished, given up, or turns in circles."""
-        begun = (OurMessage(first_words(self.situation)), *self.situation.history)
-        memory = WorkingSet(self.shared().conversation, begun)
+        begun = (OurMessage(describe_situation(self.situation)), *self.situation.history)
+        memory = WorkingSet(self.share_window().conversation, begun)
         while True:
             self.log.check()
-            memory.resize(self.shared().conversation)
+            memory.resize(self.share_window().conversation)
             reply, acts = await self.think(tuple(memory.items()))
             memory.add(reply)
             if not reply.calls:
@@ -75,7 +75,7 @@ class Loop:
 
     async def think(self, history: Sequence[Item]) -> tuple[Reply, list[int]]:
         """Have the model say what comes next; what it wants is on disk before it is done."""
-        began, room = time.monotonic(), self.shared()
+        began, room = time.monotonic(), self.share_window()
         request = ModelRequest(
             system=instructions(self.situation),
             history=history,
@@ -89,9 +89,9 @@ class Loop:
         )
         reply = await self.ask(request)
         spent = int((time.monotonic() - began) * 1000)
-        return reply, self.log.thought(self.situation.step.name, request, reply, spent)
+        return reply, self.log.note_reply(self.situation.step.name, request, reply, spent)
 
-    def shared(self) -> WindowShares:
+    def share_window(self) -> WindowShares:
         """Share the window out, anew when an amendment has changed what may be used."""
         tools = self.tools()
         if self.room is None or tools != self.offered:
@@ -120,8 +120,10 @@ class Loop:
             if verdict == "stop" and end is None:
                 end = StepOutcome(False, f"it went in circles: {self.watcher.why}", "it went in circles")
             spent = int((time.monotonic() - began) * 1000)
-            paper = self.log.observed(self.situation.step.name, acts[place], calls[place], observation, spent)
-            self.notes.observed(self.situation.step.name, acts[place], calls[place].tool, observation.text, paper)
+            paper = self.log.note_observation(self.situation.step.name, acts[place], calls[place], observation, spent)
+            self.notes.add_observation(
+                self.situation.step.name, acts[place], calls[place].tool, observation.text, paper
+            )
             observations[place] = observation
             if end is not None:
                 ended.append(end)
@@ -137,7 +139,9 @@ class Loop:
             for place in range(len(calls)):
                 if ended:
                     observations[place] = Observation("The step had ended before this was used.", ok=False)
-                    self.log.observed(self.situation.step.name, acts[place], calls[place], observations[place], 0)
+                    self.log.note_observation(
+                        self.situation.step.name, acts[place], calls[place], observations[place], 0
+                    )
                 else:
                     await one(place)
         return observations, ended[0] if ended else None
@@ -158,7 +162,7 @@ class Loop:
             return observation, StepOutcome(True, f"it chose: {observation.text[:200]}") if chosen else None
         try:
             arguments = own.check(call.arguments)
-        except Wrong as e:
+        except ToolArgumentError as e:
             return Observation(str(e), ok=False), None
         match call.tool:
             case "finish":

@@ -119,21 +119,21 @@ class MemoryTurn:
     def shrink(self) -> None:
         """Make each large observation a line."""
         for number, results in self.results():
-            self.put(number, Results(tuple((call, _in_a_line(call, each)) for call, each in results.pairs)))
+            self.put(number, Results(tuple((call, _shorten_to_line(call, each)) for call, each in results.pairs)))
 
     def blind(self) -> None:
         """Take its pictures away."""
         for number, results in self.results():
-            self.put(number, Results(tuple((call, _without_picture(each)) for call, each in results.pairs)))
+            self.put(number, Results(tuple((call, _drop_picture(each)) for call, each in results.pairs)))
 
     def clip(self, longest: int) -> None:
         """Leave beginning and end of each observation longer than so many characters."""
         for number, results in self.results():
-            self.put(number, Results(tuple((call, clipped(each, longest)) for call, each in results.pairs)))
+            self.put(number, Results(tuple((call, clip_observation(each, longest)) for call, each in results.pairs)))
 
     def line(self) -> str:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
-        used = [_in_brief(call, each) for _, results in self.results() for call, each in results.pairs]
+        used = [_summarize_call(call, each) for _, results in self.results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
         return one_line("; ".join(used) or f"said: {' '.join(texts)}", LINE)
 
@@ -253,24 +253,24 @@ class WorkingSet:
             turn.shrink()
 
 
-def _in_a_line(call: Call, observation: Observation) -> Observation:
+def _shorten_to_line(call: Call, observation: Observation) -> Observation:
     """Say what was observed in a line, unless it is little."""
     if len(observation.text) <= SMALL:
-        return _without_picture(observation)
-    find = f'; recall("{words}") finds it' if (words := first_words(observation.text)) else ""
+        return _drop_picture(observation)
+    find = f'; recall("{words}") finds it' if (words := extract_words(observation.text)) else ""
     picture = "; a picture was here" if observation.image else ""
     line = f"[{one_line(call.tool, 40)}: {outcome(observation)}{picture}{find}]"
     return replace(observation, text=line, image=b"", media="", note=one_line(observation.note, SMALL))
 
 
-def _without_picture(observation: Observation) -> Observation:
+def _drop_picture(observation: Observation) -> Observation:
     """Say that there was a picture."""
     if not observation.image:
         return observation
     return replace(observation, text=f"{observation.text}\n{GONE}".lstrip(), image=b"", media="")
 
 
-def clipped(observation: Observation, longest: int) -> Observation:
+def clip_observation(observation: Observation, longest: int) -> Observation:
     """Leave beginning and end of a long text."""
     if len(observation.text) <= longest:
         return observation
@@ -279,7 +279,7 @@ def clipped(observation: Observation, longest: int) -> Observation:
     return replace(observation, text=observation.text[:half] + middle + observation.text[-half:])
 
 
-def _in_brief(call: Call, observation: Observation) -> str:
+def _summarize_call(call: Call, observation: Observation) -> str:
     """Say what was used with what, and how it went; of a person's answer its words."""
     came = one_line(observation.text, ANSWER) if call.tool == ASK_PERSON.name else outcome(observation)
     return f"{call.tool} {one_line(json.dumps(call.arguments, ensure_ascii=False, default=str), ARGUMENTS)}: {came}"
@@ -290,7 +290,7 @@ def outcome(observation: Observation) -> str:
     return f"{'ok' if observation.ok else 'failed'}, {len(observation.text):,} characters"
 
 
-def first_words(text: str) -> str:
+def extract_words(text: str) -> str:
     """Give a few words a text begins with, for finding it."""
     return " ".join(re.findall(r"\w+", text[:400])[:6])[:60]
 

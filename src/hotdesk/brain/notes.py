@@ -84,11 +84,11 @@ class Notes:
         """Note what a worker wants to know later."""
         self.add(NoteEntry("note", step, text=text))
 
-    def summed(self, step: str, text: str) -> None:
+    def add_summary(self, step: str, text: str) -> None:
         """Note what a finished step left to know."""
         self.add(NoteEntry("summary", step, text=text))
 
-    def observed(self, step: str, act: int, tool: str, text: str, paper: str = "") -> None:
+    def add_observation(self, step: str, act: int, tool: str, text: str, paper: str = "") -> None:
         """Note what came of an act."""
         self.add(NoteEntry("observation", step, act, tool, text, paper))
 

@@ -32,19 +32,19 @@ def compile_scope(plan: Plan, scope: Scope, only: Collection[str] | None = None)
 
     `only` names the steps that are taken at the desk it is for: what belongs to others is left out, too.
     """
-    shares = Counter(cover for step in plan.steps for _, cover in planned(step, scope))
+    shares = Counter(cover for step in plan.steps for _, cover in match_planned_rules(step, scope))
     rules = [tuple(dict.fromkeys(_step_rules(step, scope, shares))) for step in plan.steps]
-    grants = [granted(step, scope) for step in plan.steps]
+    grants = [select_grants(step, scope) for step in plan.steps]
     denies = [each for each in scope.rules if each.verdict == "deny"]
     here = {"", *(only if only is not None else (step.name for step in plan.steps))}
     return replace(
         scope,
-        rules=tuple(dict.fromkeys(each for each in (*denies, *bound(plan, rules)) if each.step in here)),
-        grants=tuple(dict.fromkeys(each for each in bound(plan, grants) if each.step in here)),
+        rules=tuple(dict.fromkeys(each for each in (*denies, *bind_to_steps(plan, rules)) if each.step in here)),
+        grants=tuple(dict.fromkeys(each for each in bind_to_steps(plan, grants) if each.step in here)),
     )
 
 
-def bound(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
+def bind_to_steps(plan: Plan, each: Sequence[tuple[Thing, ...]]) -> Iterator[Thing]:
     """Bind what steps have to them; what all of several have unchanged is for all."""
     common = set(each[0]).intersection(*each[1:]) if len(each) > 1 else set[Thing]()
     for step, things in zip(plan.steps, each, strict=True):
@@ -57,7 +57,9 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
     if step.hosts is None:
         yield from (each for each in select_rules(step.name, scope.rules) if each.verdict != "deny")
         return
-    allowed = [shaped(rule, cover, shares[cover], step.name) for rule, cover in planned(step, scope)]
+    allowed = [
+        inherit_limits(rule, cover, shares[cover], step.name) for rule, cover in match_planned_rules(step, scope)
+    ]
     yield from allowed
     for each in select_rules(step.name, scope.rules):
         if each.verdict == "ask":
@@ -66,7 +68,7 @@ def _step_rules(step: Step, scope: Scope, shares: Counter[Rule]) -> Iterator[Rul
             yield from asks(each, allowed, scope)
 
 
-def planned(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
+def match_planned_rules(step: Step, scope: Scope) -> Iterator[tuple[Rule, Rule]]:
     """Give each rule of a step's plan that the brief admits unasked, with the brief's rule that covers it."""
     for text in step.hosts or ():
         rule = parse_rule(text)
@@ -80,7 +82,7 @@ def select_rules(step: str, rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(each for each in rules if each.step in ("", step))
 
 
-def shaped(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
+def inherit_limits(rule: Rule, cover: Rule, shares: int, step: str) -> Rule:
     """Give a planned rule what the brief's has: its private networks, and its part of the bytes."""
     return replace(
         rule,
@@ -123,13 +125,13 @@ def pieces(rule: Rule) -> Iterator[Rule]:
         yield from (replace(rule, methods=(method,)) for method in rule.methods)
 
 
-def granted(step: Step, scope: Scope) -> tuple[Grant, ...]:
+def select_grants(step: Step, scope: Scope) -> tuple[Grant, ...]:
     """Give the brief's grants that live in a step."""
     mine = (each for each in scope.grants if each.step in ("", step.name))
     return tuple(each for each in mine if step.grants is None or each.secret in step.grants)
 
 
-def allowed_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
+def select_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> frozenset[str]:
     """Name the tools that may be used in a step as whoever takes it likes.
 
     One that chooses has those it lists and none of its actions': what these do was fixed before anything was read.
@@ -152,7 +154,7 @@ def reaches(step: Step, scope: Scope) -> tuple[Rule, ...]:
     """Give what a step may reach without being asked."""
     if step.hosts is None:
         return tuple(each for each in select_rules(step.name, scope.rules) if each.verdict == "allow")
-    return tuple(rule for rule, _ in planned(step, scope))
+    return tuple(rule for rule, _ in match_planned_rules(step, scope))
 
 
 def writes(rule: Rule) -> bool:
@@ -185,7 +187,7 @@ def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
 
 def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
     """Work out what is at stake in a step."""
-    grants, rules = granted(step, scope), reaches(step, scope)
+    grants, rules = select_grants(step, scope), reaches(step, scope)
     trusted = {each.host for each in grants}
     for grant in grants:
         yield Stake("secret", f"uses the secret {grant.secret} at {domain_first(grant.host, grant.host)}", grant=grant)
@@ -212,7 +214,7 @@ def needs_fresh(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
     step = plan.steps[index]
     if step.desk or step.keeps:
         return step.desk == "fresh"
-    return bool(granted(step, scope)) and any(soils(plan, earlier, has_inputs, scope) for earlier in range(index))
+    return bool(select_grants(step, scope)) and any(soils(plan, earlier, has_inputs, scope) for earlier in range(index))
 
 
 def soils(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:

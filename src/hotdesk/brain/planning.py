@@ -20,7 +20,7 @@ from hotdesk.brain.window import share_out
 from hotdesk.brief.brief import Brief
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE, MAX_PLAN_CHARS, Plan, from_json, to_json
-from hotdesk.tool import Call, Observation, Parameter, Tool, Wrong, text_of, texts_of
+from hotdesk.tool import Call, Observation, Parameter, Tool, ToolArgumentError, text_of, texts_of
 
 Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
 ROUNDS = 3
@@ -66,7 +66,7 @@ async def make_plan(
         if plan is not None:
             findings = audit(plan, job, task.tools)
             criticism = () if findings else await criticise(ask, task, plan, log, cache, window)
-            log.planned(plan, number, (*findings, *criticism))
+            log.note_plan(plan, number, (*findings, *criticism))
             if not findings and (not criticism or number == rounds):
                 thinking.answer(())
                 return plan
@@ -89,7 +89,7 @@ async def criticise(
     for call in reply.calls:
         try:
             found += texts_of(FINDINGS.check(call.arguments), "findings") if call.tool == FINDINGS.name else []
-        except Wrong:
+        except ToolArgumentError:
             continue  # a critic that cannot be understood has said nothing
     thinking.answer(())
     return tuple(each.strip()[:_LONGEST_FINDING] for each in found if each.strip())[:_MOST_FINDINGS]
@@ -117,7 +117,7 @@ class Thinking:
             return None, ("The model would not plan this.",)
         try:
             return strict(from_json(plan_in(reply))), ()
-        except (BriefError, Wrong) as e:
+        except (BriefError, ToolArgumentError) as e:
             cut = " The reply was cut at its greatest length: write a shorter plan." if reply.stop == "length" else ""
             return None, (f"{e}.{cut}",)
 
@@ -129,7 +129,7 @@ class Thinking:
         request = ModelRequest(self.system, history, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
         began = time.monotonic()
         reply = await self.ask(request)
-        self.log.thought("", request, reply, int((time.monotonic() - began) * 1000))
+        self.log.note_reply("", request, reply, int((time.monotonic() - began) * 1000))
         self.history.append(reply)
         self.open = reply.calls
         return reply

@@ -80,13 +80,13 @@ class RepetitionWatcher:
 
 def mark(call: Call, observation: Observation) -> bytes:
     """Give what is alike for the same call with the same outcome, whatever the order of its arguments."""
-    fields = [call.tool, canonical(call.arguments), observation.ok, observation.text, observation.note]
+    fields = [call.tool, canonicalize(call.arguments), observation.ok, observation.text, observation.note]
     digest = hashlib.sha256(json.dumps(fields).encode())
     digest.update(observation.image)
     return digest.digest()
 
 
-def canonical(arguments: object) -> str:
+def canonicalize(arguments: object) -> str:
     """Write arguments in the one way."""
     try:
         return json.dumps(arguments, sort_keys=True, default=repr)

@@ -62,7 +62,7 @@ class StepOutcome:
 class Log(Protocol):
     """Takes down what a brain does before and after it is done, and keeps its budget."""
 
-    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used; give each call's number. On disk when it returns.
 
         Where no step is named a plan is thought of: its calls are no acts, and have no numbers.
@@ -70,16 +70,16 @@ class Log(Protocol):
         """
         ...
 
-    def observed(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
+    def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Note what came of a call; give the paper that says it."""
         ...
 
-    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
         ...
 
     def check(self) -> None:
-        """Raise `Spent` when the budget is used up, `Halted` when the job shall stop after this act."""
+        """Raise `BudgetSpentError` when the budget is used up, `JobHaltedError` when the job must stop here."""
         ...
 
 
@@ -87,7 +87,7 @@ class BudgetSpentError(Exception):
     """A budget is used up: says which."""
 
 
-class Halted(Exception):  # noqa: N818 - a state, and read as one
+class JobHaltedError(Exception):
     """The job shall stop between two acts, and be resumable."""
 
 

@@ -33,14 +33,14 @@ class WindowShares:
 def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     """Give everybody a share; what does not fit at all is for whoever is asked to say."""
     shown = tuple(tools)
-    if window - fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
-        shown = tuple(in_few_words(tool) for tool in tools)
-    remaining = max(window - fixed_tokens(system, shown), 0)
+    if window - estimate_fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
+        shown = tuple(shorten_tool(tool) for tool in tools)
+    remaining = max(window - estimate_fixed_tokens(system, shown), 0)
     reply = max(min(REPLY, remaining // 3), LEAST_REPLY)
     return WindowShares(shown, max(min(int(window * SHARE), remaining - reply), 0), reply)
 
 
-def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
+def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
     """Estimate what is told every time, rather too much."""
     each = (FRAME + text_tokens(tool.name + tool.what) + json_tokens(tool.schema()) for tool in tools)
     return text_tokens(system) + sum(each)
@@ -48,10 +48,10 @@ def fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
 
 def request_tokens(request: ModelRequest) -> int:
     """Estimate what a request costs, without its reply."""
-    return fixed_tokens(request.system, request.tools) + sum(map(item_tokens, request.history))
+    return estimate_fixed_tokens(request.system, request.tools) + sum(map(item_tokens, request.history))
 
 
-def in_few_words(tool: Tool) -> Tool:
+def shorten_tool(tool: Tool) -> Tool:
     """Give a tool with what it does in a sentence, and of its parameters the names: a refused use says the rest."""
     first = tool.what.partition(". ")[0].rstrip(".") + "."
     return replace(tool, what=first, parameters=tuple(replace(each, what="") for each in tool.parameters))

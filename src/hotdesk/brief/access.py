@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from hotdesk.brief.data import CLOSED, MOST_GRANTS, MOST_NAMES, MOST_RULES, Scope
-from hotdesk.brief.fields import listed
+from hotdesk.brief.fields import read_list
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue
 from hotdesk.errors import BriefError
@@ -19,17 +19,17 @@ MakeScope: TypeAlias = Callable[[Iterable[_ScopeEntry], Iterable[_ScopeEntry], M
 def read_scope(brief: BriefValue, make_scope: MakeScope) -> Scope:
     """Read where the job may go; a brief that says nothing of it reaches nothing."""
     rules, grants, names = brief.get("egress", []), brief.get("grants", []), brief.get("names", {})
-    listed(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
-    listed(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
+    read_list(rules, "egress", MOST_RULES, "lines or tables", (str, dict))
+    read_list(grants, "grants", MOST_GRANTS, "lines or tables", (str, dict))
     leads = list(names.value.values()) if isinstance(names.value, dict) else [None]
     if len(leads) > MOST_NAMES or not all(isinstance(each, str) for each in leads):
-        raise names.wrong(f"names is no table of at most {MOST_NAMES}; write {example(names, 'names')}")
+        raise names.make_error(f"names is no table of at most {MOST_NAMES}; write {example(names, 'names')}")
     if not rules.value and not grants.value and not names.value:
         return CLOSED
     try:
         return make_scope(rules.value, grants.value, names.value)
     except BriefError as e:
-        raise culprit(rules, grants, names, make_scope).wrong(str(e)) from None
+        raise culprit(rules, grants, names, make_scope).make_error(str(e)) from None
 
 
 def culprit(rules: BriefValue, grants: BriefValue, names: BriefValue, make_scope: MakeScope) -> BriefValue:

@@ -107,6 +107,6 @@ class Brief:
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
 
 
-def placed(name: str) -> str:
+def locate_input(name: str) -> str:
     """Give where an input lies in the desk's home folder: the drive's under its name there, without a version."""
     return name.removeprefix(DRIVE).partition("@")[0] if name.startswith(DRIVE) else name

@@ -14,9 +14,9 @@ FREE = Ceiling()
 """None: every brief is as it stands."""
 
 
-def admitted(job: Brief, ceiling: Ceiling) -> Brief:
+def admit_brief(job: Brief, ceiling: Ceiling) -> Brief:
     """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling."""
-    if outside := beyond(job, ceiling):
+    if outside := find_excess(job, ceiling):
         raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
     return within(job, ceiling)
 
@@ -40,15 +40,15 @@ def within(job: Brief, ceiling: Ceiling) -> Brief:
     return job
 
 
-def beyond(job: Brief, ceiling: Ceiling) -> tuple[str, ...]:
+def find_excess(job: Brief, ceiling: Ceiling) -> tuple[str, ...]:
     """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
     if ceiling == FREE:
         return ()
     job = within(job, ceiling)
-    return (*_beyond_wall(job, ceiling), *_beyond_names(job, ceiling), *_beyond_amounts(job, ceiling))
+    return (*_check_wall(job, ceiling), *_check_names(job, ceiling), *_check_amounts(job, ceiling))
 
 
-def _beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _check_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what holds the job, and who admits its plan."""
     if WALLS.index(job.wall) < WALLS.index(ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
@@ -58,7 +58,7 @@ def _beyond_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
         yield "only the operator says where a name leads; have it written to `[door] names` and leave names out"
 
 
-def _beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _check_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge which secrets are granted, and to whom data is shown."""
     for secret in dict.fromkeys(grant.secret for grant in job.scope.grants):
         if not admits(secret, ceiling.grants):
@@ -68,7 +68,7 @@ def _beyond_names(job: Brief, ceiling: Ceiling) -> Iterator[str]:
             yield f"the model {model} may see nothing of here, {only(ceiling.models)}; name another"
 
 
-def _beyond_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _check_amounts(job: Brief, ceiling: Ceiling) -> Iterator[str]:
     """Judge what is used."""
     amounts = {"tokens": job.budget.tokens, "dollars": job.budget.dollars, "acts": job.budget.acts}
     for name, amount in {**amounts, "seconds": job.seconds}.items():

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from hotdesk.brief import fields
 from hotdesk.brief.brief import DRIVE, Deliverable, RequiredCheck
 from hotdesk.brief.keys import example
-from hotdesk.brief.value import BriefValue, plain
+from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import printable
 
 _LONGEST_GOAL = 10_000
@@ -25,18 +25,24 @@ OTHER = "file"
 
 def read_goal(field: BriefValue) -> str:
     """Read what is wanted."""
-    if not isinstance(field.value, str) or not plain(field.value) or not 0 < len(field.value.strip()) <= _LONGEST_GOAL:
-        raise field.wrong(f"the goal is no text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}")
+    if (
+        not isinstance(field.value, str)
+        or not is_json_value(field.value)
+        or not 0 < len(field.value.strip()) <= _LONGEST_GOAL
+    ):
+        raise field.make_error(
+            f"the goal is no text of at most {_LONGEST_GOAL} characters; write {example(field, 'goal')}"
+        )
     return field.value.strip()
 
 
 def read_inputs(field: BriefValue, folder: Path) -> tuple[str, ...]:
     """Read what the job begins with; each has a name of its own in the desk."""
     found: dict[str, str] = {}
-    for each in fields.listed(field, "inputs", _MOST_FILES):
+    for each in fields.read_list(field, "inputs", _MOST_FILES):
         name, written = _drive_input(each) if each.value.startswith(DRIVE) else _file_input(each, folder)
         if name in found:
-            raise each.wrong(f"two inputs are called {name!r}; name each once")
+            raise each.make_error(f"two inputs are called {name!r}; name each once")
         found[name] = written
     return tuple(found.values())
 
@@ -46,9 +52,9 @@ def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     path = fields.path(field)
     place = folder / path
     if not place.is_file() and not place.is_dir():
-        raise field.wrong(f"the input {path!r} is not there; it must lie beside the brief, a file or a folder")
+        raise field.make_error(f"the input {path!r} is not there; it must lie beside the brief, a file or a folder")
     if not place.resolve().is_relative_to(folder.resolve()):
-        raise field.wrong(f"the input {path!r} is a link to somewhere else; copy it beside the brief")
+        raise field.make_error(f"the input {path!r} is a link to somewhere else; copy it beside the brief")
     return path, path
 
 
@@ -56,7 +62,7 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
     """Read a name of the drive's; whether it is there is the drive's to say."""
     name, at, version = field.value.removeprefix(DRIVE).partition("@")
     if at and not _VERSION_SHAPE.fullmatch(version):
-        raise field.wrong(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
+        raise field.make_error(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
     path = fields.path(replace(field, value=name))
     return path, f"{DRIVE}{path}{at}{version}"
 
@@ -64,17 +70,17 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
 def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:
     """Read the files that are wanted; none lies where another is, or inside it."""
     found: list[Deliverable] = []
-    for each in fields.listed(field, "deliverables", _MOST_FILES, "tables", (dict,)):
+    for each in fields.read_list(field, "deliverables", _MOST_FILES, "tables", (dict,)):
         one = _read_deliverable(each)
-        if any(inside(one.path, other.path) or inside(other.path, one.path) for other in found):
-            raise each.get("path").wrong(f"two deliverables are at {one.path!r}; give each a path of its own")
+        if any(is_inside(one.path, other.path) or is_inside(other.path, one.path) for other in found):
+            raise each.get("path").make_error(f"two deliverables are at {one.path!r}; give each a path of its own")
         found.append(one)
     if not found:
-        raise field.wrong(f"deliverables is empty; write {example(field, 'deliverables')}")
+        raise field.make_error(f"deliverables is empty; write {example(field, 'deliverables')}")
     return tuple(found)
 
 
-def inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Say whether a path is another, or below it."""
     return PurePosixPath(path).is_relative_to(folder)
 
@@ -83,12 +89,12 @@ def _read_deliverable(item: BriefValue) -> Deliverable:
     """Read one file that is wanted."""
     item.table("a deliverable", _OF_DELIVERABLE, example(item, "deliverables"))
     if not item.has("path"):
-        raise item.wrong(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
+        raise item.make_error(f"a deliverable has no path; write {item.write('path', 'report.xlsx')}")
     path = fields.path(item.get("path"))
     suffix = PurePosixPath(path).suffix[1:].lower()
     kind = item.get("kind", suffix if _KIND_SHAPE.fullmatch(suffix) else OTHER)
     if not isinstance(kind.value, str) or not _KIND_SHAPE.fullmatch(kind.value):
-        raise kind.wrong(f"kind is no word such as a suffix; write {item.write('kind', 'xlsx')}")
+        raise kind.make_error(f"kind is no word such as a suffix; write {item.write('kind', 'xlsx')}")
     return Deliverable(path, kind.value, _read_checks(item, kind.value), _read_active(item))
 
 
@@ -98,7 +104,7 @@ def _read_active(item: BriefValue) -> tuple[str, ...]:
     names = active.value
     if not isinstance(names, list) or not all(isinstance(each, str) and _KIND_SHAPE.fullmatch(each) for each in names):
         instead = item.write("active", ["macros", "external-links"])
-        raise active.wrong(f"active is no list of what the file may do beyond being read; write {instead}")
+        raise active.make_error(f"active is no list of what the file may do beyond being read; write {instead}")
     return tuple(names)
 
 
@@ -108,17 +114,19 @@ def _read_checks(item: BriefValue, kind: str) -> tuple[RequiredCheck, ...]:
         return _several_checks(item, item.get("checks"))
     if kind == OTHER and not item.has("check"):
         one, none = item.write("check", "xlsx"), item.write("checks", [])
-        raise item.wrong(f"nothing says how {item.value['path']!r} is checked; write {one}, or {none} for not at all")
+        raise item.make_error(
+            f"nothing says how {item.value['path']!r} is checked; write {one}, or {none} for not at all"
+        )
     return (_read_check(item, item.get("check", kind)),)
 
 
 def _several_checks(item: BriefValue, checks: BriefValue) -> tuple[RequiredCheck, ...]:
     """Read a list of checks; an empty one is meant so."""
     if item.has("check") or item.has("expect"):
-        raise checks.wrong("a deliverable has checks, or check and expect, not both; move those into checks")
+        raise checks.make_error("a deliverable has checks, or check and expect, not both; move those into checks")
     instead = item.write("checks", [{"check": "xlsx", "expect": {"rows": 5}}])
     if not isinstance(checks.value, list) or len(checks.value) > _MOST_CHECKS:
-        raise checks.wrong(f"checks is no list of at most {_MOST_CHECKS} tables; write {instead}")
+        raise checks.make_error(f"checks is no list of at most {_MOST_CHECKS} tables; write {instead}")
     for each in checks.each():
         each.table("a check", ("check", "expect"), instead)
     return tuple(_read_check(each, each.get("check")) for each in checks.each())
@@ -128,10 +136,10 @@ def _read_check(item: BriefValue, check: BriefValue) -> RequiredCheck:
     """Read one check and what it shall find."""
     expect = item.get("expect", {})
     if not isinstance(expect.value, dict):
-        raise expect.wrong(
+        raise expect.make_error(
             f"expect is no table of what the check shall find; write {item.write('expect', {'rows': 5})}"
         )
     for key, value in expect.value.items():
-        if not plain(value) or not plain(key):
-            raise expect.get(key).wrong("expect holds a date, no number, or no text in UTF-8; write it as a text")
+        if not is_json_value(value) or not is_json_value(key):
+            raise expect.get(key).make_error("expect holds a date, no number, or no text in UTF-8; write it as a text")
     return RequiredCheck(fields.name(check, "check", "xlsx"), expect.value)

@@ -15,8 +15,8 @@ from typing import get_args
 from urllib.parse import quote, unquote
 
 from hotdesk.brief.data import MOST_PLACES, Grant, PlaceKind, SecretPlace
-from hotdesk.brief.names import bracketed, canonical_host, is_address
-from hotdesk.brief.paths import LONGEST_GLOB, canonical_path
+from hotdesk.brief.names import bracket_ipv6, canonicalize_host, is_address
+from hotdesk.brief.paths import LONGEST_GLOB, canonicalize_path
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, STEP_SHAPE, because, number, one_of, words_of
 from hotdesk.errors import BriefError, printable
 
@@ -45,7 +45,7 @@ SYSTEM = frozenset("PATH HOME USER LOGNAME SHELL PWD LANG TERM IFS BASH_ENV PYTH
 def parse_grant(text: str) -> Grant:
     """Read one grant."""
     try:
-        return checked(read_words(words_of(text)))
+        return canonicalize_grant(read_words(words_of(text)))
     except ValueError as e:
         raise BriefError(f"grant {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -53,33 +53,33 @@ def parse_grant(text: str) -> Grant:
 def check_grant(grant: Grant) -> Grant:
     """Give a grant in canonical form, or refuse it."""
     try:
-        return checked(grant)
+        return canonicalize_grant(grant)
     except ValueError as e:
         raise BriefError(f"grant of {printable(str(grant.secret)[:80])!r}: {e}; write it like {EXAMPLE!r}") from None
 
 
 def grant_text(grant: Grant) -> str:
     """Write a grant as the text it can be read from."""
-    words = [f"{grant.secret}@{bracketed(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
+    words = [f"{grant.secret}@{bracket_ipv6(grant.host)}{f':{grant.port}' if grant.port != 443 else ''}"]
     words += [_place_text(place) for place in grant.places]
     words += [f"env={grant.env}"] if grant.env else []
     words += [f"step={grant.step}"] if grant.step else []
     words += [f"seconds={grant.seconds:.15g}"] if grant.seconds is not None else []
-    words += [f"field={encoded(name)}" for name in grant.fields]
+    words += [f"field={encode_name(name)}" for name in grant.fields]
     words += [name for name, on in (("foreign", grant.foreign), ("identity", grant.identity)) if on]
-    words += [f"allow-header={encoded(name)}" for name in grant.allow_headers]
-    words += [f"allow-field={encoded(name)}" for name in grant.allow_fields]
+    words += [f"allow-header={encode_name(name)}" for name in grant.allow_headers]
+    words += [f"allow-field={encode_name(name)}" for name in grant.allow_fields]
     return " ".join(words)
 
 
 def _place_text(place: SecretPlace) -> str:
     """Write one place."""
-    name = f"={encoded(place.name)}" if place.name else ""
+    name = f"={encode_name(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
     return f"{place.kind}{name}{pinned}{' swap' if place.swap and place.kind not in ('form', 'json') else ''}"
 
 
-def encoded(name: str) -> str:
+def encode_name(name: str) -> str:
     """Write a name so that it is one word and ends where it ends."""
     return quote(name, safe="!#$&'*+.^_`|~[]-")
 
@@ -135,7 +135,7 @@ def _read_place(kind: str, value: str) -> SecretPlace:
     return SecretPlace(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
 
 
-def checked(grant: Grant) -> Grant:
+def canonicalize_grant(grant: Grant) -> Grant:
     """Check each field of a grant, and give it in canonical form."""
     if not isinstance(grant.secret, str) or not _SECRET_SHAPE.fullmatch(grant.secret):
         raise ValueError("a secret's name is of small letters, digits and `-`, 64 at most")
@@ -153,10 +153,10 @@ def checked(grant: Grant) -> Grant:
         grant,
         host=because("host", grant.host, _exact_host),
         seconds=None if grant.seconds is None else float(f"{float(grant.seconds):.15g}"),
-        places=_checked_places(grant.places),
-        fields=_checked_fields(grant.fields),
-        allow_headers=_checked_headers(grant.allow_headers),
-        allow_fields=_checked_fields(grant.allow_fields),
+        places=_check_places(grant.places),
+        fields=_check_fields(grant.fields),
+        allow_headers=_check_headers(grant.allow_headers),
+        allow_fields=_check_fields(grant.allow_fields),
     )
 
 
@@ -170,36 +170,36 @@ def _exact_host(text: str) -> str:
     """Give the one host a secret is for."""
     if "*" in text or "/" in text:
         raise ValueError("is a pattern; a secret goes to one host, written out")
-    return canonical_host(text if text.startswith("[") or not is_address(text) else bracketed(text))
+    return canonicalize_host(text if text.startswith("[") or not is_address(text) else bracket_ipv6(text))
 
 
-def _checked_fields(names: object) -> tuple[str, ...]:
+def _check_fields(names: object) -> tuple[str, ...]:
     """Give the fields of answers, each once."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError("the fields are no list of names")
     for name in names:
-        _plain_name(name)
+        _check_name(name)
     return tuple(dict.fromkeys(names))
 
 
-def _checked_places(places: object) -> tuple[SecretPlace, ...]:
+def _check_places(places: object) -> tuple[SecretPlace, ...]:
     """Check places; the same one twice is a mistake."""
     if not isinstance(places, tuple) or len(places) > MOST_PLACES:
         raise ValueError("the places are no list of places")
-    done = tuple(_checked_place(place) for place in places)
+    done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
         raise ValueError("a place stands there twice")
     return done
 
 
-def _checked_place(place: object) -> SecretPlace:
+def _check_place(place: object) -> SecretPlace:
     """Check one place, and give it in canonical form."""
     if not isinstance(place, SecretPlace):
         raise ValueError("a place is none")
     one_of("place", place.kind, get_args(PlaceKind))
     one_of("swap", place.swap, (True, False))
     if place.kind in PINNED:
-        return _checked_pin(place)
+        return _check_pin(place)
     if (place.method, place.path) != ("", ""):
         raise ValueError(f"{place.kind} goes with every request; it takes no method and no path")
     if place.kind in ("bearer", "basic"):
@@ -218,7 +218,7 @@ def _is_framing(name: str) -> bool:
     return name.lower() in FRAMING or name.lower().startswith("proxy-")
 
 
-def _checked_headers(names: object) -> tuple[str, ...]:
+def _check_headers(names: object) -> tuple[str, ...]:
     """Give the headers a desk may send, each once and in lower case."""
     if not isinstance(names, tuple) or len(names) > MOST_FIELDS:
         raise ValueError(f"allow-header takes names of headers, {MOST_FIELDS} at most")
@@ -230,19 +230,19 @@ def _checked_headers(names: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower().replace("_", "-") for name in names))
 
 
-def _checked_pin(place: SecretPlace) -> SecretPlace:
+def _check_pin(place: SecretPlace) -> SecretPlace:
     """Check a place that is bound to one method and path."""
-    _plain_name(place.name)
+    _check_name(place.name)
     if not isinstance(place.method, str) or not METHOD_SHAPE.fullmatch(place.method) or place.method in NEVER:
         raise ValueError(f"{place.kind} is for one method and path, as in {place.kind}=password:POST:/login")
     if not isinstance(place.path, str) or "*" in place.path or len(place.path) > LONGEST_GLOB:
         raise ValueError(f"{place.kind} is for one exact path; a pattern would let the desk choose where it shows")
     return replace(
-        place, path=because("path", place.path, canonical_path), swap=place.swap or place.kind in ("form", "json")
+        place, path=because("path", place.path, canonicalize_path), swap=place.swap or place.kind in ("form", "json")
     )
 
 
-def _plain_name(name: object) -> None:
+def _check_name(name: object) -> None:
     """Refuse what is no printable name."""
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
         raise ValueError("a field's name is empty, too long, or holds what cannot be seen")

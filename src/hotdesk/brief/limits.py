@@ -35,13 +35,13 @@ def read_image(field: BriefValue) -> str:
 def read_tools(brief: BriefValue) -> tuple[str, ...]:
     """Read which tools it may use."""
     field = brief.get("tools", [])
-    tools = fields.listed(field, "tools", _MOST_TOOLS)
+    tools = fields.read_list(field, "tools", _MOST_TOOLS)
     if brief.has("tools") and not tools:
-        raise field.wrong(f"without a tool nothing can be done; write {example(field, 'tools')}")
+        raise field.make_error(f"without a tool nothing can be done; write {example(field, 'tools')}")
     for each in tools:
         if not _TOOL_SHAPE.fullmatch(each.value):
             shown = printable(each.value[:80])
-            raise each.wrong(f"{shown!r} is no tool, nor how several begin; write {example(field, 'tools')}")
+            raise each.make_error(f"{shown!r} is no tool, nor how several begin; write {example(field, 'tools')}")
     return tuple(each.value for each in tools)
 
 
@@ -58,7 +58,7 @@ def read_wall(field: BriefValue) -> str:
             why = f"the wall {field.value} is not there yet"
         case _:
             why = f"wall is none of {', '.join(WALLS[1:])}"
-    raise field.wrong(f"{why}; write {example(field, 'wall')}")
+    raise field.make_error(f"{why}; write {example(field, 'wall')}")
 
 
 def read_size(field: BriefValue) -> DeskSize:
@@ -94,14 +94,14 @@ def read_wait(field: BriefValue) -> float:
     """Read how long a person's answer is waited for, in seconds or as `2h`."""
     seconds = parse_seconds(field.value)
     if seconds is None or not 1 <= seconds <= _MOST_WAIT:
-        raise field.wrong(f"wait is no time from 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
+        raise field.make_error(f"wait is no time from 1 to {_MOST_WAIT} seconds; write {example(field, 'wait')}")
     return seconds
 
 
 def read_approve(field: BriefValue) -> Approve:
     """Read who admits the plan."""
     if not isinstance(field.value, str) or field.value not in get_args(Approve):
-        raise field.wrong(f"approve is none of {', '.join(get_args(Approve))}; write {example(field, 'approve')}")
+        raise field.make_error(f"approve is none of {', '.join(get_args(Approve))}; write {example(field, 'approve')}")
     return cast(Approve, field.value)
 
 
@@ -110,7 +110,7 @@ def read_models(brief: BriefValue) -> Models:
     field = brief.get("models", {})
     field.table("models", ("plan", "act"), example(field, "models"))
     if brief.has("models") and not field.has("plan"):
-        raise field.wrong(f"models names nobody to plan; write {example(field, 'models.plan')}")
+        raise field.make_error(f"models names nobody to plan; write {example(field, 'models.plan')}")
     return Models(*(several(field.get(key)) if field.has(key) else () for key in ("plan", "act")))
 
 
@@ -120,7 +120,7 @@ def several(field: BriefValue) -> tuple[str, ...]:
         return (_read_model(field),)
     if not isinstance(field.value, list) or not 1 <= len(field.value) <= _MOST_MODELS:
         instead = example(field, "models.plan")
-        raise field.wrong(f"{field.where[-1]} is no model nor a list of 1 to {_MOST_MODELS}; write {instead}")
+        raise field.make_error(f"{field.where[-1]} is no model nor a list of 1 to {_MOST_MODELS}; write {instead}")
     return tuple(dict.fromkeys(_read_model(each) for each in field.each()))
 
 
@@ -137,5 +137,5 @@ def _read_model(field: BriefValue) -> str:
         key = ".".join(part for part in field.where if isinstance(part, str))
         shown = printable(str(field.value)[:80])
         remedy = field.write(key, KEYS["look"])
-        raise field.wrong(f"{shown!r} is no model of {', '.join(PROVIDERS)}; write {remedy}")
+        raise field.make_error(f"{shown!r} is no model of {', '.join(PROVIDERS)}; write {remedy}")
     return name

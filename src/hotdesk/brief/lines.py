@@ -145,13 +145,13 @@ class Scan:
             case '"' | "'":
                 self.take(STRING)
             case "[" | "{" as bracket:
-                self.inside(where, bracket)
+                self.read_container(where, bracket)
             case _:
                 line, word = self.line(), self.take(_SCALAR).strip()
                 if self.strict and word in _NO_NUMBERS:
                     raise ValueError(f", line {line}: {word} is nothing that JSON has; write a number")
 
-    def inside(self, where: Where, bracket: str) -> None:
+    def read_container(self, where: Where, bracket: str) -> None:
         """Read a list or a table that stands in one place; commas are blanks here."""
         self.limit(len(where))
         self.at += 1

@@ -26,8 +26,8 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.lines import json_lines, toml_lines
 from hotdesk.brief.reserved import refuse_reserved
-from hotdesk.brief.value import BriefValue, Form, plain
-from hotdesk.brief.wire import canonical_json
+from hotdesk.brief.value import BriefValue, Form, is_json_value
+from hotdesk.brief.wire import format_canonical_json
 from hotdesk.errors import BriefError, printable
 
 FILES = ("brief.toml", "brief.json")
@@ -82,9 +82,9 @@ def parse_table(table: Mapping[str, object], folder: Path, make_scope: MakeScope
     """Read a brief that is a mapping; `BriefError` says which field, and why."""
     try:
         brief = BriefValue(_as_plain(table))
-        if not plain(brief.value):
+        if not is_json_value(brief.value):
             raise ValueError(": it holds something that JSON has not; use texts, numbers, lists and tables")
-        digest = hashlib.sha256(canonical_json(brief.value).encode()).hexdigest()
+        digest = hashlib.sha256(format_canonical_json(brief.value).encode()).hexdigest()
         return job_of(brief, folder.absolute(), digest, make_scope, operator)
     except RecursionError:
         raise BriefError("the brief: its lists or tables lie too deep in each other; a brief is flat") from None
@@ -105,7 +105,7 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
     brief.table("a brief", KEYS, example(brief, "goal"))
     for name in ("goal", "deliverables"):
         if not brief.has(name):
-            raise brief.wrong(f"it has no {name}; write {example(brief, name)}")
+            raise brief.make_error(f"it has no {name}; write {example(brief, name)}")
     return Brief(
         goal=deliverables.read_goal(brief.get("goal")),
         deliverables=deliverables.read_deliverables(brief.get("deliverables")),

@@ -40,7 +40,7 @@ SHARED = frozenset(
 """Names anybody can get a name below. The common ones: no list of all of them is at hand without a network."""
 
 
-def canonical_name(text: str) -> str:
+def canonicalize_name(text: str) -> str:
     """Give a name in lower-case ASCII without its trailing dot."""
     if not text.isascii():
         raise ValueError("is not plain ASCII; write it in punycode (`xn--…`)")
@@ -52,7 +52,7 @@ def canonical_name(text: str) -> str:
     return name
 
 
-def _canonical_address(text: str) -> str:
+def _canonicalize_address(text: str) -> str:
     """Give an address in its one canonical form, without brackets."""
     try:
         address = IPv6Address(text) if ":" in text else IPv4Address(text)
@@ -63,22 +63,22 @@ def _canonical_address(text: str) -> str:
     return str(address)
 
 
-def canonical_host(text: str) -> str:
+def canonicalize_host(text: str) -> str:
     """Give the name or address a request or a grant is for; IPv6 stands in brackets and is given without."""
     if text.startswith("[") and text.endswith("]"):
         if ":" not in text:
             raise ValueError("has brackets around what is no IPv6 address")
-        return _canonical_address(text[1:-1])
-    return _canonical_address(text) if _QUAD_SHAPE.fullmatch(text) else canonical_name(text)
+        return _canonicalize_address(text[1:-1])
+    return _canonicalize_address(text) if _QUAD_SHAPE.fullmatch(text) else canonicalize_name(text)
 
 
-def canonical_pattern(text: str) -> str:
+def canonicalize_pattern(text: str) -> str:
     """Give what a rule may name: a name in any script, `*.` and a name, an address or a network."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if "/" in bare:
-        return _canonical_network(bare)
+        return _canonicalize_network(bare)
     if ":" in bare or _QUAD_SHAPE.fullmatch(bare):
-        return _canonical_address(bare)
+        return _canonicalize_address(bare)
     if text.startswith("*."):
         return f"*.{narrow(_ascii_name(text[2:]))}"
     if "*" in text:
@@ -86,7 +86,7 @@ def canonical_pattern(text: str) -> str:
     return _ascii_name(text)
 
 
-def _canonical_network(text: str) -> str:
+def _canonicalize_network(text: str) -> str:
     """Give a network in its canonical form, or the address if it holds one only."""
     try:
         network = IPv6Network(text) if ":" in text else IPv4Network(text)
@@ -96,20 +96,20 @@ def _canonical_network(text: str) -> str:
         raise ValueError("is a network with bits set behind its prefix; write its first address") from None
     if network.prefixlen < WIDEST[network.version]:
         raise ValueError(f"is wider than /{WIDEST[network.version]}; name the network you mean")
-    return _canonical_address(str(network[0])) if network.num_addresses == 1 else str(network)
+    return _canonicalize_address(str(network[0])) if network.num_addresses == 1 else str(network)
 
 
 def _ascii_name(text: str) -> str:
     """Give a name a person wrote, in any script, as it is sent."""
     if text.isascii():
-        return canonical_name(text)
+        return canonicalize_name(text)
     if any(c in _DEVIATIONS or c in STOPS for c in text):
         raise ValueError("has a character that names are written with in two ways; write it in punycode (`xn--…`)")
     try:
         encoded = text.encode("idna").decode("ascii")
     except UnicodeError:
         raise ValueError("cannot be written as a host name; write it in punycode (`xn--…`)") from None
-    return canonical_name(encoded)
+    return canonicalize_name(encoded)
 
 
 def narrow(suffix: str) -> str:
@@ -139,10 +139,10 @@ def split_authority(text: str) -> tuple[str, int | None]:
     found = _AUTHORITY_SHAPE.fullmatch(text)
     if not found or (found[2] and int(found[2]) > 65535):
         raise ValueError("is not written as `host` or `host:port`")
-    return canonical_host(found[1]), int(found[2]) if found[2] else None
+    return canonicalize_host(found[1]), int(found[2]) if found[2] else None
 
 
-def bracketed(host: str) -> str:
+def bracket_ipv6(host: str) -> str:
     """Give a host as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
 

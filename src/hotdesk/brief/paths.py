@@ -26,7 +26,7 @@ LONGEST_GLOB = 1024
 Reader: TypeAlias = Callable[[str], str]
 
 
-def canonical_path(text: str) -> str:
+def canonicalize_path(text: str) -> str:
     """Give a path in the form that is judged and sent, or refuse what could be read in two ways."""
     if not PATH_SHAPE.fullmatch(text):
         raise ValueError("does not begin with `/`, or holds a character that must be written as %XX")
@@ -60,11 +60,11 @@ def readings(path: str) -> tuple[str, ...]:
     return (whole,) if whole == split else (whole, split)
 
 
-def canonical_glob(text: str) -> str:
+def canonicalize_glob(text: str) -> str:
     """Give a path's glob in canonical form: `*` within a segment, `**` as a segment of its own."""
     if len(text) > LONGEST_GLOB:
         raise ValueError(f"is longer than {LONGEST_GLOB} characters")
-    glob = canonical_path(text)
+    glob = canonicalize_path(text)
     if any("**" in segment and segment != "**" for segment in glob.split("/")):
         raise ValueError("has a `**` that is no segment of its own, as in `/data/**`")
     return glob
@@ -113,7 +113,7 @@ def literal(text: str) -> str:
     return f"[{_ENCODED_SLASH}/]".join(re.escape(unquote_to_bytes(part).decode()) for part in text.split("%2F"))
 
 
-def canonical_query(text: str) -> str:
+def check_query(text: str) -> str:
     """Give a query back, if it is visible ASCII."""
     if not _QUERY_SHAPE.fullmatch(text):
         raise ValueError("holds a character that must be written as %XX")

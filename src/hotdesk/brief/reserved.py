@@ -53,4 +53,4 @@ def refuse_reserved(brief: BriefValue, operator: bool) -> None:
     """Refuse what whoever wrote this brief may not say."""
     for key, reserved in OPERATOR_ONLY.items():
         if brief.has(key) and (reserved.always or not operator) and reserved.when(brief.get(key).value):
-            raise brief.get(key).wrong(f"{key} is not for a brief to say: {reserved.why}; {reserved.remedy}")
+            raise brief.get(key).make_error(f"{key} is not for a brief to say: {reserved.why}; {reserved.remedy}")

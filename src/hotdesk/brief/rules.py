@@ -17,7 +17,7 @@ from urllib.parse import unquote_plus
 
 from hotdesk.brief import paths
 from hotdesk.brief.data import ANY, READ, Rule, Verdict
-from hotdesk.brief.names import canonical_pattern, is_address
+from hotdesk.brief.names import canonicalize_pattern, is_address
 from hotdesk.config import parse_size
 from hotdesk.errors import BriefError, printable
 
@@ -50,7 +50,7 @@ UNITS = (("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10))
 def parse_rule(text: str) -> Rule:
     """Read one rule."""
     try:
-        return checked(read_words(words_of(text)))
+        return canonicalize_rule(read_words(words_of(text)))
     except (ValueError, BriefError) as e:
         raise BriefError(f"rule {printable(text[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -58,7 +58,7 @@ def parse_rule(text: str) -> Rule:
 def parse_rule_table(table: Mapping[str, object]) -> Rule:
     """Read one rule from a table of a brief: `{host = "example.test", methods = ["GET"], path = "/data/*"}`."""
     try:
-        return checked(read_table(table))
+        return canonicalize_rule(read_table(table))
     except (ValueError, BriefError) as e:
         shown = printable(repr(dict(table))[:200])
         raise BriefError(f'rule {shown}: {e}; write it like {{host = "example.test", path = "/data/*"}}') from None
@@ -67,7 +67,7 @@ def parse_rule_table(table: Mapping[str, object]) -> Rule:
 def check_rule(rule: Rule) -> Rule:
     """Give a rule in canonical form, or refuse it."""
     try:
-        return checked(rule)
+        return canonicalize_rule(rule)
     except ValueError as e:
         raise BriefError(f"rule for {printable(str(rule.host)[:200])!r}: {e}; write it like {EXAMPLE!r}") from None
 
@@ -200,7 +200,7 @@ def _table_methods(value: object, verdict: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def checked(rule: Rule) -> Rule:
+def canonicalize_rule(rule: Rule) -> Rule:
     """Check each field of a rule, and give it in canonical form."""
     if not isinstance(rule.host, str) or rule.host in WORDS:
         raise ValueError("it names no host, or one that is a word of the grammar")
@@ -216,17 +216,17 @@ def checked(rule: Rule) -> Rule:
         raise ValueError("the step is no name of letters, digits, `.`, `_` and `-`")
     rule = replace(
         rule,
-        host=because("host", rule.host, canonical_pattern),
+        host=because("host", rule.host, canonicalize_pattern),
         port=None if rule.scheme and rule.port == PORTS[rule.scheme] else rule.port,
         rate=None if rule.rate is None else float(f"{float(rule.rate):.15g}"),
-        methods=_checked_methods(rule.methods),
-        path=because("path", rule.path, paths.canonical_glob),
-        query=None if rule.query is None else _checked_query(rule.query),
+        methods=_canonicalize_methods(rule.methods),
+        path=because("path", rule.path, paths.canonicalize_glob),
+        query=None if rule.query is None else _canonicalize_query(rule.query),
     )
-    return _checked_whole(rule)
+    return _check_combination(rule)
 
 
-def _checked_whole(rule: Rule) -> Rule:
+def _check_combination(rule: Rule) -> Rule:
     """Check what only makes sense together."""
     if rule.query == () and rule.verdict != "allow":
         raise ValueError("a deny or ask with an empty query would hold for nothing; leave the `?` out")
@@ -237,7 +237,7 @@ def _checked_whole(rule: Rule) -> Rule:
     return rule
 
 
-def _checked_methods(methods: object) -> tuple[str, ...]:
+def _canonicalize_methods(methods: object) -> tuple[str, ...]:
     """Give methods sorted, each once."""
     if methods == ANY:
         return ANY
@@ -251,7 +251,7 @@ def _checked_methods(methods: object) -> tuple[str, ...]:
     return tuple(sorted(set(methods)))
 
 
-def _checked_query(query: object) -> tuple[tuple[str, str], ...]:
+def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
     """Give parameters sorted by name, each once."""
     pairs = [pair for pair in query if isinstance(pair, tuple) and len(pair) == 2] if isinstance(query, tuple) else None
     if pairs is None or len(pairs) != len(query) or len(pairs) > _MOST_PARAMETERS:  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ class BriefValue:
     form: Form = "python"
     lines: dict[Where, int] = field(default_factory=dict)
 
-    def wrong(self, why: str) -> ValueError:
+    def make_error(self, why: str) -> ValueError:
         """Say what is wrong with it, and where it stands."""
         if self.form == "python":
             return ValueError(f": {spelt(self.where)}: {why}" if self.where else f": {why}")
@@ -55,10 +55,10 @@ class BriefValue:
     def table(self, what: str, keys: Iterable[str], example: str) -> BriefValue:
         """Give itself, if it is a table with no key but these: another one was meant to say something."""
         if not isinstance(self.value, dict):
-            raise self.wrong(f"{what} is no table; write {example}")
+            raise self.make_error(f"{what} is no table; write {example}")
         for key in self.value:
             if key not in keys:
-                raise self.get(key).wrong(f"{what} has no {printable(str(key)[:80])!r}; it has {', '.join(keys)}")
+                raise self.get(key).make_error(f"{what} has no {printable(str(key)[:80])!r}; it has {', '.join(keys)}")
         return self
 
 
@@ -82,13 +82,13 @@ def _toml_key(key: str) -> str:
     return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
 
 
-def plain(value: object) -> bool:
+def is_json_value(value: object) -> bool:
     """Say whether a value is such as JSON has in UTF-8: no date, no infinity, no half of a character."""
     match value:
         case dict():
-            return all(plain(key) and plain(each) for key, each in value.items())
+            return all(is_json_value(key) and is_json_value(each) for key, each in value.items())
         case list():
-            return all(map(plain, value))
+            return all(map(is_json_value, value))
         case str():
             return not any("\ud800" <= character <= "\udfff" for character in value)
         case float():

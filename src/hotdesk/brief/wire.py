@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from hotdesk.brief.data import Grant, Rule, Scope
 from hotdesk.brief.grants import check_grant
-from hotdesk.brief.names import canonical_name, split_authority
+from hotdesk.brief.names import canonicalize_name, split_authority
 from hotdesk.brief.rules import check_rule
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import StrictError, read
@@ -20,23 +20,23 @@ Thing = TypeVar("Thing", Rule, Grant)
 
 def scope_json(scope: Scope) -> str:
     """Write a scope as canonical JSON."""
-    return canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
+    return format_canonical_json({**_asdict_shallow(scope), "names": dict(scope.names)})
 
 
 def digest(thing: Scope | Rule) -> str:
     """Give the SHA-256 of a scope or a rule in canonical JSON, in hexadecimal."""
-    text = scope_json(thing) if isinstance(thing, Scope) else canonical_json(asdict(thing))
+    text = scope_json(thing) if isinstance(thing, Scope) else format_canonical_json(asdict(thing))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse_scope(value: object) -> Scope:
     """Read a scope from what JSON gave; anything unknown, mistyped or not canonical is refused."""
     if isinstance(value, dict) and "values" in value:
-        raise wrong("there are secrets in it")
+        raise make_scope_error("there are secrets in it")
     try:
         scope = read(Scope, value)
     except StrictError as e:
-        raise wrong(str(e)) from None
+        raise make_scope_error(str(e)) from None
     for rule in scope.rules:
         _require_canonical(rule, check_rule)
     for grant in scope.grants:
@@ -45,7 +45,7 @@ def parse_scope(value: object) -> Scope:
     return scope
 
 
-def canonical_json(value: object) -> str:
+def format_canonical_json(value: object) -> str:
     """Write a value as JSON in one form."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -69,20 +69,20 @@ def _grant_values(grant: Grant) -> dict[str, object]:
 def _require_canonical(thing: Thing, check: Callable[[Thing], Thing]) -> None:
     """Refuse what is not in canonical form already: another form would have another digest."""
     if check(thing) != thing:
-        raise wrong(f"{printable(str(thing)[:200])} is not in canonical form")
+        raise make_scope_error(f"{printable(str(thing)[:200])} is not in canonical form")
 
 
 def _require_names(names: Mapping[str, str]) -> None:
     """Refuse names that lead to no host and port."""
     for name, upstream in names.items():
         try:
-            right = canonical_name(name) == name and split_authority(upstream)[1] is not None
+            right = canonicalize_name(name) == name and split_authority(upstream)[1] is not None
         except ValueError:
             right = False
         if not right:
-            raise wrong(f"the name {printable(name[:80])!r} does not lead to a host:port")
+            raise make_scope_error(f"the name {printable(name[:80])!r} does not lead to a host:port")
 
 
-def wrong(why: str) -> BriefError:
+def make_scope_error(why: str) -> BriefError:
     """Say what is wrong with a scope."""
     return BriefError(f"the scope cannot be read: {why}; it is written by `scope_json` of the same version")

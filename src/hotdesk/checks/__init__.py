@@ -14,20 +14,20 @@ from hotdesk.checks.seam import Check
 from hotdesk.errors import BriefError
 
 CHECKS = {
-    "docx": "hotdesk.checks.pages.docx:DocxCheck.expecting",
-    "pdf": "hotdesk.checks.pages.pdf:PdfCheck.expecting",
-    "pptx": "hotdesk.checks.pages.pptx:PptxCheck.expecting",
-    "active-content": "hotdesk.checks.active:ActiveCheck.expecting",
-    "command": "hotdesk.checks.command:CommandCheck.expecting",
-    "csv": "hotdesk.checks.csv:CsvCheck.expecting",
-    "custom": "hotdesk.checks.custom:CustomCheck.expecting",
-    "json": "hotdesk.checks.json:JsonCheck.expecting",
-    "patch": "hotdesk.checks.patch:PatchCheck.expecting",
-    "png": "hotdesk.checks.png:PngCheck.expecting",
-    "program": "hotdesk.checks.program:ProgramCheck.expecting",
-    "zip": "hotdesk.checks.zip:ZipCheck.expecting",
-    "sheet": "hotdesk.checks.sheet:SheetCheck.expecting",
-    "xlsx": "hotdesk.checks.xlsx.check:XlsxCheck.expecting",
+    "docx": "hotdesk.checks.pages.docx:DocxCheck.from_expect",
+    "pdf": "hotdesk.checks.pages.pdf:PdfCheck.from_expect",
+    "pptx": "hotdesk.checks.pages.pptx:PptxCheck.from_expect",
+    "active-content": "hotdesk.checks.active:ActiveCheck.from_expect",
+    "command": "hotdesk.checks.command:CommandCheck.from_expect",
+    "csv": "hotdesk.checks.csv:CsvCheck.from_expect",
+    "custom": "hotdesk.checks.custom:CustomCheck.from_expect",
+    "json": "hotdesk.checks.json:JsonCheck.from_expect",
+    "patch": "hotdesk.checks.patch:PatchCheck.from_expect",
+    "png": "hotdesk.checks.png:PngCheck.from_expect",
+    "program": "hotdesk.checks.program:ProgramCheck.from_expect",
+    "zip": "hotdesk.checks.zip:ZipCheck.from_expect",
+    "sheet": "hotdesk.checks.sheet:SheetCheck.from_expect",
+    "xlsx": "hotdesk.checks.xlsx.check:XlsxCheck.from_expect",
 }
 """Checks by name, and what makes each from what a brief expects."""
 

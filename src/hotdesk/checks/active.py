@@ -85,7 +85,7 @@ class ActiveCheck:
     """Whether its pages are drawn then: where no other check does so."""
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> ActiveCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> ActiveCheck:
         """Read what a brief allows."""
         allow, *flags = (expect.get("allow", []), *(expect.get(key, False) for key in FIELDS[1:]))
         if set(expect) - set(FIELDS) or not isinstance(allow, list) or not all(type(each) is bool for each in flags):

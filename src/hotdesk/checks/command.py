@@ -32,7 +32,7 @@ class CommandCheck(Ending):
     image: ImageName = "base"
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> CommandCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> CommandCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "command", expect, EXAMPLE)
 

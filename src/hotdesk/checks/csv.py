@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, ClassVar
 
-from hotdesk.brief.brief import placed
+from hotdesk.brief.brief import locate_input
 from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_text, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
-from hotdesk.checks.inside.active_text import first_of, visible
+from hotdesk.checks.inside.active_text import normalize_first_char, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
@@ -45,7 +45,7 @@ class CsvCheck:
     """Whether cells may be what a spreadsheet calculates."""
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> CsvCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> CsvCheck:
         """Read what a brief expects."""
         check = read_expectations(cls, "csv", expect, EXAMPLE)
         if not check.source and any(isinstance(each, str) for each in check.sums.values()):
@@ -68,7 +68,7 @@ class CsvCheck:
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python part it into cells."""
-        source = f"beside/{placed(self.source)}" if self.source else ""
+        source = f"beside/{locate_input(self.source)}" if self.source else ""
         return await look(desk, "csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
 
     def judge(self, evidence: Evidence) -> Verdict:
@@ -79,8 +79,8 @@ class CsvCheck:
             return unreadable(LOOKED_FOR, "a table in UTF-8", e)
         faults = [*self.shape(table)]
         if not faults:
-            faults = [*self.counted(table), *self.cells(table), *self.added(table, source)]
-        values: dict[str, Value] = {"rows": len(table) - 1, "columns": shown(table[0])}
+            faults = [*self.check_rows(table), *self.cells(table), *self.find_wrong_sums(table, source)]
+        values: dict[str, Value] = {"rows": len(table) - 1, "columns": format_cells(table[0])}
         for name in self.sums:
             values[f"sum of {printable(name[:80])}"] = str(total(table, name))
         facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
@@ -90,17 +90,17 @@ class CsvCheck:
         """Find rows of another width, and columns that are others."""
         head = table[0]
         if self.columns and tuple(head) != self.columns:
-            yield Fault("columns", "line 1", shown(self.columns), shown(head))
+            yield Fault("columns", "line 1", format_cells(self.columns), format_cells(head))
         if len(set(head)) != len(head):
-            yield Fault("columns", "line 1", "every column once", shown(head))
+            yield Fault("columns", "line 1", "every column once", format_cells(head))
         for number, row in enumerate(table, 1):
             if len(row) != len(head):
                 yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)}")
         for name in (*self.numeric, *self.unique, *self.sums):
             if name not in head:
-                yield Fault("columns", "line 1", f"a column {shown([name])}", shown(head))
+                yield Fault("columns", "line 1", f"a column {format_cells([name])}", format_cells(head))
 
-    def counted(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
+    def check_rows(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find too many or too few rows, and what is there twice."""
         if self.rows is not None and len(table) - 1 not in self.rows:
             yield Fault("rows", "", f"{self.rows} rows", str(len(table) - 1))
@@ -110,9 +110,9 @@ class CsvCheck:
                 if cell in first:
                     yield Fault(
                         "unique",
-                        f"line {number}, {shown([name])}",
+                        f"line {number}, {format_cells([name])}",
                         "every value once",
-                        f"{shown([cell])} again, as in line {first[cell]}",
+                        f"{format_cells([cell])} again, as in line {first[cell]}",
                     )
                 first.setdefault(cell, number)
 
@@ -121,27 +121,32 @@ class CsvCheck:
         for name in self.numeric:
             for number, cell in column(table, name):
                 if not NUMBER.fullmatch(cell.strip()):
-                    yield Fault("numeric", f"line {number}, {shown([name])}", "a number", shown([cell]) or "nothing")
+                    yield Fault(
+                        "numeric",
+                        f"line {number}, {format_cells([name])}",
+                        "a number",
+                        format_cells([cell]) or "nothing",
+                    )
         if not self.formulas:
             for number, row in enumerate(table, 1):
                 for cell in row:
                     bare = visible(cell)
-                    begins = first_of(bare) in _CALCULATED and len(bare) > 1
+                    begins = normalize_first_char(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
                         yield Fault(
-                            "formulas", f"line {number}", "no cell that a spreadsheet calculates", shown([cell])
+                            "formulas", f"line {number}", "no cell that a spreadsheet calculates", format_cells([cell])
                         )
 
-    def added(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
+    def find_wrong_sums(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find columns that do not add up."""
         for name, expected in self.sums.items():
             if isinstance(expected, str) and (not source or expected not in source[0]):
-                yield Fault("sums", shown([name]), f"a source with a column {shown([expected])}", "none")
+                yield Fault("sums", format_cells([name]), f"a source with a column {format_cells([expected])}", "none")
                 continue
             goal = total(source, expected) if isinstance(expected, str) else Decimal(str(expected))
             there = total(table, name)
             if there is None or goal is None or abs(there - goal) >= CENT:
-                yield Fault("sums", shown([name]), f"a sum of {goal}", f"{there}")
+                yield Fault("sums", format_cells([name]), f"a sum of {goal}", f"{there}")
 
 
 def column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
@@ -184,6 +189,6 @@ def read_table(value: object) -> list[list[str]]:
     return value
 
 
-def shown(cells: Sequence[str]) -> str:
+def format_cells(cells: Sequence[str]) -> str:
     """Write cells as they may be shown."""
     return read_text(", ".join(cells)[:400], 400) if len(cells) != 1 else read_text(cells[0], SHOWN)

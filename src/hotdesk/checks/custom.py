@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from hotdesk.brief.brief import placed
+from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import MOST_FAULTS, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, read_expectations
@@ -38,7 +38,7 @@ class CustomCheck:
     image: ImageName = "base"
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> CustomCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> CustomCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "custom", expect, EXAMPLE)
 
@@ -54,7 +54,7 @@ class CustomCheck:
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run it beside the file."""
-        argv = ["python3", "-B", f"beside/{placed(self.file)}", path]
+        argv = ["python3", "-B", f"beside/{locate_input(self.file)}", path]
         stdin = json.dumps(dict(self.given))
         return execution.to_evidence({"check": await execution.run(desk, argv, stdin=stdin, seconds=self.seconds)})
 
@@ -64,7 +64,7 @@ class CustomCheck:
             found, _ = execution.read_runs(evidence, ["check"])
             run = found["check"]
             if run.trouble or run.exit_code:
-                why = run.trouble or f"it ended with {run.exit_code}: {execution.quoted(run.stderr)}"
+                why = run.trouble or f"it ended with {run.exit_code}: {execution.quote_output(run.stderr)}"
                 return Verdict(LOOKED_FOR, (Fault("runs", self.file, "a check that ends with 0", why),))
             faults, facts, values = read_output(run.stdout)
         except (ValueError, RecursionError) as e:

@@ -104,15 +104,15 @@ class Ending:
         if run.trouble:
             yield Fault("ends", where, "a program that ends by itself", run.trouble)
         if run.exit_code != self.exit_code:
-            why = f"{run.exit_code}: {quoted(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
+            why = f"{run.exit_code}: {quote_output(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
             yield Fault("exit", where, f"exit code {self.exit_code}", why)
         if self.output is not None and run.stdout.rstrip("\n") != self.output.rstrip("\n"):
-            yield Fault("output", where, quoted(self.output) or "no output", quoted(run.stdout) or "none")
+            yield Fault("output", where, quote_output(self.output) or "no output", quote_output(run.stdout) or "none")
         for each in self.contains:
             if each not in run.stdout:
-                yield Fault("output", where, f"an output with {quoted(each)}", quoted(run.stdout) or "none")
+                yield Fault("output", where, f"an output with {quote_output(each)}", quote_output(run.stdout) or "none")
 
 
-def quoted(text: str) -> str:
+def quote_output(text: str) -> str:
     """Write the end of an output as it may be shown."""
     return printable(" ".join(text.split())[-QUOTED:])

@@ -54,7 +54,7 @@ class JsonCheck:
     values: Table = field(default_factory=dict)
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> JsonCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> JsonCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "json", expect, EXAMPLE)
 
@@ -81,30 +81,30 @@ class JsonCheck:
     def faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
         for place in self.required:
-            for where, value in found(document, place):
+            for where, value in find_values(document, place):
                 if value is NOTHING:
                     yield fault("required", where, "something", value)
         for place, kind in self.types.items():
-            for where, value in found(document, place):
+            for where, value in find_values(document, place):
                 if not _is_kind(value, kind):
                     yield fault("types", where, f"a {kind}", value)
         for place, span in self.lengths.items():
-            for where, value in found(document, place):
+            for where, value in find_values(document, place):
                 size = len(value) if isinstance(value, str | list | dict) else None
                 if size is None or size not in span:
                     text = f"{kind_of(value)} of {size}" if size is not None else kind_of(value)
                     yield Fault("lengths", where, f"a length of {span}", text)
         for place, expected in self.values.items():
-            for where, value in found(document, place):
+            for where, value in find_values(document, place):
                 if value != expected or type(value) is not type(expected):
                     yield fault("values", where, read_text(repr(expected)), value)
 
 
-def found(document: object, place: str) -> Iterator[tuple[str, object]]:
+def find_values(document: object, place: str) -> Iterator[tuple[str, object]]:
     """Give every value at a place; `NOTHING` where there is none."""
     at: list[tuple[str, object]] = [("", document)]
     for step in steps(place):
-        at = [each for where, value in at for each in inside(where, value, step)]
+        at = [each for where, value in at for each in step_into(where, value, step)]
         if len(at) > MOST_PLACES:
             raise ValueError("it has more places than are looked at")
     yield from ((printable(where[:200]), value) for where, value in at)
@@ -118,7 +118,7 @@ def steps(place: str) -> Iterator[str]:
         yield from ("[]" for _ in lists)
 
 
-def inside(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
+def step_into(where: str, value: object, step: str) -> Iterator[tuple[str, object]]:
     """Take one step into a value."""
     if step == "[]":
         if isinstance(value, list):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, ClassVar
 
-from hotdesk.brief.brief import placed
+from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, unreadable
-from hotdesk.checks.execution import Execution, quoted
+from hotdesk.checks.execution import Execution, quote_output
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
@@ -53,7 +53,7 @@ class PatchCheck:
     image: ImageName = "base"
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> PatchCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> PatchCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "patch", expect, EXAMPLE)
 
@@ -70,7 +70,7 @@ class PatchCheck:
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Apply it to a copy, list what that changed, and only then run anything; without it first."""
-        source, place = f"beside/{placed(self.repository)}", f"{desk.home}/{path}"
+        source, place = f"beside/{locate_input(self.repository)}", f"{desk.home}/{path}"
         runs = {"copies": await execution.run(desk, ["sh", "-c", COPY, "copy", source])}
         apply = ["git", "apply", "--whitespace=nowarn", place]
         runs["applies"] = await execution.run(desk, apply, cwd=f"{desk.home}/{AFTER}")
@@ -87,7 +87,11 @@ class PatchCheck:
             changed = _read_changes(runs["changed"])
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, "a change that can be applied", e)
-        faults = [*applied(runs, changed), *self.touched(changed), *self.tested(runs[BEFORE], runs[AFTER])]
+        faults = [
+            *check_patch_applies(runs, changed),
+            *self.find_forbidden_changes(changed),
+            *self.check_tests(runs[BEFORE], runs[AFTER]),
+        ]
         values: dict[str, Value] = {
             "exit code before": runs[BEFORE].exit_code,
             "exit code after": runs[AFTER].exit_code,
@@ -99,7 +103,7 @@ class PatchCheck:
         facts = (count, "tests fail without the change", "tests pass with it")
         return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), facts, values)
 
-    def touched(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
+    def find_forbidden_changes(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
         """Find what it touches and may not."""
         for how, path, mode in changed:
             where = printable(path[:200])
@@ -110,7 +114,7 @@ class PatchCheck:
             if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and _stands_in(path))):
                 yield Fault("tests unchanged", where, "tests as they were, and how they are run", "a change")
 
-    def tested(self, before: Execution, after: Execution) -> Iterator[Fault]:
+    def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
         """Find tests that passed before, or fail after."""
         if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
             found = before.trouble or f"exit code {before.exit_code}: {tail(before)}"
@@ -125,7 +129,7 @@ class PatchCheck:
             yield Fault("green after", "", "tests that pass with the change", found)
 
 
-def applied(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
+def check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterator[Fault]:
     """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
         if runs[step].exit_code or runs[step].trouble:
@@ -137,7 +141,7 @@ def applied(runs: Mapping[str, Execution], changed: Sequence[object]) -> Iterato
 def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
     """Read what git listed: how each path was changed, and what it is now."""
     if listed.exit_code not in (0, 1) or listed.trouble:
-        raise ValueError(f"what it changes could not be listed: {quoted(listed.stderr)}")
+        raise ValueError(f"what it changes could not be listed: {quote_output(listed.stderr)}")
     found = CHANGE.findall(listed.stdout)
     if CHANGE.sub("", listed.stdout):
         raise ValueError("what it changes was listed strangely")
@@ -163,4 +167,4 @@ def fails(run: Execution, name: str) -> bool:
 
 def tail(run: Execution) -> str:
     """Give the end of what a run said."""
-    return quoted(f"{run.stdout}\n{run.stderr}")
+    return quote_output(f"{run.stdout}\n{run.stderr}")

@@ -30,7 +30,7 @@ class PngCheck:
     colours: Count = None
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> PngCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> PngCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "png", expect, EXAMPLE)
 

@@ -37,7 +37,7 @@ class ProgramCheck(Ending):
     image: ImageName = "base"
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> ProgramCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> ProgramCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "program", expect, EXAMPLE)
 

@@ -48,7 +48,7 @@ class SheetCheck:
     want: Expected
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> SheetCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> SheetCheck:
         """Read what a brief expects."""
         if unknown := sorted(set(expect) - set(KEYS)):
             raise BriefError(f"sheet cannot expect {printable(unknown[0][:80])!r}; write {EXAMPLE}")
@@ -102,7 +102,7 @@ class SheetCheck:
         table = Table(self.want, sheet)
         if wrong := [*table.columns()]:
             return iter(wrong)
-        return chain(table.count(), formulas(sheet), table.red(), table.sums())
+        return chain(table.count(), formulas(sheet), table.check_red_rows(), table.sums())
 
     def facts(self, sheet: Sheet) -> tuple[str, ...]:
         """Say what holds, of a workbook in which everything does."""
@@ -138,10 +138,10 @@ def formulas(sheet: Sheet) -> Iterator[Fault]:
             expected = f"a value saved with {sheet.text_of(at)}"
             yield fault("calculated", sheet.where(at), expected, "no value: it was never calculated")
         elif cell.formula:
-            yield from compared(sheet, at, calculation.value(cell.formula))
+            yield from check_saved_value(sheet, at, calculation.value(cell.formula))
 
 
-def compared(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
+def check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> Iterator[Fault]:
     """Compare what a cell was saved with with what its formula gives."""
     cell = sheet.cells[at]
     if now is None:
@@ -168,7 +168,7 @@ class Calculation:
 
     def value(self, formula: str) -> float | None:
         """Calculate a sum or a difference; None for every other formula."""
-        if added := summed(formula):
+        if added := parse_sum(formula):
             return self.sum(added)
         found = _DIFFERENCE_SHAPE.fullmatch(formula)
         sides = [self.number(found[side]) for side in (1, 2)] if found else []
@@ -189,19 +189,19 @@ class Calculation:
 
     def number(self, text: str) -> float | None:
         """Give the number in a cell."""
-        where = _own_area(text)
+        where = _parse_local_area(text)
         cell = self.sheet.cells.get((where.top, where.left)) if where and where.size == 1 else None
         return cell.number if cell else None
 
 
-def summed(formula: str) -> Area | None:
+def parse_sum(formula: str) -> Area | None:
     """Give the part of a column that a formula adds up, if it does that alone."""
     found = _SUM_SHAPE.fullmatch(formula)
-    added = _own_area(found[1]) if found else None
+    added = _parse_local_area(found[1]) if found else None
     return added if added and added.left == added.right else None
 
 
-def _own_area(text: str) -> Area | None:
+def _parse_local_area(text: str) -> Area | None:
     """Read an area of the sheet itself."""
     try:
         found = area(text)
@@ -238,7 +238,7 @@ def read_cell(record: object) -> Cell:
         } if max(len(at), len(formula), len(fill), len(value) if isinstance(value, str) else 0) <= MAX_TEXT_CHARS:
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("a cell holds no number that can be")
-            where = _own_area(at)
+            where = _parse_local_area(at)
             if where is None or where.size != 1:
                 raise ValueError("a cell is nowhere")
             text = "=" + formula.removeprefix("=") if formula else ""

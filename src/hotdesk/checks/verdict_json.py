@@ -55,7 +55,7 @@ class StoredVerdict:
         return bool(self.looked_for) and not self.faults
 
 
-def seen_of(
+def make_stored_verdict(
     verdict: Verdict, check: str, image: str, expect: Mapping[str, object], not_checked: tuple[str, ...]
 ) -> StoredVerdict:
     """Give a verdict as it is kept."""

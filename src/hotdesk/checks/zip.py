@@ -43,7 +43,7 @@ class ZipCheck:
     sizes: Counts = field(default_factory=dict)
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> ZipCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> ZipCheck:
         """Read what a brief expects."""
         return read_expectations(cls, "zip", expect, EXAMPLE)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
 from hotdesk.brief.brief import DRIVE, Brief, Deliverable
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.terminal import align_columns
 
 MAX_LINES = 20
 """Lines of one field."""
@@ -22,15 +22,15 @@ APPROVALS = {
 }
 
 
-def shown(job: Brief) -> list[str]:
+def format_brief(job: Brief) -> list[str]:
     """Write what a brief means, in two columns."""
     rows = [(field if number == 0 else "", line) for field, lines in meaning(job) for number, line in enumerate(lines)]
-    return aligned(rows)
+    return align_columns(rows)
 
 
 def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Give each field's name and lines."""
-    yield "goal", [shortened(job.goal)]
+    yield "goal", [shorten_text(job.goal)]
     yield "inputs", some([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
     yield "deliverables", some([_describe_deliverable(item) for item in job.deliverables])
     yield "may go to", some([rule_text(rule) for rule in job.scope.rules]) or ["nowhere"]
@@ -49,11 +49,11 @@ def _describe_input(folder: Path, name: str) -> str:
     """Write an input, and how large it is."""
     if name.startswith(DRIVE):
         return f"{name}, from the drive"
-    count, size = measured(folder / name)
+    count, size = measure_input(folder / name)
     return f"{name}, {count} file{'s' * (count != 1)}, {amount(size)}"
 
 
-def measured(path: Path) -> tuple[int, int]:
+def measure_input(path: Path) -> tuple[int, int]:
     """Count the files of an input, and their bytes; links are followed nowhere."""
     if path.is_file():
         return 1, path.stat().st_size
@@ -84,7 +84,7 @@ def _describe_budget(job: Brief) -> str:
     return ", ".join([f"{job.seconds:.15g} s", *texts])
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Write a text on one line."""
     line = " ".join(text.split())
     return line if len(line) <= 200 else f"{line[:200]}… ({len(line)} characters)"
@@ -134,5 +134,5 @@ def _input_json(folder: Path, name: str) -> Mapping[str, object]:
     """Give an input as JSON has it."""
     if name.startswith(DRIVE):
         return {"name": name}
-    count, size = measured(folder / name)
+    count, size = measure_input(folder / name)
     return {"name": name, "files": count, "bytes": size}

@@ -38,7 +38,7 @@ from hotdesk.host import Host, control_path
 from hotdesk.job.local import local_machine
 from hotdesk.job.machine import Machine
 from hotdesk.job.record import papers
-from hotdesk.job.record.replay import harmless, replayed
+from hotdesk.job.record.replay import harmless, load_replay
 from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
@@ -161,7 +161,7 @@ def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | No
     """
     if chosen.replay:
         folder = papers.find(settings.lib / "jobs", chosen.replay)
-        again = replayed(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
+        again = load_replay(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
         return ModelBrain(job, [again], [again])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
@@ -204,7 +204,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
         yield host
 
 
-def prepared(settings: Config, *more: Path) -> list[Path]:
+def make_result_folders(settings: Config, *more: Path) -> list[Path]:
     """Make the folders results go to, before the right to make others is gone."""
     Drive(settings.lib / "drive")
     folders = [settings.lib / "drive", settings.lib / "jobs", *more]

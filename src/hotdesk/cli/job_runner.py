@@ -11,15 +11,15 @@ from typing import Any
 
 import anyio
 
-from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.ceiling import admit_brief
 from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
-from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, prepared, say
+from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import OPERATOR, described
+from hotdesk.drive.identity import OPERATOR, describe_actor
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
@@ -64,14 +64,14 @@ class TerminalJob:
         """Carry it out; give the exit code."""
         code = run_interruptible(self.work, self.stop)
         if code >= 128 and self.board is not None:
-            self.board.interrupted()
+            self.board.report_interruption()
         return code
 
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
-        job = admitted(self.chosen.job(), self.settings.limits)
+        job = admit_brief(self.chosen.job(), self.settings.limits)
         folder = Path(self.chosen.out or Path("out") / self.id)
-        writable = prepared(self.settings, *([self.record.absolute().parent] if self.record else []))
+        writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
         self.show_on(ShownLimits(job.seconds, job.budget))
         exact = self.chosen.is_recorded
@@ -86,7 +86,7 @@ class TerminalJob:
                     self.order = JobContext(
                         machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact
                     )
-                    self.order.request, self.order.by = self.chosen.as_bytes(), described()
+                    self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
                     self.order.anew = self.anew
                     try:
                         async with anyio.create_task_group() as tasks:
@@ -109,7 +109,7 @@ class TerminalJob:
             if any(read(journal, self.id, names=[JobBegun.__name__])):
                 self.report = report.make(journal, self.settings.lib / "jobs", self.id, beside=True)
         except (HotdeskError, OSError) as e:
-            self.no_report(e)
+            self.warn_no_report(e)
 
     def leave_report(self, out: Out, name: str) -> None:
         """Write the report among the results, once."""
@@ -118,9 +118,9 @@ class TerminalJob:
             if data:
                 self.report_path = str(report.write(out, name, data))
         except (HotdeskError, OSError) as e:
-            self.no_report(e)
+            self.warn_no_report(e)
 
-    def no_report(self, why: Exception) -> None:
+    def warn_no_report(self, why: Exception) -> None:
         """Say that there is no report, and how to have one."""
         say(f"hotdesk: no report was written: {why}; `hotdesk report {self.id} --out FILE` writes one")
 
@@ -158,7 +158,7 @@ class TerminalJob:
         if outcome.answer not in ANSWERS:
             return None
         folder = papers.find(self.settings.lib / "jobs", self.id)
-        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{described()} here", words=outcome.words)
+        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{describe_actor()} here", words=outcome.words)
 
     def stop(self) -> None:
         """Ask the job to stop where it can be resumed."""

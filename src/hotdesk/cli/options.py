@@ -11,7 +11,7 @@ from hotdesk.cli import prestart
 from hotdesk.cli.parser import COMMAND, seconds
 from hotdesk.config import parse_size
 from hotdesk.desk.image import image
-from hotdesk.desk.seam import Spec, written
+from hotdesk.desk.seam import Spec, format_bound
 from hotdesk.errors import BriefError, ImageError
 
 DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
@@ -140,7 +140,7 @@ def require_machine(arguments: argparse.Namespace) -> None:
         raise BriefError(f"--cpus {arguments.cpus:g} is more than this machine has; it takes 0.01 to {cpus}")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if parse_size(arguments.memory) > max(memory, parse_size(DEFAULT_MEMORY)):
-        most = written(memory, " bytes")
+        most = format_bound(memory, " bytes")
         raise BriefError(f"--memory {arguments.memory} is more than this machine has; it takes 16M to {most}")
 
 

@@ -204,12 +204,12 @@ def frame(card: Card, pending: Pending, width: int, now: float, look: TerminalTr
 
 def body(card: Card) -> Iterator[str]:
     """Give a card's lines, facts first."""
-    yield shortened(card.title)
+    yield shorten_fact(card.title)
     widest = min(max(map(len, ("digest", *card.facts))), 16)
     for name, value in card.facts.items():
-        yield f"  {name:{widest}}  {shortened(value)}"
+        yield f"  {name:{widest}}  {shorten_fact(value)}"
     for line in card.lines:
-        yield f"  {shortened(line)}"
+        yield f"  {shorten_fact(line)}"
     yield f"  {'digest':{widest}}  {card.digest[:16]}"
     if card.words:
         words = card.words[:MAX_QUOTE_CHARS].replace('"', "'")
@@ -217,7 +217,7 @@ def body(card: Card) -> Iterator[str]:
         yield f'the worker says (unchecked): "{words}"'
 
 
-def shortened(text: str) -> str:
+def shorten_fact(text: str) -> str:
     """Give as much of a fact as is shown; what is left out is said."""
     rest = len(text) - MAX_FACT_CHARS
     return text[:MAX_FACT_CHARS] + (f" … and {rest:,} characters more: hotdesk approve --json" if rest > 0 else "")

@@ -12,7 +12,7 @@ INSTALLED = "share/hotdesk"
 """Where a wheel puts them, below the environment it is installed into."""
 
 
-def shipped(name: str) -> Path:
+def find_shipped_file(name: str) -> Path:
     """Give the path of a file that comes with hotdesk."""
     own = ROOT / PLACES[Path(name).suffix] / name
     return own if own.exists() else Path(sysconfig.get_path("data")) / INSTALLED / name

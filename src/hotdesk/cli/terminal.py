@@ -66,7 +66,7 @@ async def feed(process: Process) -> None:
     await process.close_stdin()
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lay rows out in columns, with nothing in them that could steer a terminal."""
     clean = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
@@ -96,7 +96,7 @@ def run_interruptible(
     they would break off the burning, and leave a process that waits for its own threads.
     """
 
-    async def guarded() -> int:
+    async def run_with_signals() -> int:
         code = 128 + signal.SIGINT
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
@@ -120,10 +120,10 @@ def run_interruptible(
                 tasks.cancel_scope.cancel()
         return code
 
-    return _unwrapped(guarded)
+    return _run_event_loop(run_with_signals)
 
 
-def _unwrapped(work: Callable[[], Awaitable[int]]) -> int:
+def _run_event_loop(work: Callable[[], Awaitable[int]]) -> int:
     """Run an event loop; an error alone in its group comes out as itself."""
     try:
         return anyio.run(work)

@@ -170,25 +170,25 @@ class Client:
 
     async def get(self, name: str) -> bytes:
         """Give what is kept under NAME or NAME@VERSION."""
-        async with self.line.ask("GET", f"/drive/{checked(name)}") as answer:
+        async with self.line.ask("GET", f"/drive/{check_name(name)}") as answer:
             return await answer.body()
 
     async def certificate(self, name: str) -> Mapping[str, Any]:
         """Give the certificate of what is kept under a name."""
-        found: Mapping[str, Any] = await self.line.call("GET", f"/drive/{checked(name)}", query={"certificate": 1})
+        found: Mapping[str, Any] = await self.line.call("GET", f"/drive/{check_name(name)}", query={"certificate": 1})
         return found
 
     async def put(self, name: str, data: bytes) -> Kept:
         """Keep bytes as the next version of a name."""
-        async with self.line.ask("PUT", f"/drive/{checked(name)}", data) as answer:
+        async with self.line.ask("PUT", f"/drive/{check_name(name)}", data) as answer:
             return read(Kept, json.loads(await answer.body()))
 
     async def rm(self, name: str) -> None:
         """Remove a name with all its versions, or NAME@VERSION."""
-        await self.line.call("DELETE", f"/drive/{checked(name)}")
+        await self.line.call("DELETE", f"/drive/{check_name(name)}")
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Refuse what is no name in the drive."""
     if not name or name.startswith("/"):
         raise BriefError(f"{name[:80]!r} is no name in the drive; write it like 'reports/june.xlsx'")

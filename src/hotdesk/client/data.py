@@ -129,10 +129,10 @@ class Happened:
 def read(kind: type[T], data: Mapping[str, Any]) -> T:
     """Read what a server tells, as far as it is known here."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: plain(name, value) for name, value in data.items() if name in names})
+    return kind(**{name: read_field(name, value) for name, value in data.items() if name in names})
 
 
-def plain(name: str, value: object) -> object:
+def read_field(name: str, value: object) -> object:
     """Read one field; lists are tuples."""
     if name == "deliverables" and isinstance(value, list):
         return tuple(read(Deliverable, each) for each in value)

@@ -56,7 +56,7 @@ def environment(proxy: str = PROXY, bundle: str = BUNDLE, certificate: str = CER
     }
 
 
-def closed_environment() -> dict[str, str]:
+def build_closed_environment() -> dict[str, str]:
     """Give the variables by which programs in a desk without egress fail at once, and say why.
 
     What serves inside the desk is reached as before. pip names no proxy in its errors, only its index.

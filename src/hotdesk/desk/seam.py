@@ -40,7 +40,7 @@ BOUNDS: Mapping[str, tuple[float, float, str]] = {
 """The least and the most of each number in a `Spec`, and its unit."""
 
 
-def written(value: float, unit: str) -> str:
+def format_bound(value: float, unit: str) -> str:
     """Write a bound as a person writes it: sizes as 16M or 1024T."""
     if unit != " bytes":
         return f"{value:.15g}{unit}"
@@ -123,7 +123,8 @@ class Spec:
             if not least <= value <= most:
                 shown = f"{value:.15g}" if abs(value) < 1 << 80 else "so much"
                 raise BriefError(
-                    f"a desk's {name} cannot be {shown}{unit}: it takes {written(least, unit)} to {written(most, unit)}"
+                    f"a desk's {name} cannot be {shown}{unit}: it takes {format_bound(least, unit)} to "
+                    f"{format_bound(most, unit)}"
                 )
         if self.disk_in not in ("disk", "memory"):
             raise BriefError(f"a desk's disk_in cannot be {self.disk_in!r}: it takes 'disk' or 'memory'")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.desk.image import sterile
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested
 
 MENDED = {(6, 18): 29, (7, 0): 6}
 """The first release of a series with mends for all of FLAWS, as distributions announced them in May 2026."""
@@ -43,32 +43,34 @@ def superblocks(mountinfo: str, room: Path) -> frozenset[str]:
     return frozenset(found[1] for line in mountinfo.splitlines() if (found := shape.match(line)))
 
 
-def mended(kernel: KernelReport) -> Finding:
+def judge_release(kernel: KernelReport) -> Finding:
     """Judge a kernel by its release; what a distribution mended in an older one shows in no number."""
     numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", kernel.release)
     series = (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
     patch = int(numbers[3] or 0) if numbers else 0
     if series >= _MENDED_SINCE or patch >= MENDED.get(series, 1 << 30):
-        return passed(f"{kernel.release} is newer than {FLAWS}")
+        return report_pass(f"{kernel.release} is newer than {FLAWS}")
     if series in MENDED and patch:
-        return failed(f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none")
-    return untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
+        return report_failure(
+            f"{kernel.release} has flaws of {FLAWS}; {series[0]}.{series[1]}.{MENDED[series]} has none"
+        )
+    return report_untested(f"{kernel.release} does not tell whether {FLAWS} are mended in it; ask your distribution")
 
 
 def sound(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
-        return failed(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
-    return passed(f"it has not oopsed (tainted {kernel.tainted})")
+        return report_failure(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
+    return report_pass(f"it has not oopsed (tainted {kernel.tainted})")
 
 
 def apart(disks: Apart) -> Finding:
     """Judge whether a verifying desk shares a superblock with a working one."""
     if not disks.working or not disks.verifying:
-        return failed("the layers of a desk were not found among its keeper's mounts")
+        return report_failure("the layers of a desk were not found among its keeper's mounts")
     if shared := disks.working & disks.verifying:
-        return failed(f"both stand on {', '.join(sorted(shared))}")
-    return passed(
+        return report_failure(f"both stand on {', '.join(sorted(shared))}")
+    return report_pass(
         f"one stands on {', '.join(sorted(disks.working))}, the other on {', '.join(sorted(disks.verifying))}"
     )
 
@@ -82,7 +84,7 @@ CHECKS: tuple[JudgedMeasure[KernelReport], ...] = (
             "host: its release, against those in which they were mended",
             "boot your distribution's newest kernel",
         ),
-        mended,
+        judge_release,
     ),
     JudgedMeasure(
         Measure(

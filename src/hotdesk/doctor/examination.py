@@ -19,7 +19,17 @@ from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import MachineFacts
-from hotdesk.doctor.measure import THEMES, Finding, Measure, Result, SilentProbeError, failed, give_up, judge, untested
+from hotdesk.doctor.measure import (
+    THEMES,
+    Finding,
+    Measure,
+    Result,
+    SilentProbeError,
+    give_up,
+    judge,
+    report_failure,
+    report_untested,
+)
 from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, probe, program, read_result
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
@@ -42,7 +52,7 @@ class Examination:
     results: list[Result] = field(default_factory=list)
     unopened: str | None = None
 
-    def sorted(self) -> list[Result]:
+    def sort_results(self) -> list[Result]:
         """Give the results by theme, in an order that does not depend on which desk was faster."""
         themes, names = list(THEMES), [each.name for each in MEASURES]
         return sorted(self.results, key=lambda each: (themes.index(each.measure.theme), names.index(each.measure.name)))
@@ -72,8 +82,8 @@ async def examine(settings: Config, found: Examination) -> None:
     """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside."""
     if os.geteuid() != 0:
         found.unopened = _NEEDS_ROOT
-        found.results += give_up(machine.STORES, untested("only root can see it"))
-        found.results += _without_desks(untested("no desk was opened"))
+        found.results += give_up(machine.STORES, report_untested("only root can see it"))
+        found.results += _skip_desks(report_untested("no desk was opened"))
         return
     try:
         async with Host(settings, control=False) as host:
@@ -83,7 +93,7 @@ async def examine(settings: Config, found: Examination) -> None:
                     tasks.start_soon(attempt, host, work, without, found)
     except HotdeskError as e:
         found.unopened = printable(str(e))
-        found.results += _without_desks(untested("no desk could be opened"))
+        found.results += _skip_desks(report_untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
@@ -95,13 +105,13 @@ async def attempt(host: Host, work: Work, without: Fallback, found: Examination)
             await work(host, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
-        lost = failed(f"the desk was lost before this was tried: {e or 'it took too long'}")
+        lost = report_failure(f"the desk was lost before this was tried: {e or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
 
 @contextlib.asynccontextmanager
-async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
+async def open_examined(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
     async with host.open_desk(spec) as desk:
         facts = state.facts(host.config.run / "desks" / desk.id)
@@ -115,7 +125,7 @@ async def opened(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
 
 async def patient(host: Host, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
-    async with opened(host, _PATIENT) as it:
+    async with open_examined(host, _PATIENT) as it:
         before = signals_of_root()
         process, result = await stay(it.desk)
         results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
@@ -126,7 +136,7 @@ async def patient(host: Host, results: list[Result]) -> None:
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
-            results += give_up(inside.CHECKS, failed(f"the probe did not answer: {e}"))
+            results += give_up(inside.CHECKS, report_failure(f"the probe did not answer: {e}"))
     base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
@@ -166,7 +176,7 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
 
 async def small(host: Host, results: list[Result]) -> None:
     """Have a desk take more than it may."""
-    async with opened(host, SMALL) as it:
+    async with open_examined(host, SMALL) as it:
         kind = disk_kind(host.config, it.facts)
         results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind))
 
@@ -180,7 +190,7 @@ def disk_kind(settings: Config, facts: dict[str, object]) -> str:
 
 async def short(host: Host, results: list[Result]) -> None:
     """Have a desk spin past its deadline."""
-    async with opened(host, SHORT) as it:
+    async with open_examined(host, SHORT) as it:
         start = time.monotonic()
         await it.desk.start(limits.SPIN, stdin=False)
         await anyio.sleep(max(0.0, start + SHORT.deadline * 0.6 - time.monotonic()))
@@ -188,16 +198,16 @@ async def short(host: Host, results: list[Result]) -> None:
         results += judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))
 
 
-async def rooted(host: Host, results: list[Result]) -> None:
+async def examine_root(host: Host, results: list[Result]) -> None:
     """Have a desk run a program as root."""
-    async with opened(host, ROOTED) as it:
+    async with open_examined(host, ROOTED) as it:
         await it.desk.start(["sleep", "60"], user="root", stdin=False)
         results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
 async def verifying(host: Host, results: list[Result]) -> None:
     """Have one desk work and one verify, both of one image."""
-    async with opened(host, PLAIN) as one, opened(host, replace(PLAIN, sterile=True)) as other:
+    async with open_examined(host, PLAIN) as one, open_examined(host, replace(PLAIN, sterile=True)) as other:
         mounts = Path(f"/proc/{one.facts['keeper']}/mountinfo").read_text()
         rooms = [host.config.run / "private" / it.desk.id for it in (one, other)]
         results += judge([cache.APART], cache.Apart(*(cache.superblocks(mounts, room) for room in rooms)))
@@ -206,7 +216,7 @@ async def verifying(host: Host, results: list[Result]) -> None:
 # -- without desks ----------------------------------------------------------------------------------------------
 
 
-def _without_patient(finding: Finding) -> Iterator[Result]:
+def _skip_patient(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `patient` looks at."""
     yield from give_up(outside.CHECKS, finding)
     yield from give_up(inside.CHECKS, finding)
@@ -214,45 +224,45 @@ def _without_patient(finding: Finding) -> Iterator[Result]:
         yield Result(check.measure, finding)
 
 
-def _without_small(finding: Finding) -> Iterator[Result]:
+def _skip_small(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `small` looks at."""
     yield from give_up(limits.CHECKS, finding)
 
 
-def _without_short(finding: Finding) -> Iterator[Result]:
+def _skip_short(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `short` looks at."""
     for check in (CPU, DEADLINE):
         yield Result(check.measure, finding)
 
 
-def _without_rooted(finding: Finding) -> Iterator[Result]:
+def _skip_root(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `rooted` looks at."""
     yield Result(outside.ROOTED.measure, finding)
 
 
-def _without_verifying(finding: Finding) -> Iterator[Result]:
+def _skip_verifying(finding: Finding) -> Iterator[Result]:
     """Find the same for all that `verifying` looks at."""
     yield Result(cache.APART.measure, finding)
 
 
-def _without_desks(finding: Finding) -> Iterator[Result]:
+def _skip_desks(finding: Finding) -> Iterator[Result]:
     """Find the same for all that needs a desk."""
     for _, without in PARTS:
         yield from without(finding)
 
 
 PARTS: tuple[tuple[Work, Fallback], ...] = (
-    (patient, _without_patient),
-    (rooted, _without_rooted),
-    (small, _without_small),
-    (short, _without_short),
-    (verifying, _without_verifying),
+    (patient, _skip_patient),
+    (examine_root, _skip_root),
+    (small, _skip_small),
+    (short, _skip_short),
+    (verifying, _skip_verifying),
 )
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
     *(check.measure for check in cache.CHECKS),
     *(check.measure for check in machine.STORES),
-    *(result.measure for result in _without_desks(untested(""))),
+    *(result.measure for result in _skip_desks(report_untested(""))),
 )
 """Every measure, once."""

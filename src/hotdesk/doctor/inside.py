@@ -8,7 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hotdesk.doctor import calls
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
+from hotdesk.doctor.measure import (
+    Finding,
+    JudgedMeasure,
+    Measure,
+    SilentProbeError,
+    report_failure,
+    report_pass,
+    report_untested,
+    unless,
+)
 from hotdesk.doctor.probes import BEYOND, BEYOND_SIX, TERMINALS, ProbeResult
 
 SHOWN = 6
@@ -17,7 +26,7 @@ REFUSED, IN_USE = "ECONNREFUSED", "EADDRINUSE"
 _UNREACHABLE = ("ENETUNREACH", "EADDRNOTAVAIL", "EAFNOSUPPORT")
 
 
-def wrong(result: ProbeResult, group: str) -> list[str]:
+def find_wrong_answers(result: ProbeResult, group: str) -> list[str]:
     """Name the calls of a group that answered otherwise than the filter must."""
     answers = result.table(group)
     listed = calls.GROUPS[group]
@@ -27,22 +36,22 @@ def wrong(result: ProbeResult, group: str) -> list[str]:
     return flaws[:SHOWN] + ([f"and {len(flaws) - SHOWN} more"] if len(flaws) > SHOWN else [])
 
 
-def refused(*groups: str) -> Callable[[ProbeResult], Finding]:
+def build_judge(*groups: str) -> Callable[[ProbeResult], Finding]:
     """Judge groups of calls."""
 
     def judge(result: ProbeResult) -> Finding:
-        flaws = [flaw for group in groups for flaw in wrong(result, group)]
+        flaws = [flaw for group in groups for flaw in find_wrong_answers(result, group)]
         return unless(flaws, f"{sum(len(calls.GROUPS[group]) for group in groups)} calls refused")
 
     return judge
 
 
-def unseen(result: ProbeResult) -> Finding:
+def judge_unseen(result: ProbeResult) -> Finding:
     """Judge the calls whose rule cannot be seen."""
-    if flaws := wrong(result, "unseen"):
-        return failed(", ".join(flaws))
+    if flaws := find_wrong_answers(result, "unseen"):
+        return report_failure(", ".join(flaws))
     names = ", ".join(each.what for each in calls.UNSEEN)
-    return untested(
+    return report_untested(
         f"{names}, sync, and a number no kernel has: this kernel answers an ordinary user just as the filter would"
     )
 
@@ -61,22 +70,22 @@ def other_programs(result: ProbeResult) -> Finding:
     """Judge whether a 32-bit program ran."""
     number, code = result.row("width", 2)
     if number == signal.SIGSYS:
-        return passed("the filter ends a 32-bit program at its first call")
+        return report_pass("the filter ends a 32-bit program at its first call")
     if code == 7:
-        return untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
-    return failed(f"a 32-bit program ended with signal {number}, code {code}")
+        return report_untested("processor or kernel run no 32-bit programs here, so the filter is never asked")
+    return report_failure(f"a 32-bit program ended with signal {number}, code {code}")
 
 
 def x32(result: ProbeResult) -> Finding:
     """Judge calls of the x32 kind."""
     if (machine := os.uname().machine) != "x86_64":
-        return untested(f"there is no x32 on {machine}")
+        return report_untested(f"there is no x32 on {machine}")
     answer = result.values.get("x32")
     if answer == f"ended by signal {int(signal.SIGSYS)}":
-        return passed("the filter ends a program that makes one")
+        return report_pass("the filter ends a program that makes one")
     if answer == "ENOSYS":
-        return untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
-    return failed(f"an x32 call answers {answer}")
+        return report_untested("ENOSYS: this kernel may have been built without x32, and would answer the same")
+    return report_failure(f"an x32 call answers {answer}")
 
 
 def _nothing_beyond(result: ProbeResult) -> Finding:
@@ -100,7 +109,9 @@ def gate_refuses(result: ProbeResult) -> Finding:
     """Judge the gate's answer."""
     answer = result.word("gate")
     return (
-        passed(f"it said {answer[:40]!r}") if answer.startswith("HTTP/1.1 403") else failed(f"it said {answer[:80]!r}")
+        report_pass(f"it said {answer[:40]!r}")
+        if answer.startswith("HTTP/1.1 403")
+        else report_failure(f"it said {answer[:80]!r}")
     )
 
 
@@ -116,9 +127,9 @@ def _loopback_stays(result: ProbeResult) -> Finding:
     """Judge whether a desk may change its network."""
     answer = result.word("flags")
     return (
-        passed("setting its flags answers EPERM")
+        report_pass("setting its flags answers EPERM")
         if answer == "EPERM"
-        else failed(f"setting its flags answers {answer}")
+        else report_failure(f"setting its flags answers {answer}")
     )
 
 
@@ -126,21 +137,21 @@ def _one_caller(result: ProbeResult) -> Finding:
     """Judge whether somebody but the first process was taken for the guest."""
     answer = result.word("link")
     if answer in ("hung up on", "ECONNREFUSED", "ECONNRESET", "ENOENT"):
-        return passed(f"a second caller: {answer}")
-    return failed(f"a second caller: {answer}")
+        return report_pass(f"a second caller: {answer}")
+    return report_failure(f"a second caller: {answer}")
 
 
 def terminals(result: ProbeResult) -> Finding:
     """Judge how many terminals one desk may have."""
     count = result.number("terminals")
     return (
-        passed(f"{count}, then no more")
+        report_pass(f"{count}, then no more")
         if 0 < count <= TERMINALS
-        else failed(f"{count} opened, of {TERMINALS} allowed")
+        else report_failure(f"{count} opened, of {TERMINALS} allowed")
     )
 
 
-def first_process(result: ProbeResult) -> Finding:
+def judge_first_process(result: ProbeResult) -> Finding:
     """Judge what the first process can be made to do."""
     answers = result.table("first")
     flaws = [f"{what} answers {answer}" for what, answer in answers.items() if answer not in ("EACCES", "EPERM")]
@@ -149,20 +160,24 @@ def first_process(result: ProbeResult) -> Finding:
     return unless(flaws, f"{len(answers)} ways to read or trace it refused; it survived SIGKILL and SIGSTOP")
 
 
-def _no_cores(result: ProbeResult) -> Finding:
+def _judge_core_dump(result: ProbeResult) -> Finding:
     """Judge whether a crash dumped core."""
     number, dumped = result.row("crash", 2)
     if number != signal.SIGSEGV:
         raise SilentProbeError(f"its crash ended with {number}")
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     piped = f"core_pattern pipes to a program of the host ({pattern}): only the limit of 1 byte stops that"
-    return failed("a core was dumped") if dumped else passed("a crash dumped none", piped if pattern[:1] == "|" else "")
+    return (
+        report_failure("a core was dumped")
+        if dumped
+        else report_pass("a crash dumped none", piped if pattern[:1] == "|" else "")
+    )
 
 
-def own_name(result: ProbeResult) -> Finding:
+def judge_host_name(result: ProbeResult) -> Finding:
     """Judge the host name a desk sees."""
     name = result.word("name")
-    return failed("it is this machine's") if name == os.uname().nodename else passed(f"{name[:64]!r}")
+    return report_failure("it is this machine's") if name == os.uname().nodename else report_pass(f"{name[:64]!r}")
 
 
 FILTER = "the seccomp filter is not in force: reinstall hotdesk, remove its cache folder, look at crun"
@@ -175,7 +190,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: /proc/1, ptrace and signals tried by another process",
             "reinstall hotdesk; is kernel.yama or the filter changed?",
         ),
-        first_process,
+        judge_first_process,
     ),
     JudgedMeasure(
         Measure(
@@ -185,7 +200,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: a child that ended by SIGSEGV",
             "look at RLIMIT_CORE of the shell hotdesk starts from, and at /proc/sys/kernel/core_pattern",
         ),
-        _no_cores,
+        _judge_core_dump,
     ),
     JudgedMeasure(
         Measure(
@@ -195,7 +210,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: unshare, setns, clone with each namespace, clone3, mount and others called",
             FILTER,
         ),
-        refused("namespaces"),
+        build_judge("namespaces"),
     ),
     JudgedMeasure(
         Measure(
@@ -205,7 +220,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: bpf, io_uring, keys, perf, userfaultfd, aio, splice and others called",
             FILTER,
         ),
-        refused("unneeded", "splices"),
+        build_judge("unneeded", "splices"),
     ),
     JudgedMeasure(
         Measure(
@@ -215,7 +230,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: devices made, pid 1 traced, the core limit lowered, odd personalities",
             FILTER,
         ),
-        refused("arguments"),
+        build_judge("arguments"),
     ),
     JudgedMeasure(
         Measure(
@@ -225,7 +240,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: every family, odd protocols and netlinks, alone and in pairs",
             FILTER,
         ),
-        refused("families"),
+        build_judge("families"),
     ),
     JudgedMeasure(
         Measure(
@@ -235,7 +250,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: seven options set",
             FILTER,
         ),
-        refused("options"),
+        build_judge("options"),
     ),
     JudgedMeasure(
         Measure(
@@ -260,7 +275,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: called, and answered alike by both",
             FILTER,
         ),
-        unseen,
+        judge_unseen,
     ),
     JudgedMeasure(
         Measure(
@@ -320,7 +335,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: uname, against this machine's",
             "reinstall hotdesk; does the runtime make a UTS namespace?",
         ),
-        own_name,
+        judge_host_name,
     ),
     JudgedMeasure(
         Measure(

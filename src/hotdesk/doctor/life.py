@@ -13,7 +13,7 @@ import anyio
 
 from hotdesk.config import Config
 from hotdesk.doctor.limits import SHORT
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, unless
 from hotdesk.doctor.view import read, read_mounts, status_of
 from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup
@@ -143,7 +143,7 @@ def _processes_of(base: int) -> Iterator[int]:
 def freezes(outcome: Frozen) -> Finding:
     """Judge the freezer."""
     if not outcome.before:
-        return failed("the program did not tick before")
+        return report_failure("the program did not tick before")
     flaws = [] if outcome.frozen else ["its cgroup does not become frozen"]
     flaws += [f"it went on: {outcome.during} ticks while frozen"] if outcome.during else []
     flaws += ["it did not go on when thawed"] if not outcome.after else []
@@ -153,10 +153,10 @@ def freezes(outcome: Frozen) -> Finding:
 def ends(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
     if outcome.seconds is None:
-        return failed(f"it stood {GRACE_S:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
+        return report_failure(f"it stood {GRACE_S:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
     if outcome.seconds < SHORT.deadline / 2:
-        return failed(f"it was gone after {outcome.seconds:.1f} s of {SHORT.deadline:g}")
-    return passed(f"a busy desk of {SHORT.deadline:g} s was gone after {outcome.seconds:.1f}")
+        return report_failure(f"it was gone after {outcome.seconds:.1f} s of {SHORT.deadline:g}")
+    return report_pass(f"a busy desk of {SHORT.deadline:g} s was gone after {outcome.seconds:.1f}")
 
 
 def nothing_left(leftovers: list[str]) -> Finding:

@@ -7,9 +7,18 @@ from dataclasses import dataclass
 
 from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Done, Spec
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, SilentProbeError, failed, passed, unless, untested
+from hotdesk.doctor.measure import (
+    Finding,
+    JudgedMeasure,
+    Measure,
+    SilentProbeError,
+    report_failure,
+    report_pass,
+    report_untested,
+    unless,
+)
 from hotdesk.doctor.probes import LIMIT, SIGNALS, ProbeResult, program, read_result
-from hotdesk.doctor.view import limits_of, opened, read
+from hotdesk.doctor.view import limits_of, open_root, read
 from hotdesk.linux.cgroup import PERIOD, Cgroup
 
 SMALL = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
@@ -113,7 +122,7 @@ async def strain(desk: Desk, cgroup: Cgroup, first: int, disk_kind: str) -> Stra
         return await desk.run(program(code, most=most), timeout=_PROBE_TIMEOUT_S, output_limit=LIMIT)
 
     disk = await take(FILL, OVER * SMALL.disk)
-    with opened(first) as inside:
+    with open_root(first) as inside:
         fd = inside.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
         disk_bytes = os.fstat(fd).st_size
         os.close(fd)
@@ -139,7 +148,7 @@ def spun(cgroup: Cgroup) -> Spun:
 # -- judgements ------------------------------------------------------------------------------------------------
 
 
-def _unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
+def _find_mismatches(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
     """Name the files of a cgroup that say something else than they should."""
     return [f"{name} is {cgroup.get(name) or 'not there'}" for name, text in limits.items() if cgroup.get(name) != text]
 
@@ -147,7 +156,7 @@ def _unwritten(cgroup: dict[str, str], limits: dict[str, str]) -> list[str]:
 def memory(strained: Strain) -> Finding:
     """Judge the memory limit."""
     name = "memory.limit_in_bytes" if strained.version == 1 else "memory.max"
-    flaws = _unwritten(strained.cgroup, {name: str(SMALL.memory)})
+    flaws = _find_mismatches(strained.cgroup, {name: str(SMALL.memory)})
     if strained.bomb.exit_code == 0:
         flaws.append(f"{OVER * SMALL.memory // MIB} MiB were taken")
     elif strained.oom_kills < 1:
@@ -157,7 +166,7 @@ def memory(strained: Strain) -> Finding:
 
 def processes(strained: Strain) -> Finding:
     """Judge the limit of processes."""
-    flaws = _unwritten(strained.cgroup, {"pids.max": str(SMALL.pids)})
+    flaws = _find_mismatches(strained.cgroup, {"pids.max": str(SMALL.pids)})
     result = read_result(strained.forks)
     if result.number("forked") >= SMALL.pids or result.word("why") != "EAGAIN":
         flaws.append(f"{result.number('forked')} processes: {result.word('why')}")
@@ -169,8 +178,8 @@ def disk(strained: Strain) -> Finding:
     result = read_result(strained.disk)
     size = f"{strained.disk_bytes / MIB:.0f} MiB on a disk of {SMALL.disk // MIB} ({strained.disk_kind})"
     if result.word("why") in ("EDQUOT", "ENOSPC") and strained.disk_bytes <= SMALL.disk + MIB:
-        return passed(f"{size}, then {result.word('why')}")
-    return failed(f"{size}: {result.word('why')}")
+        return report_pass(f"{size}, then {result.word('why')}")
+    return report_failure(f"{size}: {result.word('why')}")
 
 
 def sockets(strained: Strain) -> Finding:
@@ -179,7 +188,9 @@ def sockets(strained: Strain) -> Finding:
     flaws = [f"{queued // MIB} MiB left unread"] if queued > _SOCKET_BUFFERS else []
     limit = strained.cgroup.get("memory.kmem.tcp.limit_in_bytes", "")
     if strained.version == 1 and not limit and not flaws:
-        return untested("this kernel has no memory.kmem.tcp.limit_in_bytes, and the flood stayed small by itself")
+        return report_untested(
+            "this kernel has no memory.kmem.tcp.limit_in_bytes, and the flood stayed small by itself"
+        )
     if limit and int(limit) > _SOCKET_BUFFERS:
         flaws.append(f"memory.kmem.tcp.limit_in_bytes is {limit}")
     if queued < MIB:
@@ -191,9 +202,9 @@ def cpu(usage: Spun) -> Finding:
     """Judge the CPU quota."""
     quota = str(int(SHORT.cpus * PERIOD))
     expected = {"cpu.cfs_quota_us": quota, "cpu.cfs_period_us": str(PERIOD)}
-    flaws = _unwritten(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
+    flaws = _find_mismatches(usage.cgroup, expected if usage.version == 1 else {"cpu.max": f"{quota} {PERIOD}"})
     if not flaws and usage.throttled == 0:
-        return untested("the quota is written, but this machine was too busy for the desk to reach it")
+        return report_untested("the quota is written, but this machine was too busy for the desk to reach it")
     return unless(flaws, f"a desk of {SHORT.cpus:g} CPUs was held back {usage.throttled} times")
 
 

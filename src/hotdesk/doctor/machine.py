@@ -17,7 +17,7 @@ from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.layout import PATH
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
 from hotdesk.ipc.child import SOURCE
@@ -132,7 +132,7 @@ def look(settings: Config) -> MachineFacts:
         cgroup_error=error,
         reserved=uids.is_reserved(),
         restricted=read(Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")),
-        confined=confined(),
+        confined=try_confinement(),
     )
 
 
@@ -147,7 +147,7 @@ def version_of(program: str) -> tuple[int, ...]:
     return tuple(int(number) for number in found[1].split(".")) if found else ()
 
 
-def confined() -> Confined | None:
+def try_confinement() -> Confined | None:
     """Have a process give up what a command gives up, and try it; None where this user cannot start one."""
     source = str(SOURCE)
     folder = "/run" if os.geteuid() == 0 else str(Path.home())
@@ -193,49 +193,51 @@ def kernel(facts: MachineFacts) -> Finding:
 def runtime(facts: MachineFacts) -> Finding:
     """Judge the runtime by its version."""
     if not facts.version:
-        return failed(f"{facts.runtime} is not there, or does not tell its version")
+        return report_failure(f"{facts.runtime} is not there, or does not tell its version")
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
     text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
     flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in _KNOWN_FLAWS if facts.version < fixed]
     return (
-        passed(text, "; ".join(flaws))
+        report_pass(text, "; ".join(flaws))
         if os.path.basename(facts.runtime) == "crun"
-        else passed(f"{text}; made for crun")
+        else report_pass(f"{text}; made for crun")
     )
 
 
 def cgroups(facts: MachineFacts) -> Finding:
     """Judge the cgroup layout."""
-    return failed(facts.cgroup_error) if facts.cgroup_error else passed(facts.cgroups)
+    return report_failure(facts.cgroup_error) if facts.cgroup_error else report_pass(facts.cgroups)
 
 
-def reserved(facts: MachineFacts) -> Finding:
+def judge_reservation(facts: MachineFacts) -> Finding:
     """Judge the reservation of ids."""
     entry = f"{uids.OWNER}:{uids.FIRST}:{uids.WIDTH * uids.SLOTS}"
-    return passed(entry) if facts.reserved else failed(f"{entry} is not in both files")
+    return report_pass(entry) if facts.reserved else report_failure(f"{entry} is not in both files")
 
 
-def _given_up(facts: MachineFacts) -> Finding:
+def _judge_capabilities(facts: MachineFacts) -> Finding:
     """Judge capabilities."""
     if facts.confined is None:
-        return untested(_UNSTARTED)
+        return report_untested(_UNSTARTED)
     return unless([f"{facts.confined.capabilities:#x} is kept"] if facts.confined.capabilities else [], "all given up")
 
 
-def _landlocked(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
+def _build_landlock_check(abi: int, what: str, answer: str) -> JudgedMeasure[MachineFacts]:
     """Give the check of one thing Landlock takes away."""
 
     def judge(facts: MachineFacts) -> Finding:
         if facts.confined is None:
-            return untested(_UNSTARTED)
+            return report_untested(_UNSTARTED)
         result = getattr(facts.confined, what)
         if facts.confined.abi < abi and result != "silence":
-            return untested(
+            return report_untested(
                 f"Landlock {facts.confined.abi or 'is off'}; {answer} needs version {abi}: not held back here"
             )
         return (
-            passed(f"refused (Landlock {facts.confined.abi})") if result == "PermissionError" else failed(f"{result}")
+            report_pass(f"refused (Landlock {facts.confined.abi})")
+            if result == "PermissionError"
+            else report_failure(f"{result}")
         )
 
     return JudgedMeasure(
@@ -263,7 +265,7 @@ def floors(stores: Stores) -> Finding:
 def file_table(stores: Stores) -> Finding:
     """Judge the kernel's table of open files."""
     enough = stores.file_table >= FILE_TABLE
-    return passed("as large as can be") if enough else failed(f"fs.file-max is {stores.file_table}")
+    return report_pass("as large as can be") if enough else report_failure(f"fs.file-max is {stores.file_table}")
 
 
 def folders(stores: Stores) -> Finding:
@@ -315,7 +317,7 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
         Measure(
             "ids-reserved", "machine", "user ids for desks are reserved", "host: /etc/subuid and /etc/subgid", SETUP
         ),
-        reserved,
+        judge_reservation,
     ),
     JudgedMeasure(
         Measure(
@@ -325,11 +327,11 @@ CHECKS: tuple[JudgedMeasure[MachineFacts], ...] = (
             "host: a process that was confined looked at itself",
             "reinstall hotdesk",
         ),
-        _given_up,
+        _judge_capabilities,
     ),
-    _landlocked(ABI_WRITES, "write", "write files"),
-    _landlocked(ABI_TCP, "bind", "use TCP"),
-    _landlocked(ABI_SIGNALS, "signal", "signal others"),
+    _build_landlock_check(ABI_WRITES, "write", "write files"),
+    _build_landlock_check(ABI_TCP, "bind", "use TCP"),
+    _build_landlock_check(ABI_SIGNALS, "signal", "signal others"),
 )
 STORES: tuple[JudgedMeasure[Stores], ...] = (
     JudgedMeasure(

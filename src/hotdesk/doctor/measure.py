@@ -68,24 +68,24 @@ class SilentProbeError(Exception):
     """A probe did not say what it was asked."""
 
 
-def passed(text: str, note: str = "") -> Finding:
+def report_pass(text: str, note: str = "") -> Finding:
     """Say that a measure stood when it was tried."""
     return Finding("held", clean(text), clean(note))
 
 
-def failed(text: str) -> Finding:
+def report_failure(text: str) -> Finding:
     """Say that a measure did not stand."""
     return Finding("failed", clean(text))
 
 
-def untested(why: str) -> Finding:
+def report_untested(why: str) -> Finding:
     """Say that a measure could not be tried here."""
     return Finding("untested", clean(why))
 
 
 def unless(flaws: Sequence[str], fine: str, note: str = "") -> Finding:
     """Give what is wrong, if anything is."""
-    return failed(", ".join(flaws)) if flaws else passed(fine, note)
+    return report_failure(", ".join(flaws)) if flaws else report_pass(fine, note)
 
 
 def clean(text: str) -> str:
@@ -99,9 +99,9 @@ def judge(checks: Iterable[JudgedMeasure[T]], gathered: T) -> Iterator[Result]:
         try:
             finding = check.judge(gathered)
         except SilentProbeError as e:
-            finding = failed(f"the probe did not answer: {e}")
+            finding = report_failure(f"the probe did not answer: {e}")
         except (OSError, ValueError, KeyError, IndexError) as e:
-            finding = failed(f"could not be read: {type(e).__name__} {e}")
+            finding = report_failure(f"could not be read: {type(e).__name__} {e}")
         yield Result(check.measure, finding)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, failed, passed, unless, untested
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
 from hotdesk.doctor.view import NAMESPACES, NODES, DeskView, Rooted
 from hotdesk.linux import uids
 
@@ -29,7 +29,7 @@ SAFE = frozenset(("nosuid", "nodev"))
 READ_ONLY = ("/dev", "/sys", "/run/hotdesk", "/proc/sys")
 
 
-def _own_ids(view: DeskView) -> Finding:
+def _judge_ids(view: DeskView) -> Finding:
     """Judge the host ids a desk's processes have."""
     user = str(view.base + uids.USER)
     flaws = [
@@ -45,13 +45,13 @@ def _own_ids(view: DeskView) -> Finding:
     return unless(flaws, f"{uids.WIDTH} from {view.base}, in {len(view.processes)} processes")
 
 
-def _own_charges(view: DeskView) -> Finding:
+def _judge_charges(view: DeskView) -> Finding:
     """Judge to whom a desk's inotify instances and signals are charged."""
     expected = view.base + uids.ANCHOR
     return unless([] if view.owner == expected else [f"id {view.owner}"], f"id {view.owner}, which runs nothing")
 
 
-def _no_capabilities(view: DeskView) -> Finding:
+def _judge_capabilities(view: DeskView) -> Finding:
     """Judge capabilities."""
     flaws = [
         f"process {each.pid} has {name} {each.status[name]}"
@@ -62,19 +62,19 @@ def _no_capabilities(view: DeskView) -> Finding:
     return unless(flaws, f"none in {len(view.processes)} processes, nor to be had")
 
 
-def _no_new_privileges(view: DeskView) -> Finding:
+def _judge_new_privileges(view: DeskView) -> Finding:
     """Judge whether an exec could give privileges."""
     flaws = [f"process {each.pid} may" for each in view.processes if each.status["NoNewPrivs"] != "1"]
     return unless(flaws, f"set in {len(view.processes)} processes")
 
 
-def filtered(view: DeskView) -> Finding:
+def judge_filter(view: DeskView) -> Finding:
     """Judge whether a filter stands at all."""
     flaws = [f"process {each.pid} has none" for each in view.processes if each.status["Seccomp"] != "2"]
     return unless(flaws, f"in force in {len(view.processes)} processes")
 
 
-def _own_namespaces(view: DeskView) -> Finding:
+def _judge_namespaces(view: DeskView) -> Finding:
     """Judge namespaces by inode."""
     flaws = [
         f"{kind} is the host's"
@@ -85,7 +85,7 @@ def _own_namespaces(view: DeskView) -> Finding:
     return unless(sorted(set(flaws)), f"{', '.join(NAMESPACES)}: other inodes than the host's")
 
 
-def _own_environment(view: DeskView) -> Finding:
+def _judge_environment(view: DeskView) -> Finding:
     """Judge the first process's variables."""
     extra = view.processes[0].variables - VARIABLES
     return unless(
@@ -115,7 +115,7 @@ def _loopback_only(view: DeskView) -> Finding:
     flaws = [f"card {name}" for name in cards if name != "lo"]
     flaws += [f"{len(routes)} routes"] if routes else []
     flaws += [f"an IPv6 route by {name}" for name in sorted(six - {"lo"})]
-    return failed("no loopback") if not cards else unless(flaws, "lo, and no route")
+    return report_failure("no loopback") if not cards else unless(flaws, "lo, and no route")
 
 
 def _gate_inside(view: DeskView) -> Finding:
@@ -124,11 +124,15 @@ def _gate_inside(view: DeskView) -> Finding:
     there = [row for row in rows if row[1] == "0100007F:0C38" and row[3] == "0A"]
     apart = view.processes[0].namespaces["net"] != view.host_namespaces["net"]
     if not there:
-        return failed("nobody listens at 127.0.0.1:3128 in the desk's network")
-    return passed("127.0.0.1:3128 in the desk's network") if apart else failed("it listens in the host's network")
+        return report_failure("nobody listens at 127.0.0.1:3128 in the desk's network")
+    return (
+        report_pass("127.0.0.1:3128 in the desk's network")
+        if apart
+        else report_failure("it listens in the host's network")
+    )
 
 
-def _own_nodes(view: DeskView) -> Finding:
+def _judge_nodes(view: DeskView) -> Finding:
     """Judge device nodes."""
     flaws = [f"/dev/{name} is missing" for name in NODES if view.nodes[name] is None]
     flaws += [f"/dev/{name} is the host's inode" for name in NODES if view.nodes[name] == view.host_nodes[name]]
@@ -154,7 +158,7 @@ def _layer_flags(view: DeskView) -> Finding:
     ]
     flaws += [f"{each.at.rpartition('/')[2]} can be written" for each in layers if "ro" not in each.flags]
     return (
-        failed("no layer is mounted")
+        report_failure("no layer is mounted")
         if not layers
         else unless(flaws, f"nosuid and nodev on overlay and layers, which are read-only ({len(layers)})")
     )
@@ -179,7 +183,7 @@ def masks(view: DeskView) -> Finding:
     return unless(flaws, f"{len(there) + 1} parts covered and empty or steady")
 
 
-def _own_sys(view: DeskView) -> Finding:
+def _judge_sys(view: DeskView) -> Finding:
     """Judge /sys."""
     top, cards = view.sys
     kinds = [each.kind for each in view.mounts if each.at == "/sys"]
@@ -189,7 +193,7 @@ def _own_sys(view: DeskView) -> Finding:
     return unless(flaws, "a file system of its own: loopback and processors")
 
 
-def _own_ids_of_machine(view: DeskView) -> Finding:
+def _judge_machine_ids(view: DeskView) -> Finding:
     """Judge boot id and machine id."""
     flaws = []
     if view.boot_id in ("", Path("/proc/sys/kernel/random/boot_id").read_text().strip()):
@@ -200,13 +204,13 @@ def _own_ids_of_machine(view: DeskView) -> Finding:
     return unless(flaws, f"boot id {view.boot_id[:8]}…, machine id {view.machine_id[:8]}…")
 
 
-def _hidden_paths(view: DeskView) -> Finding:
+def _judge_host_paths(view: DeskView) -> Finding:
     """Judge whether mounts name host paths: in what they show, where that comes from, and their options."""
     flaws = [f"{each.at} shows {path}" for each in view.mounts for path in view.paths if path in each.options]
     return unless(flaws, f"none in {len(view.mounts)} mounts")
 
 
-def own_files(view: DeskView) -> Finding:
+def judge_open_files(view: DeskView) -> Finding:
     """Judge open files."""
     flaws = [f"process {each.pid} holds {name}" for each in view.processes for name in each.foreign]
     return unless(flaws, f"{len(view.processes)} processes hold pipes, sockets and files of their own")
@@ -215,13 +219,15 @@ def own_files(view: DeskView) -> Finding:
 def devices(view: DeskView) -> Finding:
     """Judge the device cgroup."""
     if view.cgroup_version == 2:
-        return untested(
+        return report_untested(
             "hotdesk sets no device rules on cgroup v2: nodev mounts, own nodes and refused mknod stand alone"
         )
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
     flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
     return (
-        unless(flaws, f"{len(allowed)} kinds of device, all harmless") if allowed else failed("devices.list is empty")
+        unless(flaws, f"{len(allowed)} kinds of device, all harmless")
+        if allowed
+        else report_failure("devices.list is empty")
     )
 
 
@@ -240,7 +246,7 @@ def root_inside(rooted: Rooted) -> Finding:
             f"{kind} is the host's" for kind in NAMESPACES if each.namespaces[kind] == rooted.host_namespaces[kind]
         ]
     if not roots:
-        return failed("no program runs as root")
+        return report_failure("no program runs as root")
     return unless(
         flaws, f"host id {rooted.base}, capabilities {roots[-1].status['CapEff'].lstrip('0') or '0'}, filtered"
     )
@@ -266,7 +272,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/status and id maps of every process, and the claim",
             "run `hotdesk setup`, then `hotdesk gc`",
         ),
-        _own_ids,
+        _judge_ids,
     ),
     JudgedMeasure(
         Measure(
@@ -276,21 +282,21 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: the owner of its user namespace, by ioctl",
             _STALE,
         ),
-        _own_charges,
+        _judge_charges,
     ),
     JudgedMeasure(
         Measure("capabilities", "user", "no capability", "host: /proc/PID/status of every process", _STALE),
-        _no_capabilities,
+        _judge_capabilities,
     ),
     JudgedMeasure(
         Measure(
             "no-new-privileges", "user", "no exec gives privileges", "host: /proc/PID/status of every process", _STALE
         ),
-        _no_new_privileges,
+        _judge_new_privileges,
     ),
     JudgedMeasure(
         Measure("namespaces", "user", "namespaces of its own", "host: inodes in /proc/PID/ns of every process", _STALE),
-        _own_namespaces,
+        _judge_namespaces,
     ),
     JudgedMeasure(
         Measure(
@@ -300,11 +306,11 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/environ of the first process",
             _STALE,
         ),
-        _own_environment,
+        _judge_environment,
     ),
     JudgedMeasure(
         Measure("filter", "calls", "a system call filter", "host: /proc/PID/status of every process", _STALE),
-        filtered,
+        judge_filter,
     ),
     JudgedMeasure(
         Measure(
@@ -330,7 +336,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: device and inode of /dev/* in the desk and here",
             _STALE,
         ),
-        _own_nodes,
+        _judge_nodes,
     ),
     JudgedMeasure(
         Measure(
@@ -376,7 +382,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "own-sys", "files", "a /sys of its own", "host: mountinfo, and /sys listed beneath the desk's root", _STALE
         ),
-        _own_sys,
+        _judge_sys,
     ),
     JudgedMeasure(
         Measure(
@@ -386,11 +392,11 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: both read beneath the desk's root, against this machine's",
             _STALE,
         ),
-        _own_ids_of_machine,
+        _judge_machine_ids,
     ),
     JudgedMeasure(
         Measure("host-paths", "files", "mounts name no path of the host", "host: /proc/PID/mountinfo", _STALE),
-        _hidden_paths,
+        _judge_host_paths,
     ),
     JudgedMeasure(
         Measure(
@@ -400,7 +406,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "host: /proc/PID/fd and fdinfo of every process, against the desk's mounts",
             _STALE,
         ),
-        own_files,
+        judge_open_files,
     ),
     JudgedMeasure(
         Measure(

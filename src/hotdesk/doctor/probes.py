@@ -249,7 +249,7 @@ def probe(port: int, abstract: str) -> list[str]:
         TRY,
         numbers=calls.numbers(machine),
         calls={group: [(each.what, each.code) for each in listed] for group, listed in calls.GROUPS.items()},
-        four=[*BEYOND, *own_addresses()],
+        four=[*BEYOND, *find_own_addresses()],
         six=BEYOND_SIX,
         port=port,
         abstract=abstract,
@@ -268,7 +268,7 @@ def listening() -> Iterator[tuple[int, str]]:
         yield tcp.getsockname()[1], name
 
 
-def own_addresses() -> list[str]:
+def find_own_addresses() -> list[str]:
     """Give this machine's own address, if it has one: found by a route, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         try:

@@ -118,7 +118,7 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
     mounts = tuple(read_mounts(Path(f"/proc/{first}/mountinfo").read_text()))
     keeper_mounts = list(read_mounts(Path(f"/proc/{keeper}/mountinfo").read_text()))
     private = f"{settings.run}/private/{desk}/"
-    with opened(first) as inside, RootDirectory("/") as host:
+    with open_root(first) as inside, RootDirectory("/") as host:
         return DeskView(
             base=base,
             claimed=_is_claimed(base, settings.run / "desks" / desk),
@@ -151,7 +151,7 @@ def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:
         namespaces=namespaces(pid),
         limits=read_limits(Path(f"/proc/{pid}/limits").read_text()),
         variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
-        foreign=tuple(foreign_files(pid, numbers)),
+        foreign=tuple(list_foreign_files(pid, numbers)),
     )
 
 
@@ -190,7 +190,7 @@ def read_mounts(text: str) -> Iterable[Mount]:
         yield Mount(fields[0], fields[4], frozenset(fields[5].split(",")), rest[0], f"{fields[3]} {rest[1]} {rest[2]}")
 
 
-def foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
+def list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
     """List what a process holds open that lies on no mount of its desk: pipes and sockets lie nowhere."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         with suppress(FileNotFoundError):  # closed while we looked
@@ -209,7 +209,7 @@ def _is_claimed(base: int, folder: Path) -> bool:
     return claim.is_symlink() and os.readlink(claim) == str(folder)
 
 
-def opened(pid: int) -> RootDirectory:
+def open_root(pid: int) -> RootDirectory:
     """Open a process's root, beneath which every path is looked up."""
     fd = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -18,7 +18,7 @@ REASONS = {
 }  # fmt: skip
 
 
-def plain(text: str, most: int = 200) -> str:
+def sanitize_text(text: str, most: int = 200) -> str:
     """Give text a desk had a hand in for a person or a model to read: short, and nothing but plain characters."""
     text = text[:most]
     if text.isascii() and text.isprintable():
@@ -29,7 +29,7 @@ def plain(text: str, most: int = 200) -> str:
 def denial(what: str, why: str, allowed: Sequence[str] = (), may_ask: bool = False) -> dict[str, object]:
     """Say what was refused, by which rule, what is allowed instead, how to ask."""
     remedy = HOW_TO_ASK if may_ask else "nothing can be asked for here; work with what is allowed and the desk's files"
-    return {"refused": plain(what), "rule": plain(why, 400), "allowed": list(allowed), "ask": remedy}
+    return {"refused": sanitize_text(what), "rule": sanitize_text(why, 400), "allowed": list(allowed), "ask": remedy}
 
 
 def answer(status: int, value: object, *, keep: bool, head_only: bool = False, reason: bytes = b"") -> bytes:

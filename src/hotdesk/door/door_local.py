@@ -30,7 +30,8 @@ async def answer(way: Egress, wire: Wire, request: Request, meant: Target) -> bo
     await wire.drain(BODY_SECONDS)
     event = Exchange(
         way.desk, way.step, "allow" if status < 400 else "deny", "the door itself", meant.method, meant.scheme,
-        meant.host, meant.port, denials.plain(meant.path), status, 0, 0, round((time.monotonic() - begun) * 1000),
+        meant.host, meant.port, denials.sanitize_text(meant.path), status, 0, 0,
+        round((time.monotonic() - begun) * 1000),
     )  # fmt: skip
     way.outside.note(event)
     return keep
@@ -42,7 +43,7 @@ async def decide(way: Egress, wire: Wire, request: Request, meant: Target) -> tu
         case "http", 80, "GET" | "HEAD", "/":
             return 200, status_of(way)
         case "http", 80, "GET" | "HEAD", "/policy":
-            return 200, {"allowed": list(way.policy.allowed()), "step": way.step, "grants": _grants_of(way)}
+            return 200, {"allowed": list(way.policy.list_allowed()), "step": way.step, "grants": _grants_of(way)}
         case "http", 80, "POST", "/ask":
             return await ask(way, wire, request)
     return 404, denials.denial(f"{meant.method} {meant.url}", "here are /, /policy and POST /ask", (), way.may_ask)
@@ -55,7 +56,7 @@ def status_of(way: Egress) -> dict[str, object]:
         "step": way.step,
         "open": not way.shut and way.leaves is not None,
         "why": way.shut,
-        "allowed": list(way.policy.allowed()),
+        "allowed": list(way.policy.list_allowed()),
         "waiting": len(way.questions),
         "more": {"policy": "http://door.local/policy", "ask": denials.HOW_TO_ASK if way.may_ask else "not here"},
     }
@@ -74,16 +75,16 @@ async def ask(way: Egress, wire: Wire, request: Request) -> tuple[int, object]:
         return 403, denials.denial("POST http://door.local/ask", "the header X-Hotdesk-Ask: 1 is missing", (), True)
     try:
         rule, reason = _read_question(await read_body(wire, request))
-        way.policy.widened(rule)
+        way.policy.widen(rule)
     except (BriefError, ValueError, RecursionError) as e:
         return 400, denials.denial("POST http://door.local/ask", f"{e}", (), True)
     match await way.ask(rule, None, reason):
         case "approved":
-            way.policy = way.policy.widened(rule)
+            way.policy = way.policy.widen(rule)
             return 200, {"approved": rule_text(rule)}
         case "busy":
             return 429, denials.denial("POST http://door.local/ask", "too much was asked already; wait", (), True)
-    return 403, denials.denial(f"asked for {rule_text(rule)}", "it was not approved", way.policy.allowed())
+    return 403, denials.denial(f"asked for {rule_text(rule)}", "it was not approved", way.policy.list_allowed())
 
 
 async def read_body(wire: Wire, request: Request) -> bytes:

@@ -40,7 +40,7 @@ class Echo(asyncio.Protocol):
                 request = framing.parse_request(bytes(self.buffer[:end]))
                 del self.buffer[:end]
                 self.transport.write(answer(request))
-        except framing.Broken:
+        except framing.HttpMessageError:
             self.transport.close()
 
 

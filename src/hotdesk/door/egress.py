@@ -159,7 +159,7 @@ class Egress:
         for secret in secrets_of(one.id, one.grant.secret, one.kind, value):
             self.scrubber.add(secret)
 
-    def issued_by(self, host: str, port: int) -> Issued | None:
+    def get_issued(self, host: str, port: int) -> Issued | None:
         """Give what a host issued, if it has or had a grant: others keep what they say."""
         if (host, port) not in self.issued:
             fields = [one.live_grant.grant.fields for one in self.live.values() if one.live_grant.grant.host == host]
@@ -173,7 +173,7 @@ class Egress:
         if self.live.pop(live.live_grant.id, None) is not None:
             self.outside.note(Revoked(self.desk, live.live_grant.grant.secret, why))
 
-    def leaked(self, ids: set[str], host: str) -> None:
+    def report_leak(self, ids: set[str], host: str) -> None:
         """Raise the alarm over secrets that came back though this request did not carry them; they end."""
         for live in [live for id, live in self.live.items() if id in ids]:
             name = live.live_grant.grant.secret
@@ -188,7 +188,7 @@ class Egress:
                 return  # nothing but canaries was admitted by it
             case "allow":
                 for text in message["rules"]:
-                    self.policy = self.policy.widened(parse_rule(text))
+                    self.policy = self.policy.widen(parse_rule(text))
                 return  # whatever was admitted before is so still
             case "step":
                 self.step = str(message["step"])
@@ -254,7 +254,7 @@ class Egress:
         number, mark = secrets.token_hex(4), digest(rule)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.questions[number] = (mark, answer)
-        method, path = (target.method, shown(target)) if target else (",".join(rule.methods), rule.path)
+        method, path = (target.method, format_target(target)) if target else (",".join(rule.methods), rule.path)
         words = "".join(c if c.isascii() and c.isprintable() else "?" for c in reason[:REASON])
         facts = (mark, rule_text(rule), method, rule.host, path, self.approval_seconds)
         event = Asked(self.desk, number, *facts, words, size)
@@ -275,7 +275,7 @@ class Egress:
             waiting.set_result(approved)
 
 
-def shown(target: Target) -> str:
+def format_target(target: Target) -> str:
     """Give what is asked for as whoever decides sees it: the query, too, as far as it can be read."""
     text = f"{target.path}?{target.query}" if target.query else target.path
     return text if len(text) <= REASON else f"{text[:REASON]}… ({len(text)} characters)"

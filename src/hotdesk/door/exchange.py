@@ -12,7 +12,7 @@ from hotdesk.door import denials
 from hotdesk.door.egress import Egress
 from hotdesk.door.grant import Refusal, signs_of
 from hotdesk.door.http import framing
-from hotdesk.door.http.framing import BodyReader, Broken, Headers, Request, Response
+from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError, Request, Response
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import HungUpError, TimedOutError, Wire
@@ -45,7 +45,7 @@ OURS = frozenset({b"host", b"expect", b"content-length"})
 
 
 @lru_cache(maxsize=1024)
-def cached_rule_text(rule: Rule) -> str:
+def format_rule_cached(rule: Rule) -> str:
     """Give a rule as it is written down: each is, again and again."""
     return rule_text(rule)
 
@@ -111,7 +111,7 @@ class Forward:
         self.ids: frozenset[str] = frozenset()
         self.granted = False
         """Whether secrets are about: this host has a grant, or had one."""
-        self.issued = way.issued_by(meant.host, meant.port)
+        self.issued = way.get_issued(meant.host, meant.port)
         self.allowed: AllowedCredentials | None = None
         """Where the desk goes as us: what it may send beside what is ordinary."""
         self.signed = False
@@ -137,7 +137,7 @@ class Forward:
             await self.fail(429, str(e))
         except UnreachableError as e:
             await self.fail(502, str(e))
-        except (UnreadableError, Broken) as e:
+        except (UnreadableError, HttpMessageError) as e:
             await self.fail(502, f"the answer of {self.meant.host} could not be read: {e}")
         except (HungUpError, OSError) as e:
             self.note = self.note or f"broken off: {e}"
@@ -151,7 +151,7 @@ class Forward:
 
     async def fail(self, status: int, why: str) -> None:
         """Answer in the upstream's stead; too late for that, hang up."""
-        self.note = self.note or denials.plain(why, 300)
+        self.note = self.note or denials.sanitize_text(why, 300)
         unread = bool(self.request.body)
         if self.started:
             self.keep = False
@@ -159,7 +159,7 @@ class Forward:
             return
         what = f"{self.meant.method} {self.meant.url}"
         self.keep = self.keep and not unread
-        value = denials.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        value = denials.denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=self.keep, head_only=self.meant.method == "HEAD")
         self.status = status
         self.wire.write(data)
@@ -169,12 +169,13 @@ class Forward:
         """Have the exchange written down."""
         names = [pair.split("=", 1)[0] for pair in self.meant.query.split("&")] if self.meant.query else []
         path = self.meant.path + ("?" + "&".join(names) if names else "")
-        rule = cached_rule_text(self.decision.rule) if self.decision.rule else self.decision.why
+        rule = format_rule_cached(self.decision.rule) if self.decision.rule else self.decision.why
         self.way.outside.note(
             Exchange(
-                self.way.desk, self.way.step, self.decision.verdict, denials.plain(rule, 300), self.meant.method,
-                self.meant.scheme, self.meant.host, self.meant.port, denials.plain(path, 1000), self.status,
-                self.count.up, self.count.down, round((time.monotonic() - self.begun) * 1000), self.used, self.note,
+                self.way.desk, self.way.step, self.decision.verdict, denials.sanitize_text(rule, 300),
+                self.meant.method, self.meant.scheme, self.meant.host, self.meant.port,
+                denials.sanitize_text(path, 1000), self.status, self.count.up, self.count.down,
+                round((time.monotonic() - self.begun) * 1000), self.used, self.note,
             )
         )  # fmt: skip
 
@@ -263,28 +264,28 @@ class Forward:
         grants = {one.id: one for one in self.way.active_grants()}
         plan = inject.plan(out, grants.values(), issued, self.way.ours, minting_named=exact)
         if isinstance(plan, Refusal):
-            raise self.alarmed(plan)
+            raise self.report_alarm(plan)
         self.granted = plan.granted or issued is not None
         self.allowed, self.removed, self.signed = plan.allowed, tuple(sorted(plan.removed)), plan.signing is not None
-        body = await self.whole_body(plan) if plan.whole and self.request.body is not None else None
+        body = await self.read_whole_body(plan) if plan.whole and self.request.body is not None else None
         self.check_fields(body)
-        values = {id: await self.way.value(grants[id]) for id in inject.needed_grants(plan, body or b"")}
+        values = {id: await self.way.value(grants[id]) for id in inject.list_needed_grants(plan, body or b"")}
         sent = inject.apply(plan, out, body or b"", values)
         if isinstance(sent, Refusal):
-            raise self.alarmed(sent)
+            raise self.report_alarm(sent)
         self.used, self.ids = sent.used, sent.ids
         pairs = [(b"Host", self.meant.authority.encode()), *sent.headers, *self.identity()]
         if issued is not None and not (plan.granted or plan.returned):
             pairs = harden(pairs)  # the grant is over, what it brought may still come back
         if plan.signing:
-            pairs = inject.signed(plan, out, sent, pairs, values, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+            pairs = inject.sign_request(plan, out, sent, pairs, values, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
         if body is not None:
             pairs.append((b"Content-Length", str(len(sent.body)).encode()))
         elif self.request.body == "chunked":
             pairs.append((b"Transfer-Encoding", b"chunked"))
         elif self.request.body is not None:
             pairs.append((b"Content-Length", str(self.request.body).encode()))
-        return self.upgraded(Headers(pairs)), sent.query, sent.body if body is not None else None
+        return self.add_upgrade(Headers(pairs)), sent.query, sent.body if body is not None else None
 
     def identity(self) -> list[tuple[bytes, bytes]]:
         """Give the signed word on who asks, for a host that wants it."""
@@ -294,13 +295,13 @@ class Forward:
         grants = [one for one in self.way.active_grants() if (one.grant.host, one.grant.port, "https") == here]
         return [(IDENTITY, self.way.identities[one.id].encode()) for one in grants if one.id in self.way.identities][:1]
 
-    def upgraded(self, headers: Headers) -> Headers:
+    def add_upgrade(self, headers: Headers) -> Headers:
         """Ask for a WebSocket where that is asked and no secret is about; for nothing else."""
         if not self.request.upgrade:
             return headers
         if self.request.upgrade != b"websocket":
             raise ExchangeError(
-                501, f"an upgrade to {denials.plain(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
+                501, f"an upgrade to {denials.sanitize_text(self.request.upgrade.decode('latin-1'), 40)} leads nowhere"
             )
         if self.granted or self.allowed is not None:
             raise ExchangeError(403, inject.NO_UPGRADE)
@@ -308,13 +309,13 @@ class Forward:
             raise ExchangeError(403, "a WebSocket sends as much as it reads; the rule must say write")
         return headers.add(b"Connection", b"Upgrade").add(b"Upgrade", b"websocket")
 
-    def alarmed(self, refusal: Refusal) -> ExchangeError:
+    def report_alarm(self, refusal: Refusal) -> ExchangeError:
         """Raise the alarm over what no honest desk sends."""
         for sign in refusal.signs:
             self.way.outside.note(Alarm(self.way.desk, sign.what, sign.secret, self.meant.host, refusal.reason))
         return ExchangeError(403, refusal.reason)
 
-    async def whole_body(self, plan: inject.InjectionPlan) -> bytes:
+    async def read_whole_body(self, plan: inject.InjectionPlan) -> bytes:
         """Read a body in which a secret may have to be put, or that is to be signed."""
         self.invite()
         reader, body = BodyReader(self.request.body), bytearray()
@@ -337,7 +338,7 @@ class Forward:
             if not data:
                 reader.eof()
             payload, rest = reader.feed(data)
-        except Broken as e:
+        except HttpMessageError as e:
             raise ExchangeError(e.status, e.reason) from None
         except HungUpError:
             raise ExchangeError(408, f"nothing of the request's body came for {BODY_SECONDS:.0f} s") from None
@@ -383,7 +384,7 @@ class Forward:
         reader = BodyReader(self.request.body)
         chunked = self.request.body == "chunked"
         over = False
-        packing = b", ".join(self.request.headers.all(b"content-encoding"))
+        packing = b", ".join(self.request.headers.get_all(b"content-encoding"))
         try:
             watch = watcher(packing, self.granted or self.allowed is not None, DECODED, self.field_watch())
         except UnreadableError as e:
@@ -391,37 +392,37 @@ class Forward:
         while not over:
             data = await self.read_body(reader)
             over = reader.done
-            payload = self.watched(watch, data, over)
+            payload = self.check_upload(watch, data, over)
             self.count.add(up=len(payload))
             self.upstream.write(framing.chunk(payload) if chunked else payload)
             await self.upstream.drain(BODY_SECONDS)
         if chunked:
             self.upstream.write(framing.LAST)
 
-    def watched(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
+    def check_upload(self, watch: UploadWatcher, data: bytes, over: bool) -> bytes:
         """Give what of a body may go on, if no placeholder is in it."""
         try:
             payload = watch.feed(data) + (watch.finish() if over else b"")
         except UnreadableError as e:
             raise ExchangeError(400, f"the body is not packed as it says: {e}") from None
         if watch.found is not None:
-            raise self.alarmed(Refusal("a placeholder is in the body", signs_of([watch.found])))
+            raise self.report_alarm(Refusal("a placeholder is in the body", signs_of([watch.found])))
         if watch.credential is not None:
-            raise self.alarmed(brought(*watch.credential))
+            raise self.report_alarm(brought(*watch.credential))
         return payload
 
     def field_watch(self) -> FieldWatch | None:
         """Make what looks for credentials of the desk's own in a body, where it may bring none."""
         if self.allowed is None or self.signed:
             return None
-        return FieldWatch(self.request.headers.all(b"content-type"), self.allowed)
+        return FieldWatch(self.request.headers.get_all(b"content-type"), self.allowed)
 
     def check_fields(self, body: bytes | None) -> None:
         """Refuse a whole body that has credentials of the desk's own."""
         if body and (watch := self.field_watch()):
             watch.feed(body)
             if watch.found is not None:
-                raise self.alarmed(brought(*watch.found))
+                raise self.report_alarm(brought(*watch.found))
 
     # -- bringing back ----------------------------------------------------------------------------------------
 
@@ -460,7 +461,7 @@ class Forward:
         await self.give()
         if cleaner.hits:
             self.note = self.note or "a secret was removed from the answer"
-            self.way.leaked(cleaner.hits - self.ids, self.meant.host)
+            self.way.report_leak(cleaner.hits - self.ids, self.meant.host)
         if answer.keep_alive and self.keep and not self.upstream.buffer:
             self.place.keep(self.key, self.upstream)
             self.upstream = None
@@ -469,7 +470,7 @@ class Forward:
         """Tell the desk, and the journal, which of its headers this host did not get."""
         names = ", ".join(self.removed[:_REMOVED_SHOWN])
         headers.append((REMOVED, names.encode("latin-1")))
-        self.note = self.note or denials.plain(f"headers left out: {names}", 300)
+        self.note = self.note or denials.sanitize_text(f"headers left out: {names}", 300)
 
     async def stream_down(self, reader: BodyReader, cleaner: Cleaner, chunked: bool) -> None:
         """Pass the answer's body on as it comes."""

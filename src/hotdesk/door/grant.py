@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from hotdesk.brief import Grant, SecretPlace
-from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, carried, slot_of
+from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, extract_placeholder, slot_of
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
 from hotdesk.door.secrets.signature import SigV4Signer, key_of
 
@@ -39,7 +39,7 @@ class LiveGrant:
         if self.kind == "sigv4":
             key = key_of(value) if self.signer and slot == AUTHORIZATION else None
             return key is not None and key[0] == self.placeholder and value.count(PREFIX) == 1
-        return carried(slot, value) == self.placeholder
+        return extract_placeholder(slot, value) == self.placeholder
 
 
 class Returning(Protocol):

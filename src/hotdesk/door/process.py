@@ -174,11 +174,11 @@ class Door:
                 if way := self.ways.pop(desk, None):
                     way.close()
             case {"re": int(number)} if number in self.minting:
-                self.minted(self.minting[number], message)
+                self.receive_value(self.minting[number], message)
             case {"ready": True}:
                 self.ready.set()
 
-    def minted(self, waiting: asyncio.Future[bytes], reply: dict[str, Any]) -> None:
+    def receive_value(self, waiting: asyncio.Future[bytes], reply: dict[str, Any]) -> None:
         """Take a value, or why there is none."""
         if waiting.done():
             return

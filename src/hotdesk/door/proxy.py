@@ -14,12 +14,12 @@ from hotdesk.door.egress import Egress
 from hotdesk.door.exchange import Forward, UpstreamSlot
 from hotdesk.door.http import framing
 from hotdesk.door.http.ca import AuthorityEndedError
-from hotdesk.door.http.framing import Broken, Request
+from hotdesk.door.http.framing import HttpMessageError, Request
 from hotdesk.door.http.relay import Count, RuleSpentError, relay
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy import target
-from hotdesk.door.policy.target import Authority, Unclear
+from hotdesk.door.policy.target import Authority, UnclearTargetError
 from hotdesk.event import Exchange
 
 _IDLE_SECONDS = 90.0
@@ -70,9 +70,9 @@ class DeskConnection:
             if request.method == "CONNECT":
                 return await self.connect(request)
             return await self.forward(request)
-        except Broken as e:
+        except HttpMessageError as e:
             return self.refuse(e.status, "a request", e.reason, "broken")
-        except Unclear as e:
+        except UnclearTargetError as e:
             return self.refuse(400, "a request", e.reason, "broken")
 
     async def head(self) -> bytes:
@@ -101,14 +101,15 @@ class DeskConnection:
         where: Authority | None = None,
     ) -> bool:
         """Say no, write it down, and hang up; `where` is what a CONNECT asked for."""
-        value = denials.denial(what, why, self.way.policy.allowed(), self.way.may_ask)
+        value = denials.denial(what, why, self.way.policy.list_allowed(), self.way.may_ask)
         data = denials.answer(status, value, keep=False, reason=reason)
         self.wire.write(data)
         inside = self.place.inside or where or Authority("", 0)
         scheme = "https" if where else self.place.scheme
         self.way.outside.note(
             Exchange(
-                self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny", denials.plain(why, 300),
+                self.way.desk, self.way.step, "broken" if verdict == "broken" else "deny",
+                denials.sanitize_text(why, 300),
                 what.split(" ")[0] if verdict != "broken" else "", scheme, inside.host, inside.port, "",
                 status, 0, len(data), 0,
             )
@@ -117,7 +118,7 @@ class DeskConnection:
 
     async def forward(self, request: Request) -> bool:
         """Judge one request and carry it out."""
-        hosts = request.headers.all(b"host")
+        hosts = request.headers.get_all(b"host")
         meant = target.read(request.method, request.target, hosts, self.place.inside, self.place.scheme)
         if meant.host == denials.LOCAL:
             return await door_local.answer(self.way, self.wire, request, meant)
@@ -129,7 +130,11 @@ class DeskConnection:
         """Open what a CONNECT asks for: an intercepted connection, or a tunnel where a rule says so."""
         where = target.connect(request.target)
         what = f"CONNECT {where.host}:{where.port}"
-        host = target.one_host(request.headers.all(b"host")) if b"host" in request.headers else (where.host, where.port)
+        host = (
+            target.one_host(request.headers.get_all(b"host"))
+            if b"host" in request.headers
+            else (where.host, where.port)
+        )
         policy = self.way.policy
         if self.place.inside is not None:
             return self.refuse(403, what, "a CONNECT inside a CONNECT leads nowhere")

@@ -112,7 +112,7 @@ async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> Cana
     """Run the canaries in a desk, by its image's Python, and judge what they met."""
     nonce = secrets.token_hex(16)
     with bait() as listener:
-        far, near = (*FAR, *_own_address()), refusable(scope, listener.port, nonce)
+        far, near = (*FAR, *_find_own_address()), refusable(scope, listener.port, nonce)
         listed = (" ".join(where for _, where in targets) for targets in (far, near))
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
@@ -151,7 +151,7 @@ def covers(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern
 
 
-def _own_address() -> _Targets:
+def _find_own_address() -> _Targets:
     """Give this machine's outward address, if it has one; nothing is sent to learn it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
@@ -229,7 +229,7 @@ def against(result: CanaryResult, far: _Targets, near: _Targets, digest: str) ->
     lines = head.split(b"\r\n")
     if not lines[0].startswith(b"HTTP/1.1 200") or f"X-Canary-Digest: {digest}".encode() not in lines:
         yield "swapped"
-    if b"X-Canary: " + REMOVED not in lines or _unchunked(body) != (REMOVED + b"\n") * 2:
+    if b"X-Canary: " + REMOVED not in lines or _decode_chunks(body) != (REMOVED + b"\n") * 2:
         yield "scrubbed"
 
 
@@ -240,7 +240,7 @@ def unlike(targets: _Targets, right: list[bool]) -> Iterator[str]:
             yield name
 
 
-def _unchunked(data: bytes) -> bytes:
+def _decode_chunks(data: bytes) -> bytes:
     """Put a body together again; what is not in chunks gives another one."""
     body = b""
     while data:

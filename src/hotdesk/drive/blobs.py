@@ -59,11 +59,11 @@ class Blobs:
         return self.folder / sha256
 
     @contextmanager
-    def staged(self, source: ByteSource, limit: int) -> Iterator[Staged]:
+    def stage(self, source: ByteSource, limit: int) -> Iterator[Staged]:
         """Have bytes on disk for the length of a block, to be admitted in it; `BriefError` past the limit."""
         half = f"{HALF}{secrets.token_hex(8)}"
-        with private_files.entered(self.folder) as place:
-            with private_files.translated(self.folder / half):
+        with private_files.enter_folder(self.folder) as place:
+            with private_files.translate_errors(self.folder / half):
                 fd = private_files.create(place, half, 0o400)
             try:
                 with open(fd, "wb") as file:
@@ -81,16 +81,16 @@ class Blobs:
             if size > limit:
                 raise BriefError(f"it has over {limit} bytes, and no more are left of its owner's quota")
             digest.update(data)
-            with private_files.translated(self.folder):
+            with private_files.translate_errors(self.folder):
                 file.write(data)
-        with private_files.translated(self.folder):
+        with private_files.translate_errors(self.folder):
             file.flush()
             os.fsync(file.fileno())
         return digest.hexdigest(), size
 
     def admit(self, staged: Staged) -> None:
         """Give staged bytes their place; what lies there is replaced, by the same unless somebody changed it."""
-        with private_files.entered(self.folder) as place, private_files.translated(self.path(staged.sha256)):
+        with private_files.enter_folder(self.folder) as place, private_files.translate_errors(self.path(staged.sha256)):
             os.rename(staged.half, staged.sha256, src_dir_fd=place, dst_dir_fd=place)
             os.fsync(place)
 
@@ -100,7 +100,7 @@ class Blobs:
         Whoever passes them on before the end must be able to take them back.
         """
         digest, remaining = hashlib.sha256(), size
-        with self.opened(sha256) as file:
+        with self.open_blob(sha256) as file:
             while data := file.read(min(CHUNK, remaining + 1)):
                 digest.update(data)
                 remaining -= len(data)
@@ -111,10 +111,10 @@ class Blobs:
             raise HostError(f"what was kept as {self.path(sha256)} was changed since; restore it from a copy")
 
     @contextmanager
-    def opened(self, sha256: str) -> Iterator[BinaryIO]:
+    def open_blob(self, sha256: str) -> Iterator[BinaryIO]:
         """Open a blob, through no link."""
         path = self.path(sha256)
-        with private_files.entered(self.folder) as place:
+        with private_files.enter_folder(self.folder) as place:
             try:
                 fd = os.open(sha256, private_files.READ, dir_fd=place)
             except OSError as e:
@@ -126,16 +126,16 @@ class Blobs:
 
     def size(self, sha256: str, most: int) -> int:
         """Give how many bytes a blob has, at most so many."""
-        with self.opened(sha256) as file:
+        with self.open_blob(sha256) as file:
             return min(os.fstat(file.fileno()).st_size, most)
 
-    def all(self) -> list[str]:
+    def list_blobs(self) -> list[str]:
         """List the blobs there are."""
         return [name for name in os.listdir(self.folder) if SHAPE.fullmatch(name)]
 
     def remove(self, sha256: str) -> int:
         """Remove a blob; give how many bytes it had."""
-        with private_files.entered(self.folder) as place:
+        with private_files.enter_folder(self.folder) as place:
             try:
                 size = os.stat(sha256, dir_fd=place, follow_symlinks=False).st_size
                 os.unlink(sha256, dir_fd=place)
@@ -146,7 +146,7 @@ class Blobs:
     def sweep_halves(self) -> int:
         """Remove what killed processes left half written; give how many bytes it had."""
         swept = 0
-        with private_files.entered(self.folder) as place:
+        with private_files.enter_folder(self.folder) as place:
             for name in os.listdir(place):
                 if name.startswith(HALF) and self.is_left(place, name):
                     swept += os.stat(name, dir_fd=place, follow_symlinks=False).st_size

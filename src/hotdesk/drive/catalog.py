@@ -18,7 +18,7 @@ from typing import Any
 
 from hotdesk.drive.blobs import Staged
 from hotdesk.drive.identity import may_read
-from hotdesk.drive.names import shown
+from hotdesk.drive.names import format_name
 from hotdesk.drive.table import schema, transaction
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
@@ -92,9 +92,9 @@ class Catalog:
 
     def __init__(self, folder: Path, blobs: Path) -> None:
         self.path, self.blobs = folder / FILE, blobs
-        with private_files.locked(folder, LOCK):  # SQLite does not wait for others who change to WAL
+        with private_files.hold_lock(folder, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(self.path)
-            with translated(), closing(self.connect()) as db:
+            with translate_errors(), closing(self.connect()) as db:
                 set_up(db)
 
     def connect(self) -> sqlite3.Connection:
@@ -115,14 +115,14 @@ class Catalog:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Look at the catalog as it is at one moment."""
-        with translated(), closing(self.connect()) as db:
+        with translate_errors(), closing(self.connect()) as db:
             db.execute("BEGIN")
             yield db
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Change the catalog, alone: all of it or nothing, on disk when the block ends."""
-        with translated(), closing(self.connect()) as db, transaction(db):
+        with translate_errors(), closing(self.connect()) as db, transaction(db):
             yield db
 
     def versions(self, db: sqlite3.Connection, where: str, values: tuple[object, ...], who: str) -> list[Version]:
@@ -144,9 +144,13 @@ class Catalog:
         if who in owners:
             return [each for each in found if each.owner == who]
         if not found:
-            raise BriefError(f"no such name in the drive: {shown(name)}; `hotdesk drive ls` lists those there are")
+            raise BriefError(
+                f"no such name in the drive: {format_name(name)}; `hotdesk drive ls` lists those there are"
+            )
         if len(owners) > 1:
-            raise BriefError(f"several have a {shown(name)}: {', '.join(sorted(owners)[:8])}; say whose: --owner OWNER")
+            raise BriefError(
+                f"several have a {format_name(name)}: {', '.join(sorted(owners)[:8])}; say whose: --owner OWNER"
+            )
         return found
 
     def newest(self, db: sqlite3.Connection, prefix: str, who: str) -> list[Version]:
@@ -187,7 +191,7 @@ class Catalog:
         where = "name = (SELECT id FROM names WHERE owner = ? AND name = ?) AND number = ?"
         db.execute(f"DELETE FROM versions WHERE {where}", (version.owner, version.name, version.number))  # noqa: S608
 
-    def used(self, db: sqlite3.Connection, owner: str) -> int:
+    def count_used_bytes(self, db: sqlite3.Connection, owner: str) -> int:
         """Count the bytes of an owner's blobs, each once, whichever versions have it."""
         return int(db.execute(USED, (owner,)).fetchone()[0])
 
@@ -200,14 +204,14 @@ class Catalog:
         """Give the hash of every certificate."""
         return {sha256 for (sha256,) in db.execute("SELECT certificate FROM versions WHERE certificate != ''")}
 
-    def referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
+    def is_referenced(self, db: sqlite3.Connection, sha256: str) -> bool:
         """Say whether anybody has these bytes."""
         return db.execute("SELECT 1 FROM versions WHERE sha256 = ? LIMIT 1", (sha256,)).fetchone() is not None
 
 
 def prepare(path: Path) -> None:
     """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
-    with private_files.entered(path.parent) as place, suppress(FileExistsError):
+    with private_files.enter_folder(path.parent) as place, suppress(FileExistsError):
         os.close(private_files.create(place, path.name))
         os.fsync(place)
 
@@ -241,7 +245,7 @@ def set_up(db: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Say for SQLite what the operator can do."""
     try:
         yield

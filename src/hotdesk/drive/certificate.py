@@ -100,7 +100,7 @@ def fits(value: object, shape: _Shape) -> bool:
     return True
 
 
-def canonical(fields: Mapping[str, object]) -> bytes:
+def encode_canonical(fields: Mapping[str, object]) -> bytes:
     """Write JSON in the one way it can be written."""
     return PLAIN.encode(fields).encode("ascii")
 
@@ -115,7 +115,7 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
     if not fits(fields, CERTIFICATE):
         raise BriefError("that is no certificate: a field is missing, too much, or of another type")
-    body = canonical(fields)
+    body = encode_canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
     if len(signed) > LARGEST:
         raise BriefError(f"the certificate would have over {LARGEST} bytes; expect less in one deliverable's checks")
@@ -137,7 +137,7 @@ def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
     shape = next((each for number, each in _FORMATS.items() if fields.get("format") == number), None)
     if shape is None:
         raise BriefError("it is a certificate of another format; use the hotdesk that made it, or a later one")
-    if not fits(fields, shape) or canonical(fields) != body:
+    if not fits(fields, shape) or encode_canonical(fields) != body:
         raise BriefError("it is no certificate: a field is missing, too much, of another type, or written otherwise")
     public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
     if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
@@ -163,4 +163,4 @@ def digest_of(text: str) -> str:
 
 def beside_digest(beside: Mapping[str, str]) -> str:
     """Give the digest of what a check had beside the file, as the journal has it; empty: nothing."""
-    return hashlib.sha256(canonical(dict(beside))).hexdigest() if beside else ""
+    return hashlib.sha256(encode_canonical(dict(beside))).hexdigest() if beside else ""

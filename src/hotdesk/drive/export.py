@@ -39,10 +39,10 @@ def export(path: Path, chains: Collection[str] | None = None) -> Iterator[str]:
         yield json.dumps({"hotdesk-journal": FORMAT, "whole": chains is None})
         for row in select(db, make_filter(chains), 0):
             yield as_line(row)
-        yield from (json.dumps({"head": str(head)}) for head in _chosen_heads(db, chains))
+        yield from (json.dumps({"head": str(head)}) for head in _select_heads(db, chains))
 
 
-def _chosen_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
+def _select_heads(db: sqlite3.Connection, chains: Collection[str] | None) -> Iterator[Head]:
     """Give the heads of these chains."""
     return (head for head in heads_of(db) if chains is None or head.chain in chains)
 
@@ -91,7 +91,7 @@ def _check_ends(walk: Walk, ended: dict[str, Head]) -> None:
 
 def _parse_title(line: str) -> bool:
     """Read the first line; say whether all of a journal follows."""
-    match loaded(line):
+    match load_json(line):
         case {"hotdesk-journal": 1, "whole": bool(whole), **rest} if not rest:
             return whole
     raise BriefError("that is no export of a journal; `hotdesk journal export` writes one")
@@ -99,7 +99,7 @@ def _parse_title(line: str) -> bool:
 
 def _parse_line(line: str) -> Row | Head | None:
     """Read an event or a head; None for what is neither."""
-    data = loaded(line)
+    data = load_json(line)
     try:
         if isinstance(data, dict) and data.keys() == {"head"}:
             return parse_head(str(data["head"]))
@@ -119,7 +119,7 @@ def _parse_row(fields: object) -> Row | None:
     return Row(number, chain, seq, at, actor, name, version, data, bytes.fromhex(hashed), signature)
 
 
-def loaded(line: str) -> object:
+def load_json(line: str) -> object:
     """Read a line of JSON; None for what is none."""
     try:
         return json.loads(line) if len(line) <= LARGEST else None

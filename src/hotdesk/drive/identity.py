@@ -35,7 +35,7 @@ def invoker() -> tuple[int, int] | None:
     return int(ids[0]), int(ids[1])
 
 
-def described() -> str:
+def describe_actor() -> str:
     """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
     behind = invoker()
     key = os.environ.get("HOTDESK_REQUESTER", "")

@@ -20,12 +20,12 @@ from hotdesk.drive.table import (
     ONE,
     SELECT,
     connect,
-    found,
+    fetch_row,
     prepare,
     reading,
     set_up,
     transaction,
-    translated,
+    translate_errors,
     values,
 )
 from hotdesk.errors import BriefError, HostError
@@ -52,11 +52,11 @@ class Journal:
         """What SQLite said of the file when a chain's end was ours."""
         self._last_commit = (-1, 0)
         """What SQLite says of the file after our last commit, and how many events it had."""
-        with private_files.locked(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
+        with private_files.hold_lock(path.parent, LOCK):  # SQLite does not wait for others who change to WAL
             prepare(path)
             self._db = connect(path)
             try:
-                with translated():
+                with translate_errors():
                     set_up(self._db)
             except HostError:
                 self._db.close()
@@ -80,9 +80,9 @@ class Journal:
         """Write what is buffered in one transaction; `HostError` when it cannot be kept, and then none of it is."""
         if not self._buffer:
             return
-        with translated(), transaction(self._db):
+        with translate_errors(), transaction(self._db):
             version, count = self._look()
-            ends = {chain: self._last(chain, version) for chain in {row.chain for row in self._buffer}}
+            ends = {chain: self._load_chain_end(chain, version) for chain in {row.chain for row in self._buffer}}
             heads = self._write({chain: row for chain, row in ends.items() if row is not None}, count)
         self._last_commit = (version, count + len(self._buffer))
         self._heads.update(heads)
@@ -95,29 +95,29 @@ class Journal:
 
     def head(self, chain: str) -> Head | None:
         """Give a chain's head, None for a chain that has no event."""
-        with translated():
-            return _head_of(found(self._db.execute(LAST, (chain,))))
+        with translate_errors():
+            return _head_of(fetch_row(self._db.execute(LAST, (chain,))))
 
     def heads(self) -> list[Head]:
         """Give the head of every chain."""
-        with translated():
+        with translate_errors():
             return list(heads_of(self._db))
 
     def end(self, chain: str) -> Row | None:
         """Give a chain's latest event, what is buffered included."""
         buffered = [row for row in self._buffer if row.chain == chain]
-        with translated():
-            return buffered[-1] if buffered else found(self._db.execute(LAST, (chain,)))
+        with translate_errors():
+            return buffered[-1] if buffered else fetch_row(self._db.execute(LAST, (chain,)))
 
-    def last(self) -> Row | None:
+    def read_last(self) -> Row | None:
         """Give the latest event of all chains."""
-        with translated():
-            return found(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
+        with translate_errors():
+            return fetch_row(self._db.execute(SELECT + "ORDER BY id DESC LIMIT 1"))
 
-    def proven(self, chain: str) -> Iterator[Row]:
+    def read_verified(self, chain: str) -> Iterator[Row]:
         """Give a chain's events, oldest first; `HostError` where one is not hashed onto the one before."""
         before = None
-        with translated():
+        with translate_errors():
             for row in select(self._db, make_filter(chain), 0):
                 if row.seq != (before.seq + 1 if before else 1) or row.hash != digest(row, before):
                     raise HostError(f"chain {chain} is not as it was written; `hotdesk journal verify`")
@@ -141,7 +141,7 @@ class Journal:
         (count,) = self._db.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()
         return version, count
 
-    def _last(self, chain: str, version: int) -> Row | None:
+    def _load_chain_end(self, chain: str, version: int) -> Row | None:
         """Give the end of a chain, if it is one to build on.
 
         Signing what comes after it vouches for it: so it must be what we wrote, or bear our signature.
@@ -149,7 +149,7 @@ class Journal:
         ours = self._heads.get(chain)
         if ours is not None and self._sure[chain] == version:
             return ours
-        last = found(self._db.execute(LAST, (chain,)))
+        last = fetch_row(self._db.execute(LAST, (chain,)))
         if last == ours:
             return last
         if ours is not None and not self._holds(ours):
@@ -165,7 +165,7 @@ class Journal:
 
     def _holds(self, row: Row) -> bool:
         """Say whether an event we wrote is still there."""
-        return found(self._db.execute(ONE, (row.chain, row.seq))) == row
+        return fetch_row(self._db.execute(ONE, (row.chain, row.seq))) == row
 
     def _write(self, heads: dict[str, Row], count: int) -> dict[str, Row]:
         """Number, chain and sign what is buffered, and give the new heads."""
@@ -173,17 +173,17 @@ class Journal:
         written = []
         for place, draft in enumerate(self._buffer):
             before = heads.get(draft.chain)
-            row = placed(draft, count + 1 + place, before.seq + 1 if before else 1)
+            row = place_row(draft, count + 1 + place, before.seq + 1 if before else 1)
             hashed = digest(row, before)
             last = ends[row.chain] == place
             signature = self.signer.sign(statement(row.chain, row.seq, hashed)) if last else None
-            heads[row.chain] = row = placed(row, row.id, row.seq, hashed, signature)
+            heads[row.chain] = row = place_row(row, row.id, row.seq, hashed, signature)
             written.append(values(row))
         self._db.executemany(INSERT, written)
         return heads
 
 
-def placed(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
+def place_row(row: Row, number: int, seq: int, hashed: bytes = b"", signature: bytes | None = None) -> Row:
     """Give a row its place, its hash, its signature. `replace` takes five times as long."""
     return Row(number, row.chain, seq, row.at, row.actor, row.name, row.version, row.data, hashed, signature)
 
@@ -200,7 +200,7 @@ def _head_of(row: Row | None) -> Head | None:
 def heads_of(db: sqlite3.Connection) -> Iterator[Head]:
     """Give the head of every chain."""
     for (chain,) in db.execute("SELECT DISTINCT chain FROM events ORDER BY chain").fetchall():
-        if head := _head_of(found(db.execute(LAST, (chain,)))):
+        if head := _head_of(fetch_row(db.execute(LAST, (chain,)))):
             yield head
 
 
@@ -225,7 +225,7 @@ def find_chain(path: Path, text: str) -> str:
 def export_head(path: Path, chain: str) -> str:
     """Write a chain's head as a line to keep elsewhere."""
     with reading(path) as db:
-        head = _head_of(found(db.execute(LAST, (chain,))))
+        head = _head_of(fetch_row(db.execute(LAST, (chain,))))
     if head is None:
         raise BriefError(f"the journal has no chain {chain[:80]!r}")
     return str(head)

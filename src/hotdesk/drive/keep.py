@@ -24,7 +24,7 @@ from hotdesk.drive.blobs import Blobs, ByteSource, Staged
 from hotdesk.drive.catalog import Catalog, Origin, Version
 from hotdesk.drive.certificate import LARGEST
 from hotdesk.drive.identity import check_owner, check_readers, may_write
-from hotdesk.drive.names import check_name, parse_reference, shown
+from hotdesk.drive.names import check_name, format_name, parse_reference
 from hotdesk.errors import BriefError
 from hotdesk.linux import private_files
 
@@ -72,7 +72,7 @@ class Drive:
         allowed = None if readers is None else check_readers(readers)
         limit = self.room(owner, data)
         source = io.BytesIO(data) if isinstance(data, bytes) else data
-        with self.blobs.staged(source, limit) as staged, self.proof(certificate) as proof, self.catalog.writing() as db:
+        with self.blobs.stage(source, limit) as staged, self.proof(certificate) as proof, self.catalog.writing() as db:
             self.require_room(db, owner, staged.sha256, staged.size)
             self.blobs.admit(staged)
             if proof is not None:
@@ -88,13 +88,13 @@ class Drive:
         if not certificate:
             yield None
             return
-        with self.blobs.staged(io.BytesIO(certificate), LARGEST) as staged:
+        with self.blobs.stage(io.BytesIO(certificate), LARGEST) as staged:
             yield staged
 
     def certificate(self, version: Version) -> bytes:
         """Give a version's certificate; `BriefError` when it has none."""
         if not version.certificate:
-            raise BriefError(f"{shown(version.name)}@{version.number} has no certificate: no check was asked for")
+            raise BriefError(f"{format_name(version.name)}@{version.number} has no certificate: no check was asked for")
         return b"".join(self.blobs.read(version.certificate, self.blobs.size(version.certificate, LARGEST)))
 
     def find(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> bytes:
@@ -108,7 +108,7 @@ class Drive:
 
     def version(self, name: str, number: int | None = None, *, who: str, owner: str = "") -> Version:
         """Give what is known of one version, the newest unless told otherwise."""
-        return chosen(self.history(name, who=who, owner=owner), number)
+        return select_version(self.history(name, who=who, owner=owner), number)
 
     def history(self, name: str, *, who: str, owner: str = "") -> list[Version]:
         """Give a name's versions, oldest first; `BriefError` for a name that is not there, or not for `who`."""
@@ -137,29 +137,29 @@ class Drive:
         check_name(name)
         with self.catalog.writing() as db:
             found = self.catalog.history(db, name, who, owner)
-            gone = found if number is None else [chosen(found, number)]
+            gone = found if number is None else [select_version(found, number)]
             if not may_write(who, gone[0].owner):
-                raise BriefError(f"{shown(name)} is {gone[0].owner}'s; only they may remove it")
+                raise BriefError(f"{format_name(name)} is {gone[0].owner}'s; only they may remove it")
             for version in gone:
                 self.catalog.remove(db, version)
                 intent(version)
         self.collect({sha256 for version in gone for sha256 in (version.sha256, version.certificate) if sha256})
         return gone
 
-    def used(self, owner: str) -> int:
+    def count_used_bytes(self, owner: str) -> int:
         """Count the bytes an owner keeps, in all versions, each blob once."""
         with self.catalog.reading() as db:
-            return self.catalog.used(db, owner)
+            return self.catalog.count_used_bytes(db, owner)
 
     def sweep(self) -> int:
         """Remove the blobs nobody has and what was left half written; give how many bytes that were."""
-        return self.collect(self.blobs.all()) + self.blobs.sweep_halves()
+        return self.collect(self.blobs.list_blobs()) + self.blobs.sweep_halves()
 
     def collect(self, candidates: Iterable[str]) -> int:
         """Remove those blobs that nobody has, while nobody can come to have them; give how many bytes that were."""
         with self.catalog.writing() as db:
             proofs = self.catalog.certificates(db)
-            unused = [each for each in candidates if each not in proofs and not self.catalog.referenced(db, each)]
+            unused = [each for each in candidates if each not in proofs and not self.catalog.is_referenced(db, each)]
             return sum(map(self.blobs.remove, unused))
 
     def room(self, owner: str, data: bytes | ByteSource) -> int:
@@ -168,13 +168,13 @@ class Drive:
             if isinstance(data, bytes):
                 self.require_room(db, owner, hashlib.sha256(data).hexdigest(), len(data))
                 return len(data)
-            if (size := expected(data)) > self.quota:
+            if (size := stat_size(data)) > self.quota:
                 self.require_room(db, owner, "", size)
-            return max(0, self.quota - self.catalog.used(db, owner))
+            return max(0, self.quota - self.catalog.count_used_bytes(db, owner))
 
     def require_room(self, db: sqlite3.Connection, owner: str, sha256: str, size: int) -> None:
         """Refuse bytes beyond an owner's quota."""
-        used = self.catalog.used(db, owner)
+        used = self.catalog.count_used_bytes(db, owner)
         if used + size > self.quota and not self.catalog.has(db, owner, sha256):
             raise BriefError(
                 f"{owner} keeps {used} bytes of {self.quota}, and {size} more are too many; "
@@ -182,23 +182,25 @@ class Drive:
             )
 
 
-def chosen(found: list[Version], number: int | None) -> Version:
+def select_version(found: list[Version], number: int | None) -> Version:
     """Give one of a name's versions, the newest unless told otherwise."""
     for version in reversed(found):
         if number in (None, version.number):
             return version
-    raise BriefError(f"{shown(found[0].name)} has no version {number}; `hotdesk drive history` lists those there are")
+    raise BriefError(
+        f"{format_name(found[0].name)} has no version {number}; `hotdesk drive history` lists those there are"
+    )
 
 
 def read_input(drive: Drive, text: str, who: str) -> bytes:
     """Give what an input such as `drive:reports/june.xlsx@3` stands for."""
     if not text.startswith(INPUT):
-        raise BriefError(f"{shown(text)!r} is no name in the drive; write it like 'drive:reports/june.xlsx@3'")
+        raise BriefError(f"{format_name(text)!r} is no name in the drive; write it like 'drive:reports/june.xlsx@3'")
     name, number = parse_reference(text.removeprefix(INPUT))
     return drive.find(name, number, who=who)
 
 
-def expected(source: ByteSource) -> int:
+def stat_size(source: ByteSource) -> int:
     """Give how many bytes a source says it has; 0 when it says nothing, as a pipe."""
     fileno = getattr(source, "fileno", None)
     try:

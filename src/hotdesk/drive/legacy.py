@@ -54,10 +54,12 @@ def links(names: Path, blobs: Blobs) -> Iterator[LegacyName]:
                 sha256, at = os.path.basename(os.readlink(path)), int(path.lstat().st_mtime * 1000)
                 if SHAPE.fullmatch(sha256):
                     size = blobs.path(sha256).lstat().st_size
-                    yield LegacyName(path, renamed(path.relative_to(names).as_posix()), at, Staged("", sha256, size))
+                    yield LegacyName(
+                        path, convert_name(path.relative_to(names).as_posix()), at, Staged("", sha256, size)
+                    )
 
 
-def renamed(name: str) -> str:
+def convert_name(name: str) -> str:
     """Give a name of today's rules: what they no longer allow is written out, or left away."""
     if not fault(name):
         return name

@@ -20,7 +20,9 @@ REFERENCE = re.compile(r"(.*?)(?:@([1-9][0-9]{0,8}))?", re.DOTALL)
 def check_name(name: str) -> str:
     """Refuse what is no name: it must stay below a folder, and be the same for everybody who sees it."""
     if why := fault(name):
-        raise BriefError(f"{shown(name)!r} is no name to keep a file under: {why}; write it like 'reports/june.xlsx'")
+        raise BriefError(
+            f"{format_name(name)!r} is no name to keep a file under: {why}; write it like 'reports/june.xlsx'"
+        )
     return name
 
 
@@ -53,6 +55,6 @@ def split(text: str) -> tuple[str, int | None]:
     return found[1], int(found[2]) if found[2] else None
 
 
-def shown(name: str) -> str:
+def format_name(name: str) -> str:
     """Write a name, whatever it is, so that it can be shown."""
     return printable(name[:SHOWN]) + ("…" if len(name) > SHOWN else "")

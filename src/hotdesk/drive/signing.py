@@ -73,7 +73,7 @@ def load_public(path: Path) -> Ed25519PublicKey:
         raise BriefError(f"the public key {path} cannot be read: {e.strerror}") from e
 
 
-def public_of(folder: Path) -> Ed25519PublicKey:
+def load_own_public(folder: Path) -> Ed25519PublicKey:
     """Give the public half of a folder's own signing key."""
     pem = private_files.read(folder, PUBLIC, public=True)
     if pem is None:

@@ -41,7 +41,7 @@ ONE = SELECT + "WHERE chain = ? AND seq = ?"
 
 def prepare(path: Path) -> None:
     """Make the file before SQLite does, for the folder's owner alone; the files beside it take after it."""
-    with private_files.entered(path.parent) as place, suppress(FileExistsError):
+    with private_files.enter_folder(path.parent) as place, suppress(FileExistsError):
         os.close(private_files.create(place, path.name))
         os.fsync(place)
     require_plain(path)
@@ -59,7 +59,7 @@ def require_plain(path: Path) -> None:
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Open the file; nothing in it is trusted to be harmless."""
-    with translated():
+    with translate_errors():
         mode = "ro" if read_only else "rw"
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         db = sqlite3.connect(uri, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
@@ -107,7 +107,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Say for SQLite what the operator can do."""
     try:
         yield
@@ -125,7 +125,7 @@ def values(row: Row) -> tuple[Any, ...]:
     return row.id, row.chain, row.seq, row.at, row.actor, row.name, row.version, row.data, row.hash, row.signature
 
 
-def found(cursor: sqlite3.Cursor) -> Row | None:
+def fetch_row(cursor: sqlite3.Cursor) -> Row | None:
     """Give the one row of an answer."""
     record = cursor.fetchone()
     return None if record is None else Row(*record)
@@ -135,5 +135,5 @@ def found(cursor: sqlite3.Cursor) -> Row | None:
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Hold a journal open to read."""
     require_plain(path)
-    with translated(), closing(connect(path, read_only=True)) as db:
+    with translate_errors(), closing(connect(path, read_only=True)) as db:
         yield db

@@ -93,7 +93,7 @@ async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation
             if page.full:
                 break
         page.finish()
-    return Observation(page.render(path), ok=page.reached(), note=page.note)
+    return Observation(page.render(path), ok=page.has_requested_lines(), note=page.note)
 
 
 async def _describe_other(desk: Desk, path: str, data: bytes) -> str:
@@ -147,7 +147,7 @@ class FilePage:
         number, self.line = self.line, self.line + 1
         if number < self.start:
             return
-        text = numbered(number, data.removesuffix(b"\r"))
+        text = format_line(number, data.removesuffix(b"\r"))
         if self.size + len(text) > SHOWN and self.lines:
             self.full, self.note = True, f"more follows from line {number}"
             return
@@ -155,7 +155,7 @@ class FilePage:
         self.size += len(text) + 1
         self.full = number == self.end
 
-    def reached(self) -> bool:
+    def has_requested_lines(self) -> bool:
         """Say whether the file has the lines that were asked for."""
         return bool(self.lines) or self.line == 1 == self.start
 
@@ -163,12 +163,12 @@ class FilePage:
         """Give the lines, or why there are none."""
         if self.lines:
             return "\n".join(self.lines)
-        if self.reached():
+        if self.has_requested_lines():
             return f"{printable(path)} is empty."
         return f"{printable(path)} has {self.line - 1} lines; start is {self.start}."
 
 
-def numbered(number: int, data: bytes | bytearray) -> str:
+def format_line(number: int, data: bytes | bytearray) -> str:
     """Give a line with its number, cut where it is very long."""
     text = readable(data.decode("utf-8", "replace"))
     return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (a longer line)'}"
@@ -188,6 +188,8 @@ def around(data: bytes, line: int, count: int) -> str:
     """Show the lines from one on, and some before and after."""
     lines = data.split(b"\n")
     first = max(0, line - 1 - _AROUND)
-    shown = [numbered(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + _AROUND])]
+    shown = [
+        format_line(first + place + 1, each) for place, each in enumerate(lines[first : line - 1 + count + _AROUND])
+    ]
     text, omitted = fitting(shown)
     return f"{text}\n… {omitted:,} more lines" if omitted else text

@@ -117,7 +117,7 @@ class Files:
         """Write a whole file."""
         before = await self.current(path)
         if before is not None and not flag_of(arguments, "overwrite"):
-            return failed(f"{path} exists already; edit it with file_replace, or give overwrite: true.")
+            return report_failure(f"{path} exists already; edit it with file_replace, or give overwrite: true.")
         data = text_of(arguments, "content").encode()
         await self.change(path, before, data)
         return Observation(f"{printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes.")
@@ -130,7 +130,7 @@ class Files:
             raise _REPLACE.refuse("old is empty")
         lines = file_view.places(data, old)
         if len(lines) != 1:
-            return failed(_tell_places(path, data, old, lines))
+            return report_failure(_tell_places(path, data, old, lines))
         changed = data.replace(old, new)
         await self.change(path, data, changed)
         part = file_view.around(changed, lines[0], new.count(b"\n") + 1)
@@ -155,10 +155,12 @@ class Files:
         """Take the last edit of a file back."""
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
-            return failed(f"No edit of {path} can be undone: these tools made none, or too many since.")
+            return report_failure(f"No edit of {path} can be undone: these tools made none, or too many since.")
         current = await self.current(path)
         if current is None or digest(current) != edit.after:
-            return failed(f"{path} was changed by something else since it was edited here; it was left as it is.")
+            return report_failure(
+                f"{path} was changed by something else since it was edited here; it was left as it is."
+            )
         if edit.before is None:
             await self.desk.remove(path)
         else:
@@ -202,7 +204,7 @@ def _as_in(data: bytes, text: str) -> bytes:
     return text.encode()
 
 
-def failed(text: str) -> Observation:
+def report_failure(text: str) -> Observation:
     """Say what was not done."""
     return Observation(printable(text), ok=False)
 

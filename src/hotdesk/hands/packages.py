@@ -92,7 +92,7 @@ class Packages:
             return Observation(f"{manager} took more than {TIMEOUT_S:.0f} seconds and was killed.", ok=False)
         if not done.ok:
             return Observation(why_not(manager, done), ok=False)
-        return Observation(listed(done.text) if action == "list" else summary(done.text))
+        return Observation(format_installed(done.text) if action == "list" else summary(done.text))
 
     async def run(self, manager: str, action: str, names: Sequence[str]) -> Done:
         """Run the manager; apt as root, after it has learnt what there is."""
@@ -119,7 +119,7 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
             raise PACKAGES.refuse(f"names holds `{shown}`, which is no package of {manager}; one is {NAMES[manager]}")
 
 
-def listed(text: str) -> str:
+def format_installed(text: str) -> str:
     """Give what is installed, as much as fits."""
     shown, omitted = fitting(readable(text[:READ]).splitlines())
     return f"{shown}\n… {omitted:,} more" if omitted else shown or "Nothing is installed."

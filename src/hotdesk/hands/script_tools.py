@@ -64,7 +64,7 @@ class Exact:
     async def read(self, arguments: Arguments) -> Observation:
         """Give a file."""
         data = await self.desk.read(place(self.desk, text_of(arguments, "path")), limit=MAX_FILE_BYTES)
-        return Observation(json.dumps({"data": encoded(data)}))
+        return Observation(json.dumps({"data": encode_base64(data)}))
 
     async def write(self, arguments: Arguments) -> Observation:
         """Write a file."""
@@ -80,14 +80,14 @@ def as_data(done: Done) -> dict[str, object]:
     """Write how a program ended as plain data."""
     return {
         "exit_code": done.exit_code,
-        "stdout": encoded(done.stdout),
-        "stderr": encoded(done.stderr),
+        "stdout": encode_base64(done.stdout),
+        "stderr": encode_base64(done.stderr),
         "timed_out": done.timed_out,
         "truncated": done.truncated,
         "reason": done.reason,
     }
 
 
-def encoded(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     """Write bytes as text."""
     return base64.b64encode(data).decode()

@@ -84,7 +84,7 @@ class Shell:
 
     async def shell(self, arguments: Arguments) -> Observation:
         """Run a line in a session."""
-        name = self.named(SHELL, arguments)
+        name = self.parse_session(SHELL, arguments)
         timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
         async with self.locks.setdefault(name, anyio.Lock()):
             ended, note = await self.run_in(name, text_of(arguments, "command"), timeout)
@@ -122,14 +122,14 @@ class Shell:
 
     async def restart(self, arguments: Arguments) -> Observation:
         """End a session; the next command starts it."""
-        name = self.named(_RESTART, arguments)
+        name = self.parse_session(_RESTART, arguments)
         session = self.sessions.pop(name, None)
         if session is None:
             return Observation(f"Session {name} was not running; the next command starts it.")
         await session.kill()
         return Observation(f"Session {name} was ended with all it started; the next command starts it anew.")
 
-    def named(self, tool: Tool, arguments: Arguments) -> str:
+    def parse_session(self, tool: Tool, arguments: Arguments) -> str:
         """Give the name of a session, checked."""
         name = text_of(arguments, "session") or MAIN
         if not _SESSION_SHAPE.fullmatch(name):

@@ -14,7 +14,7 @@ import anyio
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, printable
 from hotdesk.event import Note, Used
-from hotdesk.tool import Arguments, Hand, Observation, Tool, Wrong
+from hotdesk.tool import Arguments, Hand, Observation, Tool, ToolArgumentError
 
 UNKNOWN = "?"
 """The name of a tool that does not exist, in the journal: what was asked for is anybody's text."""
@@ -39,7 +39,7 @@ class WheelState(Protocol):
         """Say why the worker's tools are refused now; None: they are not."""
         ...
 
-    async def returned(self) -> None:
+    async def wait_until_free(self) -> None:
         """Wait until nobody drives."""
         ...
 
@@ -69,7 +69,7 @@ class Free:
         """Refuse nothing."""
         return None
 
-    async def returned(self) -> None:
+    async def wait_until_free(self) -> None:
         """Wait for nobody."""
 
     @asynccontextmanager
@@ -158,11 +158,11 @@ class Toolbox:
         if not self.waits and (why := self.wheel.refusal()) is not None:
             return ToolOutcome(Observation(f"{name} was not used: {why}", ok=False), "refused", why)
         if self.allowed is not None and name not in self.allowed:
-            return ToolOutcome(Observation(self.forbidden(name), ok=False), "refused", "not allowed here")
+            return ToolOutcome(Observation(self.describe_forbidden(name), ok=False), "refused", "not allowed here")
         hand, tool = self.places[name]
         try:
             checked = tool.check(arguments)
-        except Wrong as e:
+        except ToolArgumentError as e:
             return ToolOutcome(Observation(str(e), ok=False), "wrong")
         if not self.waits:
             return await self.drive(hand, name, checked)
@@ -170,13 +170,13 @@ class Toolbox:
 
     async def drive_on(self, hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
         """Have a hand do it when nobody drives; what a person interrupted is done again where that is safe, or told."""
-        await self.wheel.returned()
+        await self.wheel.wait_until_free()
         use = await self.drive(hand, name, arguments)
         while use.interrupted:
-            await self.wheel.returned()
+            await self.wheel.wait_until_free()
             if name not in REPEATABLE:
                 welcome = await self.wheel.welcome()
-                return use if welcome is None else replace(use, observation=_welcomed(welcome, use.observation))
+                return use if welcome is None else replace(use, observation=_add_welcome(welcome, use.observation))
             use = await self.drive(hand, name, arguments)
         return use
 
@@ -190,7 +190,7 @@ class Toolbox:
             done = await carry_out(hand, name, arguments)
             after = await self.wheel.welcome()
             for welcome in filter(None, (after, before)):
-                done = replace(done, observation=_welcomed(welcome, done.observation))
+                done = replace(done, observation=_add_welcome(welcome, done.observation))
             use = done
 
         await self.wheel.drive(work, stands_still=not name.startswith(_SIGHTED), repeatable=name in REPEATABLE)
@@ -205,7 +205,7 @@ class Toolbox:
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
         return f"There is no tool `{printable(name)[:WORDS]}`. {there}"
 
-    def forbidden(self, name: str) -> str:
+    def describe_forbidden(self, name: str) -> str:
         """Say that a tool may not be used here, and which may."""
         return f"{name} was not used: this step does not allow it. It allows {', '.join(self.usable()) or 'no tool'}."
 
@@ -218,7 +218,7 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
     """Have a hand do it; what it could not do is told."""
     try:
         observation = await hand.use(name, arguments)
-    except Wrong as e:
+    except ToolArgumentError as e:
         return ToolOutcome(Observation(str(e), ok=False), "wrong")
     except DeskGone:
         raise
@@ -235,7 +235,7 @@ def interruption(name: str) -> str:
     )
 
 
-def _welcomed(welcome: Observation, observation: Observation) -> Observation:
+def _add_welcome(welcome: Observation, observation: Observation) -> Observation:
     """Add to what a tool gave what a person changed, as a note: the text stays as the tool wrote it, for scripts.
 
     The tool's own picture is the newer one.

@@ -34,7 +34,7 @@ class Child:
         self.line: socket.socket | None = None
         self.started = -RESTART_INTERVAL_S
 
-    def rested(self) -> bool:
+    def can_restart(self) -> bool:
         """Say whether the last start is long enough ago."""
         return time.monotonic() - self.started >= RESTART_INTERVAL_S
 
@@ -59,7 +59,7 @@ class Child:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def ended(self, pid: int) -> bool:
+    def note_exit(self, pid: int) -> bool:
         """Note its exit."""
         if pid != self.pid:
             return False

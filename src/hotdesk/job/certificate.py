@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.desk.image import image
-from hotdesk.drive.certificate import LARGEST, canonical
+from hotdesk.drive.certificate import LARGEST, encode_canonical
 from hotdesk.errors import BriefError, ImageError
 from hotdesk.job.verify import Candidate
 
@@ -25,7 +25,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
         "hotdesk": {"architecture": os.uname().machine, "version": import_module("hotdesk").__version__},
         "job": job,
     }
-    if len(canonical(claim)) > LARGEST:
+    if len(encode_canonical(claim)) > LARGEST:
         raise BriefError(f"what its checks saw of {candidate.item.path} is more than a certificate holds; expect less")
     return claim
 

@@ -59,8 +59,8 @@ class Checkpoints:
         partial = self.folder / f".{secrets.token_hex(8)}"
         whole, size = hashlib.sha256(), 0
         try:
-            with private_files.translated(partial), os.fdopen(_private_file(partial), "wb") as file:
-                async for sealed in self.sealed(archive(desk, self.largest)):
+            with private_files.translate_errors(partial), os.fdopen(_private_file(partial), "wb") as file:
+                async for sealed in self.seal_stream(archive(desk, self.largest)):
                     whole.update(sealed)
                     size += len(sealed)
                     file.write(sealed)
@@ -77,14 +77,14 @@ class Checkpoints:
         process = await desk.start([_TAR, "-xpf", "-", "-C", desk.home], timeout=_TAR_TIMEOUT_S)
         done = None
         try:
-            with private_files.translated(self.folder / sha256), (self.folder / sha256).open("rb") as file:
+            with private_files.translate_errors(self.folder / sha256), (self.folder / sha256).open("rb") as file:
                 whole = hashlib.sha256()
 
                 def read(size: int) -> bytes:
                     whole.update(data := file.read(size))
                     return data
 
-                for piece in self.opened(read, sha256):
+                for piece in self.unseal_stream(read, sha256):
                     await process.send(piece)
                 if whole.hexdigest() != sha256 or file.read(1):
                     raise HostError(f"the checkpoint {sha256[:12]}… is another than was kept")
@@ -112,7 +112,7 @@ class Checkpoints:
         with suppress(OSError):
             self.folder.rmdir()
 
-    async def sealed(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def seal_stream(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Seal a stream piece by piece; none can be left out, moved, or be the last by being cut."""
         prefix, number, buffer = os.urandom(7), 0, b""
         yield prefix
@@ -128,7 +128,7 @@ class Checkpoints:
         sealed = self.cipher.encrypt(nonce(prefix, number, last), data, None)
         return len(sealed).to_bytes(4, "big") + bytes([last]) + sealed
 
-    def opened(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
+    def unseal_stream(self, read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
         """Give a sealed stream's pieces; `HostError` when it is not whole."""
         prefix, number, last = read(7), 0, False
         while not last:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from hotdesk.brief import CLOSED, Scope
-from hotdesk.brief.brief import DRIVE, Brief, placed
+from hotdesk.brief.brief import DRIVE, Brief, locate_input
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.transfer import put
 from hotdesk.desk.seam import Desk, Entry, Spec
@@ -80,13 +80,13 @@ class Desks:
     async def bring_inputs(self, desk: Desk) -> None:
         """Put the brief's inputs on a desk."""
         for name in self.job.inputs:
-            await self.bring_input(desk, name, placed(name))
+            await self.bring_input(desk, name, locate_input(name))
 
     async def bring_beside(self, desk: Desk, names: Iterable[str]) -> dict[str, str]:
         """Put what a check needs on its desk; give the digest of each."""
         digests: dict[str, str] = {}
         for name in names:
-            digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{placed(name)}")
+            digests[name] = await self.bring_input(desk, name, f"{BESIDE}/{locate_input(name)}")
         return digests
 
     async def bring_input(self, desk: Desk, name: str, target: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hotdesk.brain.seam import BudgetSpentError, Halted
+from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.errors import HotdeskError, printable
-from hotdesk.job.plans import JobStopped
+from hotdesk.job.plans import JobStoppedError
 
 MAX_NOTE_CHARS = 500
 """Characters of a note."""
@@ -19,5 +19,5 @@ def describe_error(error: BaseException) -> str:
     """Say in a line what an error says."""
     if not isinstance(error, Exception):
         return "it was broken off"
-    expected = isinstance(error, JobStopped | Halted | BudgetSpentError | HotdeskError)
+    expected = isinstance(error, JobStoppedError | JobHaltedError | BudgetSpentError | HotdeskError)
     return printable(str(error) if expected else f"{type(error).__name__}: {error}")[:MAX_NOTE_CHARS]

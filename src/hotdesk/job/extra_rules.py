@@ -9,7 +9,7 @@ from hotdesk.drive.journal import read
 from hotdesk.event import Rescoped
 
 
-def allowed(journal: Path, desks: Collection[str]) -> dict[str, str]:
+def read_allowed_rules(journal: Path, desks: Collection[str]) -> dict[str, str]:
     """Give the rules that people allowed at these desks, in order, each with who did."""
     found: dict[str, str] = {}
     for row in read(journal, desks, names=[Rescoped.__name__]):

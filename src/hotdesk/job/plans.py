@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widened
+from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
 from hotdesk.brain.audit import audit
 from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
@@ -18,16 +18,16 @@ from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine
 from hotdesk.job.people.cards import amendment_card, plan_card, step_card
 from hotdesk.job.people.people import People
-from hotdesk.job.people.plan_text import amendment_in_words, in_words
+from hotdesk.job.people.plan_text import describe_amendment, describe_plan
 from hotdesk.job.preflight import preflight
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
-from hotdesk.job.safe_names import shown_inputs
+from hotdesk.job.safe_names import describe_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
 
 
-class JobStopped(Exception):  # noqa: N818 - the end of a line is a result, and caught where it is written down
+class JobStoppedError(Exception):
     """The job ends here, by the worker's own doing or by a person's."""
 
 
@@ -60,7 +60,7 @@ class Plans:
                   "acts": job.budget.acts}  # fmt: skip
         return PlanningTask(
             goal=job.goal,
-            inputs=shown_inputs(job),
+            inputs=describe_inputs(job),
             deliverables=tuple(
                 f"{item.path} ({', '.join(check.check for check in item.checks)})" for item in job.deliverables
             ),
@@ -82,7 +82,7 @@ class Plans:
         else:
             self.plan = await self.request_plan()
             if findings := audit(self.plan, self.bounded, self.tools):
-                raise JobStopped(f"the plan cannot be carried out: {'; '.join(findings)}")
+                raise JobStoppedError(f"the plan cannot be carried out: {'; '.join(findings)}")
         self.compile()
 
     async def request_plan(self) -> Plan:
@@ -90,7 +90,7 @@ class Plans:
         try:
             return await self.log.within(self.brain.plan(self.task, self.log), thinking=True)
         except PlanningError as e:
-            raise JobStopped(str(e)) from e
+            raise JobStoppedError(str(e)) from e
 
     def find_paper(self) -> str:
         """Give the paper of the plan this job had, if it had one."""
@@ -137,7 +137,7 @@ class Plans:
         if self.past.amended is not None:
             return
         card = plan_card(self.plan, self.bounded, tried.held, tried.failed)
-        card = in_words(card, self.plan, self.bounded, failed=tried.failed)
+        card = describe_plan(card, self.plan, self.bounded, failed=tried.failed)
         if self.is_waved_through():
             if not self.people.was_asked("plan", card):
                 self.people.settle("plan", card, f"policy {self.job.approve}")
@@ -145,7 +145,7 @@ class Plans:
         decided = await self.people.decide("plan", card)
         self.require(decided, "the plan")
         if decided.paper:
-            self.adopt(self.edited(decided))
+            self.adopt(self.load_edited_plan(decided))
 
     def is_waved_through(self) -> bool:
         """Say whether no person is needed for the plan."""
@@ -155,7 +155,7 @@ class Plans:
         """Have a person admit a step, where the brief says so of every one."""
         if self.job.approve == "every":
             index = self.plan.steps.index(step)
-            card = in_words(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
+            card = describe_plan(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
     async def amend(self, step: Step, arguments: Arguments) -> Observation:
@@ -172,7 +172,7 @@ class Plans:
         if verdict == "refused":
             return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
         card = amendment_card(amendment, self.plan, new, self.bounded)
-        card = amendment_in_words(card, amendment, self.plan, new, self.bounded)
+        card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
             self.people.settle("amendment", card, f"policy {self.job.approve}", step.name)
         else:
@@ -180,26 +180,26 @@ class Plans:
             if decided.answer != "approved":
                 return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
             if decided.paper:
-                new, amendment = self.edited_amendment(decided, amendment)
-            self.allowed = widened(self.allowed, amendment)
+                new, amendment = self.load_edited_amendment(decided, amendment)
+            self.allowed = widen_scope(self.allowed, amendment)
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
 
-    def edited(self, decided: Decided, job: Brief | None = None) -> Plan:
+    def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
         """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""
         text = self.log.papers.text(decided.paper)
         if hashlib.sha256(text.encode()).hexdigest() != decided.digest:
-            raise JobStopped("the edited plan is not the one that was approved")
+            raise JobStoppedError("the edited plan is not the one that was approved")
         plan = from_json(text)
         if findings := audit(plan, job or self.bounded, self.tools):
-            raise JobStopped(f"the edited plan cannot be carried out: {'; '.join(findings)}")
+            raise JobStoppedError(f"the edited plan cannot be carried out: {'; '.join(findings)}")
         return plan
 
-    def edited_amendment(self, decided: Decided, amendment: Amendment) -> tuple[Plan, Amendment]:
+    def load_edited_amendment(self, decided: Decided, amendment: Amendment) -> tuple[Plan, Amendment]:
         """Give the plan a person made of an amendment, and what of it they left."""
-        wider = replace(self.job, scope=widened(self.allowed, amendment))
-        new = self.edited(decided, wider)
+        wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
+        new = self.load_edited_plan(decided, wider)
         listed = {each for step in new.steps if step.name == amendment.step for each in step.hosts or ()}
         return new, replace(amendment, hosts=tuple(each for each in amendment.hosts if each in listed))
 
@@ -220,4 +220,4 @@ class Plans:
         """End the job where a person said no."""
         if decided.answer != "approved":
             by = f" by {decided.by}" if decided.by else ""
-            raise JobStopped(f"{what} was {decided.answer}{by}")
+            raise JobStoppedError(f"{what} was {decided.answer}{by}")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import anyio
 import anyio.to_thread
 
-from hotdesk.brain.permits import compile_scope, granted, matches, reaches
+from hotdesk.brain.permits import compile_scope, matches, reaches, select_grants
 from hotdesk.brief import Scope
 from hotdesk.brief.brief import DRIVE, Brief
 from hotdesk.brief.names import is_address
@@ -94,7 +94,7 @@ def _try_tools(plan: Plan, tools: Sequence[Tool], found: Findings) -> None:
 def _hosts_of(plan: Plan, scope: Scope) -> tuple[str, ...]:
     """List the names a plan goes to, each once; a pattern has none."""
     rules = [rule.host for step in plan.steps for rule in reaches(step, scope)]
-    grants = [each.host for step in plan.steps for each in granted(step, scope)]
+    grants = [each.host for step in plan.steps for each in select_grants(step, scope)]
     return tuple(dict.fromkeys(host for host in (*rules, *grants) if "*" not in host and not is_address(host)))
 
 
@@ -106,7 +106,7 @@ async def _try_names(
     unresolved = dict.fromkeys(hosts[:MAX_NAMES])
 
     async def look(host: str) -> None:
-        why = await anyio.to_thread.run_sync(looked_up, find, host, limiter=limit, abandon_on_cancel=True)
+        why = await anyio.to_thread.run_sync(check_address, find, host, limiter=limit, abandon_on_cancel=True)
         del unresolved[host]
         found.tell(f"host {host}", why)
 
@@ -124,7 +124,7 @@ async def _try_names(
         found.tell(f"{len(hosts) - MAX_NAMES} more hosts", "not tried")
 
 
-def looked_up(find: _LookUp, host: str) -> str:
+def check_address(find: _LookUp, host: str) -> str:
     """Say why a name has no address; empty: it has."""
     try:
         find(host)
@@ -154,7 +154,7 @@ async def _try_input(folder: Path, name: str, seconds: float, found: Findings) -
     what = f"input {name}"
     with anyio.move_on_after(seconds):
         try:
-            files, size = await anyio.to_thread.run_sync(opened, folder / name, abandon_on_cancel=True)
+            files, size = await anyio.to_thread.run_sync(open_files, folder / name, abandon_on_cancel=True)
             what, why = f"input {name}, {files:,} {'file' if files == 1 else 'files'}, {size:,} bytes", ""
         except OSError as e:
             why = f"{Path(e.filename).name if isinstance(e.filename, str) else name} cannot be read: {e.strerror}"
@@ -174,7 +174,7 @@ def _try_kept(drive: Path | None, name: str, found: Findings) -> None:
         found.tell(what, str(e))
 
 
-def opened(path: Path) -> tuple[int, int]:
+def open_files(path: Path) -> tuple[int, int]:
     """Open every file of an input for reading; give how many there are, and their bytes."""
     files = size = 0
     for each in _paths_in(path):
@@ -195,10 +195,10 @@ def _paths_in(path: Path) -> Iterator[str]:
     if not path.is_dir():
         yield str(path)
         return
-    for folder, _, names in os.walk(path, onerror=raised):
+    for folder, _, names in os.walk(path, onerror=raise_error):
         yield from (each for each in (os.path.join(folder, name) for name in names) if os.path.isfile(each))
 
 
-def raised(failure: OSError) -> None:
+def raise_error(failure: OSError) -> None:
     """Let a folder that cannot be listed be known."""
     raise failure

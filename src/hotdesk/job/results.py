@@ -85,7 +85,7 @@ class Out:
                 self.name_first(spare)
             elif there != digest.hexdigest():
                 if not (there and is_stored(there)):
-                    raise BriefError(f"{shown(path)} is there, and is no copy of ours; move it away{KEPT}")
+                    raise BriefError(f"{format_path(path)} is there, and is no copy of ours; move it away{KEPT}")
                 self.name_instead(spare)
             os.fsync(spare.place)
         return path
@@ -227,9 +227,9 @@ def explain_errors(path: Path, more: str = "") -> Iterator[None]:
     except OSError as e:
         link = e.errno in (errno.ELOOP, errno.ENOTDIR)
         why = "there is a link or a file on the way; name the folder itself" if link else e.strerror
-        raise BriefError(f"{shown(path)} cannot be written: {why}{more}") from e
+        raise BriefError(f"{format_path(path)} cannot be written: {why}{more}") from e
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Write a path so that it can be shown."""
     return printable(str(path))

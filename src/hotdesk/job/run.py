@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 
-from hotdesk.brain.seam import BudgetSpentError, Halted
+from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
@@ -18,7 +18,7 @@ from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import brief_words, describe_error
-from hotdesk.job.plans import JobStopped, Plans
+from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.steps import Steps
@@ -48,15 +48,15 @@ class JobRun:
     """Days that papers are kept."""
 
     @contextmanager
-    def journaled(self) -> Iterator[None]:
+    def record_end(self) -> Iterator[None]:
         """Write down how the job ends, however it does, and what is left of it."""
         ended: JobEnded | JobPaused = JobEnded(self.id, "interrupted", "")
         try:
             yield
             ended = JobEnded(self.id, "done", "")
-        except (JobStopped, DeskError) as e:  # a desk that breaks was broken by what is in it
+        except (JobStoppedError, DeskError) as e:  # a desk that breaks was broken by what is in it
             ended = JobEnded(self.id, "failed", describe_error(e))
-        except (Halted, BudgetSpentError, ModelError) as e:
+        except (JobHaltedError, BudgetSpentError, ModelError) as e:
             ended = JobPaused(self.id, describe_error(e))
         except HotdeskError as e:  # what this machine lacks may be mended, and the work so far is kept
             ended = JobPaused(self.id, describe_error(e))
@@ -97,7 +97,7 @@ class JobRun:
         """Have policy or a person admit the plan."""
         await self.plans.approve()
 
-    def at_desks(self) -> AbstractAsyncContextManager[None]:
+    def hold_desks(self) -> AbstractAsyncContextManager[None]:
         """Burn whatever desk is open when the block ends."""
         return self.desks.closing()
 
@@ -137,11 +137,11 @@ class JobRun:
         return None if failed else proven
 
     def send_back(self, candidate: Candidate) -> None:
-        """Have the step that made something taken again; `JobStopped` when that was tried often enough."""
+        """Have the step that made something taken again; `JobStoppedError` when that was tried often enough."""
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
-            raise JobStopped(brief_words(again + objection))
+            raise JobStoppedError(brief_words(again + objection))
         step = self.steps.maker_of(candidate.item.path)
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)
@@ -168,12 +168,12 @@ class JobRun:
             self.past.stored[path] = event
 
         with self.part("keep", path):
-            proof, brief = self.certified(candidate), self.job.digest
+            proof, brief = self.certify(candidate), self.job.digest
             self.drive.keep(
                 name, candidate.data, owner=me(), job=self.id, brief=brief, certificate=proof, intent=intent
             )
 
-    def certified(self, candidate: Candidate) -> bytes:
+    def certify(self, candidate: Candidate) -> bytes:
         """Have what was seen of a deliverable signed; nothing where its brief asks for no check."""
         if not candidate.item.checks:
             return b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from hotdesk.brief.brief import Brief, placed
+from hotdesk.brief.brief import Brief, locate_input
 from hotdesk.errors import printable
 
 SHOWN = 5
@@ -13,21 +13,21 @@ SHOWN = 5
 MAX_NAME_CHARS = 80
 
 
-def shown_inputs(job: Brief) -> tuple[str, ...]:
+def describe_inputs(job: Brief) -> tuple[str, ...]:
     """Give the names of a brief's inputs; of a folder a few, and how many there are."""
-    return tuple(shown(job.folder / name, placed(name)) for name in job.inputs)
+    return tuple(describe_input(job.folder / name, locate_input(name)) for name in job.inputs)
 
 
-def shown(path: Path, name: str) -> str:
+def describe_input(path: Path, name: str) -> str:
     """Give one input's name."""
     if not path.is_dir():
-        return plain(name)
+        return sanitize_name(name)
     files = sorted(each.name for each in islice(path.rglob("*"), 100_000) if each.is_file())
-    some = ", ".join(map(plain, files[:SHOWN]))
-    return f"{plain(name)}/ with {len(files)} files: {some}{', …' if len(files) > SHOWN else ''}"
+    some = ", ".join(map(sanitize_name, files[:SHOWN]))
+    return f"{sanitize_name(name)}/ with {len(files)} files: {some}{', …' if len(files) > SHOWN else ''}"
 
 
-def plain(name: str) -> str:
+def sanitize_name(name: str) -> str:
     """Give a name as one short line in which nothing hides, and no sentence fits."""
     safe = "".join(c if c.isalnum() or c in "._-/" else "_" for c in printable(name))
     return safe[:MAX_NAME_CHARS]

@@ -11,7 +11,7 @@ from hotdesk.hands.screen import computer
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.hands.toolbox import Toolbox
 from hotdesk.plan import Step
-from hotdesk.tool import Arguments, Call, Observation, Tool, Wrong
+from hotdesk.tool import Arguments, Call, Observation, Tool, ToolArgumentError
 
 _CHECK_SECONDS = 300.0
 _MAX_OUTPUT_CHARS = 500
@@ -57,10 +57,10 @@ class StepStage:
     async def compute(self, arguments: object) -> Observation:
         """Carry out a vendor's actions, and end with a picture where none came of it."""
         try:
-            uses = translated(arguments)
-        except Wrong as e:
+            uses = translate_actions(arguments)
+        except ToolArgumentError as e:
             return Observation(str(e), ok=False)
-        if (doubts := _doubted(arguments)) and (refusal := await self.unacknowledged(doubts)):
+        if (doubts := _describe_doubts(arguments)) and (refusal := await self.request_acknowledgement(doubts)):
             return Observation(refusal, ok=False)
         observation, texts = Observation(), []
         for use in uses:
@@ -73,7 +73,7 @@ class StepStage:
             return Observation("\n".join(filter(None, texts)), observation.ok, shot.image, shot.media)
         return observation
 
-    async def unacknowledged(self, doubts: str) -> str:
+    async def request_acknowledgement(self, doubts: str) -> str:
         """Have a person acknowledge what a vendor doubts; say why it is not done, or nothing."""
         question = f"The model's provider doubts that the next actions at the screen are right: {doubts}. Do them?"
         answer = await self.people("ask_person", {"question": f"{question} Answer yes, or anything else for no."})
@@ -103,7 +103,7 @@ class StepStage:
             found.append(await self.missing())
 
         wheel = self.toolbox.wheel
-        await wheel.returned()
+        await wheel.wait_until_free()
         await wheel.drive(work, stands_still=True, repeatable=False)
         return found[0]
 
@@ -129,7 +129,7 @@ class StepStage:
         return found.kind == "directory" or (found.kind == "file" and found.size > 0)
 
 
-def _doubted(arguments: object) -> str:
+def _describe_doubts(arguments: object) -> str:
     """Give the safety checks that a vendor raised for some actions, in a line; they are its words."""
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
@@ -137,7 +137,7 @@ def _doubted(arguments: object) -> str:
     return printable("; ".join(texts))[:_MAX_OUTPUT_CHARS]
 
 
-def translated(arguments: object) -> list[computer.ScreenAction]:
+def translate_actions(arguments: object) -> list[computer.ScreenAction]:
     """Translate a vendor's actions into uses of the screen's tools."""
     match arguments:
         case {"vendor": "anthropic", "actions": [*actions]}:
@@ -147,4 +147,4 @@ def translated(arguments: object) -> list[computer.ScreenAction]:
             ]
         case {"vendor": "openai", "actions": actions}:
             return computer.openai(actions, computer.Scale())
-    raise Wrong("these are no computer actions")
+    raise ToolArgumentError("these are no computer actions")

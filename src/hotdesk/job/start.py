@@ -66,7 +66,7 @@ class JobContext:
 
 
 @contextmanager
-def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
+def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
     folder = papers_of(order)
     with hold_lock(folder.folder):
@@ -74,8 +74,8 @@ def begun(order: JobContext, brain: Brain) -> Iterator[JobRun]:
         _refuse_ended(line)
         if order.goes_on and order.anew:
             folder.keep_order(order.request)
-        line.log.note(_first_event(order, brain, line.past))
-        with line.journaled():
+        line.log.note(_make_first_event(order, brain, line.past))
+        with line.record_end():
             yield line
 
 
@@ -121,7 +121,7 @@ def _refuse_ended(line: JobRun) -> None:
         raise BriefError(f"job {line.id} is over: {ended.outcome}; `hotdesk show {line.id}` says more")
 
 
-def _first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
+def _make_first_event(order: JobContext, brain: Brain, past: ResumeState) -> JobEvent:
     """Give the event with which a process takes a job up."""
     if past.summary.begun:
         return Resumed(order.id, order.by, past.current, past.surfaced)

@@ -13,8 +13,8 @@ import anyio
 from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, OurMessage, Results
-from hotdesk.brain.permits import allowed_tools, is_risky
-from hotdesk.brain.seam import Brain, BudgetSpentError, Halted, Situation, StepOutcome
+from hotdesk.brain.permits import is_risky, select_tools
+from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
@@ -23,11 +23,11 @@ from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegu
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import MAX_NOTE_CHARS, brief_words, describe_error
-from hotdesk.job.extra_rules import allowed
+from hotdesk.job.extra_rules import read_allowed_rules
 from hotdesk.job.machine import Machine
 from hotdesk.job.people.cards import question_card, repeat_card
 from hotdesk.job.people.people import People
-from hotdesk.job.plans import JobStopped, Plans
+from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.stage import StepStage
@@ -108,7 +108,7 @@ class Steps:
     async def take(self, step: Step) -> None:
         """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
         await self.plans.approve_step(step)
-        history, before = await self.interrupted(step)
+        history, before = await self.recover_interrupted(step)
         failed = self.failures(step)
         for number in self.attempts(step, failed, bool(history)):
             ended = await self.attempt(self.step(step.name), number, before, history)
@@ -120,7 +120,7 @@ class Steps:
                 self.describe_history(step, f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}"),
                 (),
             )
-        raise JobStopped(f"step {step.name} failed: {failed[-1][1]}")
+        raise JobStoppedError(f"step {step.name} failed: {failed[-1][1]}")
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
         """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
@@ -151,7 +151,7 @@ class Steps:
         )
         try:
             ended = await self.log.within(self.brain.act(situation, stage, self.log))
-        except (Halted, BudgetSpentError, ModelError):
+        except (JobHaltedError, BudgetSpentError, ModelError):
             await self.checkpoint(step)
             raise
         except BaseException as e:
@@ -231,28 +231,28 @@ class Steps:
             await self.desks.begin_side(self.plans.scope_for(index), step.files)
         desk = self.desks.side or self.desks.main
         assert desk is not None
-        return await self.staged(step, desk)
+        return await self.prepare_stage(step, desk)
 
     def index(self, step: Step) -> int:
         """Give a step's place in the plan."""
         return [each.name for each in self.plans.plan.steps].index(step.name)
 
-    async def staged(self, step: Step, desk: Desk) -> StepStage:
+    async def prepare_stage(self, step: Step, desk: Desk) -> StepStage:
         """Give a step its permissions: what the door holds for it, and its tools."""
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
             await self.allow(desk)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
-        toolbox.allowed = allowed_tools(step, self.plans.job, toolbox.tools)
+        toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
         return StepStage(step, desk, toolbox, self.asks)
 
     async def allow(self, desk: Desk) -> None:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
         journal = self.people.journal
-        here = allowed(journal, [desk.id])
+        here = read_allowed_rules(journal, [desk.id])
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
-        for rule, by in allowed(journal, desks).items():
+        for rule, by in read_allowed_rules(journal, desks).items():
             if rule not in here:
                 with suppress(BriefError):  # the door says why, whenever it is tried
                     await self.machine.allow(desk.id, [rule], by)
@@ -346,7 +346,7 @@ class Steps:
         note = await self.open_for(stage.step)
         desk = self.desks.side or self.desks.main
         assert desk is not None
-        again = await self.staged(stage.step, desk)
+        again = await self.prepare_stage(stage.step, desk)
         stage.desk, stage.toolbox = again.desk, again.toolbox
         return note
 
@@ -377,13 +377,13 @@ class Steps:
         assert self.stage is not None
         step = self.stage.step = self.step(self.stage.step.name)
         if self.plans.scope == before:
-            self.stage.toolbox.allowed = allowed_tools(step, self.plans.job, self.stage.toolbox.tools)
+            self.stage.toolbox.allowed = select_tools(step, self.plans.job, self.stage.toolbox.tools)
         else:
             await self.give_back()
 
     # -- what was before ----------------------------------------------------------------------------------------
 
-    async def interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
+    async def recover_interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
         """Say what is known of a step that was being taken when the job ended: its conversation, or what it did.
 
         What may have changed something outside is not done again unless a person says so.
@@ -393,7 +393,7 @@ class Steps:
             return (), self.describe_history(
                 step, *(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
             )
-        writes, doubtful = written(self.people.journal, past), [act for act in past.unknown if act in past.lost]
+        writes, doubtful = list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
             card = repeat_card(step, past.attempt, lost, unknown, writes)
@@ -436,7 +436,7 @@ def describe_lost(past: ResumeState) -> str:
     return " ".join(filter(None, sentences))
 
 
-def written(journal: Path, past: ResumeState) -> list[str]:
+def list_writes(journal: Path, past: ResumeState) -> list[str]:
     """List what a step that was being taken has sent outside, as far as its work is not in the workspace."""
     if not past.lost:
         return []

@@ -20,7 +20,7 @@ from hotdesk.checks.active import NAME as ACTIVE
 from hotdesk.checks.active import REACHING
 from hotdesk.checks.required import checks_of, is_opened
 from hotdesk.checks.seam import Check, Evidence, Fault, Verdict
-from hotdesk.checks.verdict_json import StoredVerdict, seen_of, to_json
+from hotdesk.checks.verdict_json import StoredVerdict, make_stored_verdict, to_json
 from hotdesk.desk.seam import Desk
 from hotdesk.drive.certificate import beside_digest
 from hotdesk.errors import ImageError, alone
@@ -103,7 +103,7 @@ class CleanDesk:
         before, self.outgoing = self.outgoing, (await self.desk.usage()).outgoing
         return self.outgoing - before
 
-    async def left_behind(self) -> str:
+    async def check_leftovers(self) -> str:
         """Say whether more runs here than should, by the kernel's count; what is ending is given a moment."""
         most = self.processes + STAYS.get(self.image, 0)
         with anyio.move_on_after(_SETTLE_TIMEOUT_S):
@@ -143,20 +143,20 @@ class DeliverableVerifier:
             raise alone(e) from None
         for at in self.shared.values():
             await self.count_late(at)
-        return [self.blamed(place, each) for place, each in enumerate(proven, 1)]
+        return [self.fail_late_sender(place, each) for place, each in enumerate(proven, 1)]
 
     async def count_late(self, at: CleanDesk) -> None:
         """Put down what was sent between two looks to the file that was open before."""
         if late := await at.attempts():
             self.late[at.last] = (late, at.desk.id)
 
-    def blamed(self, place: int, candidate: Candidate) -> Candidate:
+    def fail_late_sender(self, place: int, candidate: Candidate) -> Candidate:
         """Give a file as failed that went on to reach out after it was looked at."""
         if place not in self.late or _may_reach(candidate.item):
             return candidate
         attempts, desk = self.late[place]
-        verdict = Verdict((OUTGOING,), (sent(attempts),))
-        stored = seen_of(verdict, ACTIVE, OFFICE, {}, ())
+        verdict = Verdict((OUTGOING,), (make_outgoing_fault(attempts),))
+        stored = make_stored_verdict(verdict, ACTIVE, OFFICE, {}, ())
         self.write_down(candidate, verdict, stored, desk)
         return replace(candidate, verdicts=(*candidate.verdicts, stored))
 
@@ -166,7 +166,7 @@ class DeliverableVerifier:
             return False
         try:
             async with self.turn:
-                await self.shared_place(OFFICE)
+                await self.open_shared_desk(OFFICE)
         except ImageError:
             return False
         return True
@@ -191,11 +191,11 @@ class DeliverableVerifier:
             at = await self.place(check, own, office=office)
             self.log.note(StepBegun(self.log.job, "verify", f"{candidate.item.path} by {name}", at.desk.id))
             try:
-                evidence, beside = await self.gathered(check, at, place, candidate)
+                evidence, beside = await self.gather_evidence(check, at, place, candidate)
             except BaseException as e:
                 self.log.note(StepEnded(self.log.job, "verify", "failed", describe_error(e), at.desk.id))
                 raise
-        verdict, stored = await anyio.to_thread.run_sync(judged, check, evidence, name, at.image, expect)
+        verdict, stored = await anyio.to_thread.run_sync(judge_evidence, check, evidence, name, at.image, expect)
         stored = replace(stored, beside=beside)
         self.write_down(candidate, verdict, stored, at.desk.id)
         return stored
@@ -203,24 +203,24 @@ class DeliverableVerifier:
     async def place(self, check: Check, own: AsyncExitStack, *, office: bool) -> CleanDesk:
         """Give a clean desk: one of its own to what is run, one for all to what is only opened."""
         if check.alone:
-            return await self.opened(check.image, own)
-        return await self.shared_place(
+            return await self.open_desk(check.image, own)
+        return await self.open_shared_desk(
             OFFICE if check.image == BASE and (office or OFFICE in self.shared) else check.image
         )
 
-    async def shared_place(self, image: str) -> CleanDesk:
+    async def open_shared_desk(self, image: str) -> CleanDesk:
         """Give the desk in which files are only opened; open it if there is none."""
         if image not in self.shared:
-            self.shared[image] = await self.opened(image, await self.stack.enter_async_context(AsyncExitStack()))
+            self.shared[image] = await self.open_desk(image, await self.stack.enter_async_context(AsyncExitStack()))
         return self.shared[image]
 
-    async def opened(self, image: str, stack: AsyncExitStack) -> CleanDesk:
+    async def open_desk(self, image: str, stack: AsyncExitStack) -> CleanDesk:
         """Open a clean desk, and count what runs in it before anything of the job's is there."""
         desk = await stack.enter_async_context(self.desks.sterile(image))
         usage = await desk.usage()
         return CleanDesk(desk, stack, image, usage.processes, usage.outgoing)
 
-    async def gathered(
+    async def gather_evidence(
         self, check: Check, at: CleanDesk, place: int, candidate: Candidate
     ) -> tuple[Evidence, Mapping[str, str]]:
         """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
@@ -234,7 +234,7 @@ class DeliverableVerifier:
         await at.desk.write(name, candidate.data)
         beside = await self.desks.bring_beside(at.desk, check.beside)
         evidence = await check.gather(at.desk, name)
-        trouble = evidence.trouble or await at.left_behind()
+        trouble = evidence.trouble or await at.check_leftovers()
         counted = bool(at.processes) and not check.alone and not _may_reach(candidate.item)
         attempts = await at.attempts() if counted else None
         if trouble or attempts:
@@ -263,28 +263,28 @@ class DeliverableVerifier:
         )
 
 
-def judged(
+def judge_evidence(
     check: Check, evidence: Evidence, name: str, image: str, expect: Mapping[str, object]
 ) -> tuple[Verdict, StoredVerdict]:
     """Judge what was seen, and give the verdict also as it is kept."""
     verdict = check.judge(evidence)
     if evidence.trouble:
-        verdict = disturbed(verdict, evidence.trouble)
+        verdict = add_trouble(verdict, evidence.trouble)
     if evidence.attempts:
-        verdict = replace(verdict, faults=(sent(evidence.attempts), *verdict.faults))
+        verdict = replace(verdict, faults=(make_outgoing_fault(evidence.attempts), *verdict.faults))
     if verdict.looked_for:
         counted = () if evidence.attempts is None else (OUTGOING,)
         verdict = replace(verdict, looked_for=(*verdict.looked_for, UNDISTURBED, *counted))
-    return verdict, seen_of(verdict, name, image, expect, check.not_checked)
+    return verdict, make_stored_verdict(verdict, name, image, expect, check.not_checked)
 
 
-def disturbed(verdict: Verdict, trouble: str) -> Verdict:
+def add_trouble(verdict: Verdict, trouble: str) -> Verdict:
     """Give the verdict on a file that did something to whoever looked at it."""
     fault = Fault(UNDISTURBED, "", "a file that can be looked at, and nothing left running by it", trouble)
     return replace(verdict, faults=(fault, *verdict.faults))
 
 
-def sent(attempts: int) -> Fault:
+def make_outgoing_fault(attempts: int) -> Fault:
     """Say that a file reached for something outside itself."""
     expected = "a file that reaches for nothing when it is opened: what it shows is inside it, not linked"
     return Fault(OUTGOING, "", expected, f"{attempts} attempts to reach the network, by the kernel's count")

@@ -107,7 +107,7 @@ def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
 def tell(journal: Journal, job: str) -> CertifiedStory:
     """Read what the journal says of a job, once its chain is seen to be whole."""
     story = CertifiedStory()
-    for row in journal.proven(job):
+    for row in journal.read_verified(job):
         if row.name in TOLD:
             story.take(row.event(), row.at)
     return story
@@ -134,7 +134,7 @@ def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
 
 def require_shut(journal: Journal, desk: str) -> None:
     """Refuse what was looked at in a desk with a way out."""
-    opened = (row.event() for row in journal.proven(desk) if row.name == Opened.__name__)
+    opened = (row.event() for row in journal.read_verified(desk) if row.name == Opened.__name__)
     if any(event.rules or event.grants for event in opened if isinstance(event, Opened)):
         raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
 
@@ -143,7 +143,7 @@ def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verifie
     """Put together what is claimed and what the journal says."""
     begun = story.begun
     assert begun is not None
-    head, last = journal.head(begun.job), journal.last()
+    head, last = journal.head(begun.job), journal.read_last()
     assert head is not None
     assert last is not None
     checks = zip(claim["checks"], looks, strict=True)

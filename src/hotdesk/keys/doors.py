@@ -17,7 +17,7 @@ from hotdesk.desk.owner.pool import PROVEN_SECONDS
 from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.door import selftest
 from hotdesk.door.canary import Canary
-from hotdesk.door.policy.policy import beyond
+from hotdesk.door.policy.policy import find_beyond_ceiling
 from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.event import Asked, Event, Proven
 from hotdesk.ipc.tasks import Background
@@ -95,7 +95,11 @@ class Doors:
 
     def within(self, scope: Scope) -> Scope:
         """Refuse a scope beyond what the operator allows; the operator's own names lead where they lead."""
-        if outside := beyond(scope, tuple(map(parse_rule, self.settings.ceiling))) if self.settings.ceiling else ():
+        if (
+            outside := find_beyond_ceiling(scope, tuple(map(parse_rule, self.settings.ceiling)))
+            if self.settings.ceiling
+            else ()
+        ):
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
         if self.settings.ceiling and scope.names:
             raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")

@@ -298,7 +298,7 @@ class KeysProcess:
         if ready is not None and not ready.is_ready():
             raise BriefError(f"desk {desk} has a way out already")
         canary.check_free(scope)
-        granted = self.granted(scope, message)
+        granted = self.load_grants(scope, message)
         tried, secret = grant_canary()
         ceiling = [str(text) for text in as_list(message.get("ceiling", []))]
         signing = ready.authority if ready is not None else authority(desk, float(str(message["seconds"])))
@@ -334,7 +334,7 @@ class KeysProcess:
         scope = parse_scope(message["scope"])
         canary.check_free(scope)
         tried = [one for one in charter.granted if one.grant == canary.GRANT]
-        granted = self.granted(scope, message, charter.scopes + 1)
+        granted = self.load_grants(scope, message, charter.scopes + 1)
         charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
         charter.allowed = ()
         grants = tuple(map(grant_text, scope.grants))
@@ -360,13 +360,13 @@ class KeysProcess:
         for door in self.to("door"):
             door.tell(change=desk, mark=self.mark, verb="allow", rules=list(rules))
 
-    def granted(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
+    def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
         """Take the secrets of a scope: those its owner brings along, and the vault's."""
         values = values_of(message.get("values", {}))
         stored = any(one.secret not in values for one in scope.grants)
-        return grant_all(self.opened_vault() if stored else None, scope.grants, values, scopes)
+        return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes)
 
-    def opened_vault(self) -> Vault:
+    def open_vault(self) -> Vault:
         """Open the vault, once."""
         if self.vault is None:
             self.vault = Vault(self.folder, self.root) if self.root else Vault.open(self.folder)
@@ -437,7 +437,7 @@ class KeysProcess:
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
             raise BriefError("that grant is not live")
-        entry, secret = self.opened_vault().take(grants[0].grant.secret)
+        entry, secret = self.open_vault().take(grants[0].grant.secret)
         if isinstance(entry.public, Totp):
             code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
             line.tell(re=number, ok={"value": base64.b64encode(code.encode()).decode()})
@@ -489,7 +489,7 @@ class KeysProcess:
 
     def try_grant(self, requested: Grant, done: Callable[[str], None]) -> None:
         """Take one grant; a one-time code is really made, and a program really run."""
-        vault = self.opened_vault()
+        vault = self.open_vault()
         kind = grant(vault, 0, requested).kind
         entry, secret = vault.take(requested.secret)
         if kind == "command":

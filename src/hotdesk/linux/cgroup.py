@@ -254,7 +254,7 @@ class Cgroup:
             else:
                 write(f"{self.quiet}/freezer.state", b"FROZEN" if frozen else b"THAWED")
 
-    def frozen(self) -> bool:
+    def is_frozen(self) -> bool:
         """Say whether all of it has stopped."""
         if self.version == 2:
             return "frozen 1" in (self.folder("freezer") / "cgroup.events").read_text()

@@ -30,7 +30,7 @@ def tool(*argv: str) -> None:
         raise HostError(f"{argv[0]} failed: {done.stderr.decode(errors='replace').strip()[-300:]}")
 
 
-def used_bytes(folder: Path) -> int:
+def count_used_bytes(folder: Path) -> int:
     """Say how many bytes of a file system are taken."""
     info = os.statvfs(folder)
     return (info.f_blocks - info.f_bfree) * info.f_frsize
@@ -42,7 +42,7 @@ def open_folder(folder: Path) -> int:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[int]:
+def hold_folder(folder: Path) -> Iterator[int]:
     """Hold a directory open."""
     fd = open_folder(folder)
     try:

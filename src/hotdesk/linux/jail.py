@@ -81,7 +81,7 @@ def lose_privilege(uid: int) -> None:
     rlimits.set_core_limit()
     rlimits.raise_open_files()
     if os.geteuid() == 0:
-        landlock.bound_capabilities(set())
+        landlock.limit_capabilities(set())
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)

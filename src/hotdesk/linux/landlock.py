@@ -85,14 +85,14 @@ def existing(path: Path) -> Path:
 
 def drop_capabilities(allowed: set[int]) -> None:
     """Keep these capabilities and no other, now and after every exec."""
-    bound_capabilities(allowed)
+    limit_capabilities(allowed)
     bits = sum(1 << capability for capability in allowed)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
     syscalls.check(syscalls.libc.capset(header, data), "capset")
 
 
-def bound_capabilities(allowed: set[int]) -> None:
+def limit_capabilities(allowed: set[int]) -> None:
     """Let no exec bring any capability but these."""
     syscalls.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(_LAST_CAPABILITY + 1):

@@ -17,14 +17,14 @@ COUNTED = frozenset(
 def outgoing(folder: Path = Path("/proc/thread-self/net")) -> int:
     """Count the attempts to send since the namespace was made; called inside it."""
     tables = (folder / "snmp").read_text().splitlines()
-    counters = [*_paired(tables)]
+    counters = [*_parse_pairs(tables)]
     newer = folder / "snmp6"  # absent where the kernel has no IPv6
     if newer.exists():
         counters += [(name, int(value)) for name, value in map(str.split, newer.read_text().splitlines())]
     return sum(value for name, value in counters if name in COUNTED)
 
 
-def _paired(lines: list[str]) -> Iterator[tuple[str, int]]:
+def _parse_pairs(lines: list[str]) -> Iterator[tuple[str, int]]:
     """Read a table of a line of names above a line of values, as `Tcp: ActiveOpens` above `Tcp: 3`."""
     for heads, values in zip(lines[::2], lines[1::2], strict=True):
         kind, _, names = heads.partition(":")

@@ -37,7 +37,7 @@ def make_folder(folder: Path, owner: int | None = None) -> None:
 
 
 @contextmanager
-def entered(folder: Path) -> Iterator[int]:
+def enter_folder(folder: Path) -> Iterator[int]:
     """Hold a folder open; refuse one that others may enter."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -53,7 +53,7 @@ def entered(folder: Path) -> Iterator[int]:
 
 def read(folder: Path, name: str, *, public: bool = False) -> bytes | None:
     """Read a file of a private folder, None when there is none; refuse one that others may read unless it is public."""
-    with entered(folder) as place:
+    with enter_folder(folder) as place:
         try:
             fd = os.open(name, READ, dir_fd=place)
         except FileNotFoundError:
@@ -78,14 +78,22 @@ def check(found: os.stat_result, path: Path, forbidden: int) -> None:
 
 def write(folder: Path, name: str, data: bytes, mode: int = 0o600) -> None:
     """Replace a file whole: after a crash it has the old content or the new."""
-    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as temporary:
+    with (
+        enter_folder(folder) as place,
+        translate_errors(folder / name),
+        write_temporary(place, name, data, mode) as temporary,
+    ):
         os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         os.fsync(place)
 
 
 def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool:
     """Write a file whole where there is none; False when somebody was first."""
-    with entered(folder) as place, translated(folder / name), prepared(place, name, data, mode) as temporary:
+    with (
+        enter_folder(folder) as place,
+        translate_errors(folder / name),
+        write_temporary(place, name, data, mode) as temporary,
+    ):
         try:
             os.link(temporary, name, src_dir_fd=place, dst_dir_fd=place)
         except FileExistsError:
@@ -97,7 +105,7 @@ def write_first(folder: Path, name: str, data: bytes, mode: int = 0o600) -> bool
 
 
 @contextmanager
-def prepared(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
+def write_temporary(place: int, name: str, data: bytes, mode: int) -> Iterator[str]:
     """Write a file under a name nobody uses; it goes away if what follows fails."""
     temporary = f".{name}.{secrets.token_hex(8)}"
     fd = create(place, temporary, mode)
@@ -125,15 +133,15 @@ def create(place: int, name: str, mode: int = 0o600) -> int:
 
 def remove(folder: Path, name: str) -> None:
     """Remove a file, if it is there."""
-    with entered(folder) as place, translated(folder / name), suppress(FileNotFoundError):
+    with enter_folder(folder) as place, translate_errors(folder / name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=place)
         os.fsync(place)
 
 
 @contextmanager
-def locked(folder: Path, name: str) -> Iterator[None]:
+def hold_lock(folder: Path, name: str) -> Iterator[None]:
     """Hold a lock file; waits for whoever holds it."""
-    with entered(folder) as place, translated(folder / name):
+    with enter_folder(folder) as place, translate_errors(folder / name):
         try:
             fd = create(place, name)
         except FileExistsError:
@@ -146,7 +154,7 @@ def locked(folder: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Say what could not be written, and why."""
     try:
         yield

@@ -160,13 +160,13 @@ def making_files_as(owner: int) -> Iterator[None]:
             change(ctypes.c_uint(0))
 
 
-def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
+def run_in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
     """Run work in a new network namespace; give that namespace and the result.
 
     The namespace is proven by its inode: were the unshare ever to fail silently, work would bind on the host.
     """
 
-    def inside() -> tuple[int, T]:
+    def run_inside() -> tuple[int, T]:
         before = os.stat("/proc/thread-self/ns/net").st_ino
         unshare(CLONE_NEWNET)
         netns = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -178,33 +178,33 @@ def in_new_netns(work: Callable[[], T]) -> tuple[int, T]:
             os.close(netns)
             raise
 
-    return in_thread(inside)
+    return run_in_thread(run_inside)
 
 
-def in_netns(netns: int, work: Callable[[], T]) -> T:
+def run_in_netns(netns: int, work: Callable[[], T]) -> T:
     """Run work in a network namespace held open; proven by its inode, as it would otherwise dial on the host."""
 
-    def inside() -> T:
+    def run_inside() -> T:
         check(libc.setns(netns, CLONE_NEWNET), "setns")
         if os.stat("/proc/thread-self/ns/net").st_ino != os.fstat(netns).st_ino:
             raise OSError("the network namespace is not the desk's")
         return work()
 
-    return in_thread(inside)
+    return run_in_thread(run_inside)
 
 
-def in_thread(work: Callable[[], T]) -> T:
+def run_in_thread(work: Callable[[], T]) -> T:
     """Run work in a thread born and ended for it: namespaces it enters end with it."""
     outcome: list[T] = []
     failure: list[BaseException] = []
 
-    def inside() -> None:
+    def run_inside() -> None:
         try:
             outcome.append(work())
         except BaseException as e:  # noqa: BLE001 - carried over to the caller's thread
             failure.append(e)
 
-    thread = threading.Thread(target=inside)
+    thread = threading.Thread(target=run_inside)
     try:
         thread.start()
     except RuntimeError as e:
@@ -243,7 +243,7 @@ class Anchor:
 
 
 @contextmanager
-def anchored(creator: int) -> Iterator[Anchor]:
+def start_anchor(creator: int) -> Iterator[Anchor]:
     """Begin a user namespace owned by `creator`, a uid no process runs as, so that what is charged to it is its own.
 
     A namespace made by root would charge root's own inotify, signal and other limits with all desks' use. Its child

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from hotdesk.errors import HostError
-from hotdesk.linux.filelock import locked
+from hotdesk.linux.filelock import hold_lock
 
 FIRST = 0x70000000
 """Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""
@@ -74,7 +74,7 @@ def is_reserved() -> bool:
 
 def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
     """Take a range for a desk and give its first host id. Slots go round, so a freed one rests as long as possible."""
-    with locked(claims / "lock"):
+    with hold_lock(claims / "lock"):
         cursor = claims / "next"
         start = int(os.readlink(cursor)) if cursor.is_symlink() else 0
         for step in range(SLOTS - 1):
@@ -92,7 +92,7 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
 def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:
     """Give a desk's range back, if it is still that desk's: only once no process and no file has its ids."""
     claim = claims / str((base - FIRST) // WIDTH)
-    with locked(claims / "lock"):
+    with hold_lock(claims / "lock"):
         if claim.is_symlink() and os.readlink(claim) == str(desk_dir):
             claim.unlink()
 

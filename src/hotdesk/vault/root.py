@@ -55,12 +55,12 @@ def load_root(data: object) -> RootKeySource:
     return root
 
 
-def no_passphrase() -> bytes:
+def refuse_passphrase() -> bytes:
     """Refuse: nobody is here to give a passphrase."""
     raise BriefError("the vault is locked with a passphrase, and none was given")
 
 
-def make(folder: Path, source: Source, unlock: Unlock = no_passphrase) -> tuple[RootKeySource, Secret]:
+def make(folder: Path, source: Source, unlock: Unlock = refuse_passphrase) -> tuple[RootKeySource, Secret]:
     """Make a root key and keep it where it belongs, beside any there is."""
     root = RootKeySource(source, secrets.token_hex(8))
     if source == "passphrase":
@@ -94,18 +94,18 @@ def _derive(root: RootKeySource, passphrase: bytes) -> Secret:
         raise HostError(f"the vault's description of its passphrase is damaged: {e}; restore the vault") from e
 
 
-def find(folder: Path, root: RootKeySource, unlock: Unlock = no_passphrase) -> Secret:
+def find(folder: Path, root: RootKeySource, unlock: Unlock = refuse_passphrase) -> Secret:
     """Give the root key a description speaks of."""
     match root.source:
         case "passphrase":
             return _derive(root, unlock())
         case "file":
-            return decode(_in_file(folder).get(root.id), f"{folder / FILE} has no key for this vault")
+            return decode(_read_file_keys(folder).get(root.id), f"{folder / FILE} has no key for this vault")
         case "keyring":
             return decode(keyring("get_password", _SERVICE, root.id), "the keyring has no key for this vault")
 
 
-def _in_file(folder: Path) -> dict[str, str]:
+def _read_file_keys(folder: Path) -> dict[str, str]:
     """Read the keys of the file, by id."""
     lines = (private_files.read(folder, FILE) or b"").decode(errors="replace").splitlines()
     return {name: text for name, _, text in (line.partition(" ") for line in lines)}
@@ -125,7 +125,7 @@ def decode(text: str | None, otherwise: str) -> Secret:
 def keep_only(folder: Path, current: RootKeySource, old: RootKeySource) -> None:
     """Forget every root key but the one that is used."""
     if current.source == "file":
-        private_files.write(folder, FILE, f"{current.id} {_in_file(folder)[current.id]}\n".encode())
+        private_files.write(folder, FILE, f"{current.id} {_read_file_keys(folder)[current.id]}\n".encode())
     else:
         private_files.remove(folder, FILE)
     if old.source == "keyring":

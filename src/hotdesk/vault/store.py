@@ -18,7 +18,7 @@ from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files
 from hotdesk.vault import root
 from hotdesk.vault.kinds import Public, Secret, check_name, check_public, check_value, kind_of, load_public
-from hotdesk.vault.root import RootKeySource, Source, Unlock, no_passphrase
+from hotdesk.vault.root import RootKeySource, Source, Unlock, refuse_passphrase
 
 FILE = "vault.json"
 LOCK = "vault.lock"
@@ -69,7 +69,7 @@ class Vault:
         contents = load(folder)
         self.folder, self.id = folder, contents.id
         try:
-            self._key = Secret(open_sealed(root_key, contents.key, _bound_key(contents.id, contents.root)))
+            self._key = Secret(open_sealed(root_key, contents.key, _make_key_aad(contents.id, contents.root)))
         except InvalidTag:
             if contents.root.source == "passphrase":
                 raise BriefError("the passphrase is wrong") from None
@@ -77,21 +77,21 @@ class Vault:
 
     @classmethod
     def make(
-        cls, folder: Path, source: Source = "file", unlock: Unlock = no_passphrase, owner: int | None = None
+        cls, folder: Path, source: Source = "file", unlock: Unlock = refuse_passphrase, owner: int | None = None
     ) -> Vault:
         """Make an empty vault; where the folder is missing root makes it for `owner`."""
         private_files.make_folder(folder, owner)
-        with private_files.locked(folder, LOCK):
+        with private_files.hold_lock(folder, LOCK):
             if private_files.read(folder, FILE) is not None:
                 raise BriefError(f"there is a vault at {folder / FILE}")
             described, key = root.make(folder, source, unlock)
             name = secrets.token_hex(16)
-            sealed = seal(key, secrets.token_bytes(root.SIZE), _bound_key(name, described))
+            sealed = seal(key, secrets.token_bytes(root.SIZE), _make_key_aad(name, described))
             save(folder, Contents(name, described, sealed))
         return cls(folder, key)
 
     @classmethod
-    def open(cls, folder: Path, unlock: Unlock = no_passphrase) -> Vault:
+    def open(cls, folder: Path, unlock: Unlock = refuse_passphrase) -> Vault:
         """Unlock a vault with the root key from where it was put; `BriefError` for a wrong passphrase."""
         return cls(folder, root.find(folder, load(folder).root, unlock))
 
@@ -130,15 +130,15 @@ class Vault:
             if entries.pop(name, None) is None:
                 raise missing(name)
 
-    def rotate_root(self, source: Source, unlock: Unlock = no_passphrase) -> None:
+    def rotate_root(self, source: Source, unlock: Unlock = refuse_passphrase) -> None:
         """Put a new root key above everything and forget the old one.
 
         The new key is kept first and the old forgotten last, so that a crash between leaves a vault that opens.
         """
-        with private_files.locked(self.folder, LOCK):
+        with private_files.hold_lock(self.folder, LOCK):
             before = self._load()
             described, key = root.make(self.folder, source, unlock)
-            sealed = seal(key, self._key.bytes(), _bound_key(self.id, described))
+            sealed = seal(key, self._key.bytes(), _make_key_aad(self.id, described))
             save(self.folder, Contents(self.id, described, sealed, before.entries))
             root.keep_only(self.folder, described, before.root)
 
@@ -153,13 +153,13 @@ class Vault:
         if stored is None:
             raise missing(name)
         try:
-            return stored.entry, Secret(open_sealed(self._key, stored.sealed, _bound_entry(self.id, stored.entry)))
+            return stored.entry, Secret(open_sealed(self._key, stored.sealed, _make_entry_aad(self.id, stored.entry)))
         except InvalidTag:
             raise HostError(f"secret {name!r} {_DAMAGED}") from None
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, SealedEntry]]:
-        with private_files.locked(self.folder, LOCK):
+        with private_files.hold_lock(self.folder, LOCK):
             contents = self._load()
             entries = dict(contents.entries)
             yield entries
@@ -169,7 +169,7 @@ class Vault:
         now = round(time.time(), 3)
         old = entries[name].entry if name in entries else None
         entry = VaultEntry(name, public, old.version + 1 if old else 1, old.created if old else now, now)
-        entries[name] = SealedEntry(entry, seal(self._key, value, _bound_entry(self.id, entry)))
+        entries[name] = SealedEntry(entry, seal(self._key, value, _make_entry_aad(self.id, entry)))
         return entry
 
 
@@ -195,18 +195,18 @@ def missing(name: str) -> BriefError:
     return BriefError(f"there is no secret {name[:80]!r} in the vault; `hotdesk vault ls` lists them")
 
 
-def _bound_key(vault: str, described: RootKeySource) -> bytes:
+def _make_key_aad(vault: str, described: RootKeySource) -> bytes:
     """Write what the data key is bound to."""
-    return canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
+    return encode_canonical(["hotdesk-vault key", FORMAT, vault, asdict(described)])
 
 
-def _bound_entry(vault: str, entry: VaultEntry) -> bytes:
+def _make_entry_aad(vault: str, entry: VaultEntry) -> bytes:
     """Write what a value is bound to: change any of it and the value does not open."""
     fields = (entry.name, entry.version, entry.kind, entry.created, entry.changed, asdict(entry.public))
-    return canonical(["hotdesk-vault entry", FORMAT, vault, *fields])
+    return encode_canonical(["hotdesk-vault entry", FORMAT, vault, *fields])
 
 
-def canonical(value: object) -> bytes:
+def encode_canonical(value: object) -> bytes:
     """Write a value in the one way it can be written."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.api.e2b.network import scope_for, shown
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.network import redact, scope_for
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.settings import Egress, Serving
 from hotdesk.brief import digest, scope_json
 from hotdesk.config import Config
@@ -193,12 +193,12 @@ def test_an_address_that_is_denied_is_denied_by_every_name() -> None:
 def test_a_network_that_cannot_be_had_is_refused_with_a_reason(
     network: Mapping[str, object], code: int, why: str
 ) -> None:
-    with pytest.raises(ErrorResponse, match=why) as refused:
+    with pytest.raises(E2bError, match=why) as refused:
         scope_for(Serving(), network)
     assert refused.value.status == code
 
 
 def test_the_values_of_headers_are_told_to_nobody() -> None:
     scope = scope_for(Serving(), WITH_HEADER)
-    assert SECRET not in repr(scope) + scope_json(scope) + str(shown(WITH_HEADER))
+    assert SECRET not in repr(scope) + scope_json(scope) + str(redact(WITH_HEADER))
     assert digest(scope) == digest(replace(scope, values={}))

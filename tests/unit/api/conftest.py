@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hotdesk.api.http.stalls import Stall, watched
+from hotdesk.api.http.stalls import Stall, watch_loop
 
 LIMIT = 0.05
 PLACE = re.compile(r'File "([^"]*)"')
@@ -17,7 +17,7 @@ PLACE = re.compile(r'File "([^"]*)"')
 def _nothing_stalls() -> Iterator[None]:
     """Fail a test in which code of ours stalled; what a test itself does to its loop is its own matter."""
     found: list[Stall] = []
-    with watched(LIMIT, found.append):
+    with watch_loop(LIMIT, found.append):
         yield
     assert not [str(each) for each in found if is_ours(each)]
 

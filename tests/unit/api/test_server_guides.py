@@ -12,7 +12,7 @@ import pytest
 from tests.guides import OF_THE_SERVER, ROOT, blocks, typed
 
 from hotdesk.api import settings
-from hotdesk.api.native.jobs.templates import in_folder
+from hotdesk.api.native.jobs.templates import read_templates
 from hotdesk.cli import COMMANDS, module_of
 from hotdesk.cli.parser import parse
 
@@ -68,7 +68,7 @@ def test_the_template_of_the_guide_is_one_whose_text_is_a_paragraph(tmp_path: Pa
     (tmp_path / "audit/template.toml").write_text(
         table.replace('"Lists what', '"""\nLists\nwhat').replace('ERP."', 'ERP.\n"""')
     )
-    [found] = in_folder(tmp_path)
+    [found] = read_templates(tmp_path)
     assert found.shown.text == "Lists what differs from the ERP."
     assert ([each.name for each in found.shown.values], [each.name for each in found.shown.files]) == (
         ["month"],

@@ -49,18 +49,18 @@ class Kept:
     numbers: Iterable[int] = field(default_factory=lambda: count(1))
     checks: int = 0
 
-    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Number a reply's calls."""
         self.thoughts.append(reply)
         return [number for _, number in zip(reply.calls, self.numbers, strict=False)]
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+    def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         """Keep what came of a call."""
         assert act not in self.seen
         self.seen[act] = (call, seen)
         return f"paper {act}"
 
-    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Keep nothing."""
 
     def check(self) -> None:

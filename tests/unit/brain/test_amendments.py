@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.amendments import AMEND, Amendment, amend, difference, policy, read_amendment, widened
+from hotdesk.brain.amendments import AMEND, Amendment, amend, difference, policy, read_amendment, widen_scope
 from hotdesk.brain.permits import compile_scope
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Approve, Brief
@@ -94,7 +94,7 @@ def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
 
 def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> None:
     asked = Amendment("second", ("GET new.test/x", "GET doc.test"))
-    wider = widened(SCOPE, asked)
+    wider = widen_scope(SCOPE, asked)
     assert [each.host for each in wider.rules if each.step == "second"] == ["new.test"]
     made = compile_scope(amend(PLAN, asked), wider)
     verdicts = [

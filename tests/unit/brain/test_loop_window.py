@@ -64,16 +64,16 @@ class Log:
 
     acts: int = 0
 
-    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Number the calls."""
         self.acts += len(reply.calls)
         return list(range(self.acts - len(reply.calls), self.acts))
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+    def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         """Take note of nothing."""
         return ""
 
-    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Take note of nothing."""
 
     def check(self) -> None:

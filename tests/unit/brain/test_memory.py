@@ -53,7 +53,7 @@ def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fa
     seen = Observation("the gate code is 7391-Alpha\n" + "row of goods\n" * 200)
     first = Call("c", "shell", {"command": "cat gate.txt"})
     history += [Reply(calls=(first,)), Results(((first, seen),))]
-    notes.observed("gather", 1, "shell", seen.text)
+    notes.add_observation("gather", 1, "shell", seen.text)
     for number in range(110):
         history += turn(number, 6000)
         sent = fit(history, WINDOW)
@@ -83,7 +83,7 @@ def test_the_words_a_line_names_find_the_observation() -> None:
     for number in range(15):
         (_, results) = turn(number)
         assert isinstance(results, Results)
-        notes.observed("s", number + 1, "shell", results.pairs[0][1].text)
+        notes.add_observation("s", number + 1, "shell", results.pairs[0][1].text)
     assert notes.recall("invoice 7 lists many things row").splitlines()[1].startswith("- [step s, act 8, shell]")
 
 

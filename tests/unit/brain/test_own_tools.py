@@ -6,7 +6,7 @@ import pytest
 
 from hotdesk.brain.own_tools import AMEND_PLAN, NAMES, OWN, RECALL, choose_tool
 from hotdesk.plan import Action
-from hotdesk.tool import Tool, Wrong
+from hotdesk.tool import Tool, ToolArgumentError
 
 ACTIONS = (Action("reply", "shell", {"command": "./reply"}), Action("archive", "shell", {"command": "./archive"}))
 
@@ -14,7 +14,7 @@ ACTIONS = (Action("reply", "shell", {"command": "./reply"}), Action("archive", "
 @pytest.mark.parametrize("tool", [*OWN, choose_tool(ACTIONS)], ids=lambda tool: tool.name)
 def test_every_example_is_right_and_nothing_at_all_is_not(tool: Tool) -> None:
     assert tool.check(tool.example).items() >= tool.example.items()
-    with pytest.raises(Wrong, match="For example"):
+    with pytest.raises(ToolArgumentError, match="For example"):
         tool.check({})
     assert tool.name in NAMES
 
@@ -22,7 +22,7 @@ def test_every_example_is_right_and_nothing_at_all_is_not(tool: Tool) -> None:
 def test_only_what_was_fixed_can_be_chosen() -> None:
     tool = choose_tool(ACTIONS)
     assert tool.check({"action": "archive"}) == {"action": "archive"}
-    with pytest.raises(Wrong, match="one of reply, archive"):
+    with pytest.raises(ToolArgumentError, match="one of reply, archive"):
         tool.check({"action": "delete"})
     with pytest.raises(ValueError, match="nothing to choose"):
         choose_tool([])

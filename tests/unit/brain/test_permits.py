@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.brain.permits import allowed_tools, compile_scope, is_risky, needs_fresh
+from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh, select_tools
 from hotdesk.brief import Rule, Scope, parse_grant, parse_rule, parse_scope, rule_text, scope_json
 from hotdesk.brief.brief import Brief
 from hotdesk.door.policy.policy import Policy
@@ -169,14 +169,12 @@ def job(**told: object) -> Brief:
 
 def test_tools_are_those_of_the_step_among_those_of_the_brief() -> None:
     tools = [Tool(name, "") for name in ("shell", "browser_goto", "browser_click", "packages")]
-    assert allowed_tools(Step("one", ""), job(), tools) == {each.name for each in tools}
-    assert allowed_tools(
-        Step("one", "", tools=("browser_*", "packages")), job(tools=("shell", "browser_*")), tools
-    ) == {
+    assert select_tools(Step("one", ""), job(), tools) == {each.name for each in tools}
+    assert select_tools(Step("one", "", tools=("browser_*", "packages")), job(tools=("shell", "browser_*")), tools) == {
         "browser_goto",
         "browser_click",
     }
-    assert allowed_tools(Step("one", "", tools=()), job(), tools) == frozenset()
+    assert select_tools(Step("one", "", tools=()), job(), tools) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -48,18 +48,18 @@ class Notes:
     seen: list[tuple[int, str, str]] = field(default_factory=list)
     checks: int = 0
 
-    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Keep a reply: calls that plan are no acts."""
         assert step == ""
         self.thoughts.append(reply)
         return []
 
-    def observed(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
+    def note_observation(self, step: str, act: int, call: Call, seen: Observation, ms: int) -> str:
         """Keep what came of a call."""
         self.seen.append((act, call.tool, seen.text))
         return ""
 
-    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Keep a round."""
         self.rounds.append((plan, round_number, tuple(findings)))
 

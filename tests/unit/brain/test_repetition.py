@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.brain.repetition import RepetitionWatcher, Verdict, canonical
+from hotdesk.brain.repetition import RepetitionWatcher, Verdict, canonicalize
 from hotdesk.tool import Call, Observation
 
 
@@ -99,9 +99,9 @@ def test_any_round_is_stopped_whatever_came_before(before: str, cycle: str) -> N
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda each: st.dictionaries(st.text(), each)))
 def test_arguments_are_alike_whatever_their_order(value: object) -> None:
     turned = json.loads(json.dumps(value), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
-    assert canonical(turned) == canonical(value)
+    assert canonicalize(turned) == canonicalize(value)
 
 
 @pytest.mark.parametrize("value", [{1: 2, "a": 3}, object, b"bytes", "not an object"])
 def test_whatever_a_model_gives_can_be_compared(value: object) -> None:
-    assert canonical(value) == canonical(value) != ""
+    assert canonicalize(value) == canonicalize(value) != ""

@@ -6,9 +6,9 @@ import pytest
 
 from hotdesk.brain.models.seam import REPLY, ModelRequest, OurMessage
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, in_few_words, request_tokens, share_out
+from hotdesk.brain.window import LEAST_REPLY, estimate_fixed_tokens, request_tokens, share_out, shorten_tool
 from hotdesk.hands.tools import tools_of
-from hotdesk.tool import Parameter, Tool, Wrong
+from hotdesk.tool import Parameter, Tool, ToolArgumentError
 
 SYSTEM = "You are a worker. " * 60
 FEW = (*tools_of(screen=False, vision=False, exact=False), *OWN)
@@ -24,7 +24,9 @@ def test_everything_fits_a_window_that_has_room_for_it_at_all(window: int, tools
     room = share_out(window, SYSTEM, tools)
     assert len(room.tools) == len(tools)
     assert room.reply >= LEAST_REPLY
-    assert fixed_tokens(SYSTEM, room.tools) + room.conversation + room.reply <= window or room.conversation == 0
+    assert (
+        estimate_fixed_tokens(SYSTEM, room.tools) + room.conversation + room.reply <= window or room.conversation == 0
+    )
 
 
 def test_a_large_window_changes_nothing() -> None:
@@ -37,16 +39,16 @@ def test_where_tools_would_take_the_room_for_work_they_are_told_in_few_words() -
     assert share_out(32_000, SYSTEM, MANY).tools == MANY
     room = share_out(16_000, SYSTEM, MANY)
     assert [tool.name for tool in room.tools] == [tool.name for tool in MANY]
-    assert fixed_tokens("", room.tools) < fixed_tokens("", MANY)
+    assert estimate_fixed_tokens("", room.tools) < estimate_fixed_tokens("", MANY)
     assert room.conversation > 3000
 
 
 def test_a_tool_in_few_words_takes_the_same_and_is_used_the_same() -> None:
-    few = in_few_words(MOVE)
+    few = shorten_tool(MOVE)
     assert few.what == "Move a file."
     assert few.schema()["properties"] == {"to": {"type": "string"}}
     assert few.schema()["required"] == ["to"]
-    with pytest.raises(Wrong, match="where to"):
+    with pytest.raises(ToolArgumentError, match="where to"):
         MOVE.check({})
 
 
@@ -56,5 +58,5 @@ def test_a_window_that_nothing_fits_leaves_no_conversation() -> None:
 
 
 def test_a_request_costs_what_all_of_it_costs() -> None:
-    alone = fixed_tokens(SYSTEM, (MOVE,))
+    alone = estimate_fixed_tokens(SYSTEM, (MOVE,))
     assert request_tokens(ModelRequest(SYSTEM, (OurMessage("x" * 300),), (MOVE,))) > alone + 100

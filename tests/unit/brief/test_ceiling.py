@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brief.brief import Brief, JobBudget
-from hotdesk.brief.ceiling import admits, admitted, beyond, within
+from hotdesk.brief.ceiling import admit_brief, admits, find_excess, within
 from hotdesk.brief.load import parse_job
 from hotdesk.config import APPROVALS, Ceiling
 from hotdesk.door.policy.scope import scope_of
@@ -58,7 +58,7 @@ def job_of(told: str) -> Brief:
     ],
 )  # fmt: skip
 def test_what_is_beyond_the_ceiling_is_said_with_a_remedy(told: str, ceiling: Ceiling, why: str | None) -> None:
-    found = beyond(job_of(told), ceiling)
+    found = find_excess(job_of(told), ceiling)
     assert len(found) == (why is not None)
     assert why is None or (found[0].startswith(why) and "; " in found[0])
 
@@ -69,19 +69,19 @@ def test_everything_that_is_beyond_is_said_at_once() -> None:
     )
     ceiling = Ceiling("gvisor", (), (), 1, 1.0, 1, 1.0, "plan")
     assert all(getattr(ceiling, field.name) != field.default for field in fields(Ceiling))
-    assert len(beyond(job, ceiling)) == len(fields(Ceiling))
+    assert len(find_excess(job, ceiling)) == len(fields(Ceiling))
     with pytest.raises(BriefError, match=r"more than this machine's operator allows: the wall .*; write seconds = 1"):
-        admitted(job, ceiling)
+        admit_brief(job, ceiling)
 
 
 def test_where_a_brief_is_silent_it_gets_the_ceiling() -> None:
-    job = admitted(job_of(""), Ceiling(tokens=10, dollars=1.5, acts=5, seconds=60, approve="plan"))
+    job = admit_brief(job_of(""), Ceiling(tokens=10, dollars=1.5, acts=5, seconds=60, approve="plan"))
     assert (job.budget, job.seconds, job.approve) == (JobBudget(10, 1.5, 5), 60.0, "plan")
 
 
 def test_the_ceiling_gives_nobody_more_than_they_asked_for_or_get_anyway() -> None:
     ceiling = Ceiling(tokens=10, seconds=86400, approve="risky")
-    job = admitted(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
+    job = admit_brief(job_of('budget.tokens = 5\napprove = "plan"'), ceiling)
     assert (job.budget, job.seconds, job.approve) == (JobBudget(5), 900.0, "plan")
     assert within(job_of(""), Ceiling()) == job_of("")
 
@@ -90,12 +90,12 @@ def test_a_job_made_without_a_brief_is_bounded_the_same() -> None:
     job = Brief("x", (), Path("/"), "", seconds=5000, approve="auto")
     assert within(job, Ceiling(seconds=60, approve="every")).seconds == 60
     assert within(job, Ceiling(seconds=60, approve="every")).approve == "every"
-    assert beyond(Brief("x", (), Path("/"), "", budget=JobBudget(tokens=5)), Ceiling(tokens=1))
+    assert find_excess(Brief("x", (), Path("/"), "", budget=JobBudget(tokens=5)), Ceiling(tokens=1))
 
 
 def test_ways_to_approve_are_ordered_from_the_laxest() -> None:
     for number, least in enumerate(APPROVALS):
-        refused = [told for told in APPROVALS if beyond(job_of(f'approve = "{told}"'), Ceiling(approve=least))]
+        refused = [told for told in APPROVALS if find_excess(job_of(f'approve = "{told}"'), Ceiling(approve=least))]
         assert tuple(refused) == APPROVALS[:number]
 
 

@@ -12,7 +12,7 @@ from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
 EXPECT: dict[str, object] = {"run": ["python3", "-m", "json.tool", "{file}"], "contains": ["total"]}
-CHECK = CommandCheck.expecting(EXPECT)
+CHECK = CommandCheck.from_expect(EXPECT)
 
 
 async def test_a_command_is_run_beside_the_file() -> None:
@@ -22,7 +22,7 @@ async def test_a_command_is_run_beside_the_file() -> None:
         await desk.write("poor.json", b'{"sum": 1}')
         await desk.write("bad.json", b"{")
         found = {name: CHECK.judge(await CHECK.gather(desk, f"{name}.json")) for name in ("good", "poor", "bad", "no")}
-        always = CommandCheck.expecting({"run": ["true"]})
+        always = CommandCheck.from_expect({"run": ["true"]})
         nothing = always.judge(await always.gather(desk, "no.json"))
         await runtime.burn(desk.id)
     assert {name: verdict.passed for name, verdict in found.items()} == {

@@ -32,7 +32,7 @@ def seen(folder: Path, text: str | bytes, expect: dict[str, object] | None = Non
     """Look at a table and judge."""
     (folder / "a.csv").write_bytes(text.encode() if isinstance(text, str) else text)
     (folder / "orders.csv").write_text(source)
-    check = CsvCheck.expecting(EXPECT if expect is None else expect)
+    check = CsvCheck.from_expect(EXPECT if expect is None else expect)
     told = look(str(folder / "a.csv"), str(folder / "orders.csv") if check.source else "", check.delimiter)
     return check.judge(Evidence(json.dumps(told).encode()))
 
@@ -42,7 +42,7 @@ def test_a_table_that_holds_passes(tmp_path: Path) -> None:
     assert verdict.passed
     assert verdict.findings == ("3 columns, 3 rows", "Amount adds up")
     assert verdict.values == {"rows": 3, "columns": "Order, Vendor, Amount", "sum of Amount": "19.85"}
-    assert CsvCheck.expecting(EXPECT).beside == ("orders.csv",)
+    assert CsvCheck.from_expect(EXPECT).beside == ("orders.csv",)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ TOLD = st.recursive(
 @settings(deadline=None)
 @given(TOLD, TOLD)
 def test_no_evidence_is_an_error(rows: Any, source: Any) -> None:
-    verdict = CsvCheck.expecting(EXPECT).judge(Evidence(json.dumps({"rows": rows, "source": source}).encode()))
+    verdict = CsvCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"rows": rows, "source": source}).encode()))
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)
 
 

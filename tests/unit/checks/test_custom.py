@@ -17,7 +17,7 @@ from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
 from hotdesk.errors import BriefError
 
-CHECK = CustomCheck.expecting({"file": "checks/lines.py", "given": {"least": 2}})
+CHECK = CustomCheck.from_expect({"file": "checks/lines.py", "given": {"least": 2}})
 GOOD: dict[str, Any] = {
     "faults": [],
     "held": ["3 lines"],

@@ -29,7 +29,7 @@ def seen(folder: Path, text: str, expect: dict[str, object] | None = None) -> Ve
     """Look at a document and judge."""
     (folder / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     told = json.dumps(look(str(folder / "a.json"))).encode()
-    return JsonCheck.expecting(EXPECT if expect is None else expect).judge(Evidence(told))
+    return JsonCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))
 
 
 def test_a_document_that_holds_passes(tmp_path: Path) -> None:
@@ -108,5 +108,5 @@ TOLD = st.recursive(
 @settings(deadline=None)
 @given(TOLD)
 def test_no_evidence_is_an_error(document: Any) -> None:
-    verdict = JsonCheck.expecting(EXPECT).judge(Evidence(json.dumps({"document": document}).encode()))
+    verdict = JsonCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"document": document}).encode()))
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

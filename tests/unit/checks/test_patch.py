@@ -72,7 +72,7 @@ async def desk() -> AsyncIterator[Desk]:
 async def seen(desk: Desk, patch: str, **change: object) -> Verdict:
     """Try a change and judge."""
     await desk.write("deliverable-1.patch", patch.encode())
-    check = PatchCheck.expecting({**EXPECT, **change})
+    check = PatchCheck.from_expect({**EXPECT, **change})
     return check.judge(await check.gather(desk, "deliverable-1.patch"))
 
 
@@ -82,7 +82,7 @@ async def test_a_change_that_mends_passes(desk: Desk) -> None:
     assert verdict.passed
     assert (verdict.values["exit code before"], verdict.values["exit code after"]) == (1, 0)
     assert verdict.values["changed"] == "M src/code.py"
-    assert PatchCheck.expecting(EXPECT).beside == ("repo",)
+    assert PatchCheck.from_expect(EXPECT).beside == ("repo",)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ RUN = st.builds(Execution, st.integers(-9, 300), st.text("a:1 M\0\x1b\n", max_si
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(STEPS), RUN))
 def test_no_evidence_is_an_error(seen: dict[str, Any]) -> None:
-    verdict = PatchCheck.expecting(EXPECT).judge(Evidence(execution.to_evidence(seen).report))
+    verdict = PatchCheck.from_expect(EXPECT).judge(Evidence(execution.to_evidence(seen).report))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1500 for finding in verdict.findings)
 

@@ -29,7 +29,7 @@ def seen(folder: Path, data: bytes, expect: dict[str, object] | None = None) -> 
     """Look at a picture and judge."""
     (folder / "a.png").write_bytes(data)
     told, pixels = look(str(folder / "a.png"))
-    return PngCheck.expecting(expect or {}).judge(unpack(json.dumps(told).encode() + b"\n" + pixels))
+    return PngCheck.from_expect(expect or {}).judge(unpack(json.dumps(told).encode() + b"\n" + pixels))
 
 
 def test_a_picture_passes_and_is_shown(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_is_on_it_is_counted_here_whatever_the_desk_says() -> None:
     assert not PngCheck().judge(Evidence(told)).passed
     assert not PngCheck().judge(Evidence(told, (DrawnPixels(2, 1, bytes(6)),))).passed
     assert PngCheck().judge(Evidence(told, (DrawnPixels(2, 1, bytes(3) + b"abc"),))).passed
-    few = PngCheck.expecting({"colours": {"min": 3}})
+    few = PngCheck.from_expect({"colours": {"min": 3}})
     assert not few.judge(Evidence(told, (DrawnPixels(2, 1, bytes(3) + b"abc"),))).passed
 
 

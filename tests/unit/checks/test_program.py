@@ -34,7 +34,7 @@ async def desk() -> AsyncIterator[Desk]:
 async def seen(desk: Desk, text: str, name: str = "deliverable-1.py", **change: Any) -> Verdict:
     """Run a program and judge."""
     await desk.write(name, text.encode())
-    check = ProgramCheck.expecting({**EXPECT, **change})
+    check = ProgramCheck.from_expect({**EXPECT, **change})
     return check.judge(await check.gather(desk, name))
 
 
@@ -96,5 +96,5 @@ def test_no_evidence_is_an_error(run: dict[str, Any], made: Any) -> None:
     told = execution.to_evidence({"program": Execution(0, "35", "")}, made={"out.txt": made}).report
     other = json.dumps({"runs": {"program": run}, "made": {"out.txt": made}}).encode()
     for each in (other, told):
-        verdict = ProgramCheck.expecting(EXPECT).judge(Evidence(each))
+        verdict = ProgramCheck.from_expect(EXPECT).judge(Evidence(each))
         assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

@@ -33,7 +33,7 @@ ORDERS = [
     {"Invoice": "I2", "Order": "P2", "Vendor": "B", "Invoiced": 30.5, "Ordered": 20.25},
     {"Invoice": "I3", "Order": "P3", "Vendor": "C", "Invoiced": 7, "Ordered": 8},
 ]
-CHECK = SheetCheck.expecting(EXPECT)
+CHECK = SheetCheck.from_expect(EXPECT)
 EXAMPLE = Path(__file__).parents[3] / "examples/invoices-small/reconcile.py"
 
 
@@ -133,7 +133,7 @@ def test_each_fault_is_found(seen: dict[str, Any], change: Change, why: str) -> 
 def test_sums_that_would_keep_us_busy_are_refused() -> None:
     rows = math.isqrt(MOST_ADDED) + 2
     cells = [{"at": f"A{row}", "value": 0.0, "formula": f"SUM(A1:A{rows})"} for row in range(2, rows + 2)]
-    check = SheetCheck.expecting({"columns": ["A"], "rows": rows})
+    check = SheetCheck.from_expect({"columns": ["A"], "rows": rows})
     verdict = check.judge(evidence([{**CELL, "value": "A"}, *({**CELL, **each} for each in cells)]))
     assert verdict.faults[0].found == "its sums add up more than anybody can follow"
 
@@ -187,7 +187,7 @@ CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
     ],
 )
 def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(told: bytes) -> None:
-    only = SheetCheck.expecting({"columns": ["1.0"], "rows": 0})
+    only = SheetCheck.from_expect({"columns": ["1.0"], "rows": 0})
     assert only.judge(evidence([CELL])).passed
     assert [each.rule for each in only.judge(Evidence(told)).faults] == ["opens"]
 

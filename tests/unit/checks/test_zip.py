@@ -44,7 +44,7 @@ def seen(folder: Path, data: bytes, expect: dict[str, object] | None = None) -> 
     """Look at an archive and judge."""
     (folder / "a.zip").write_bytes(data)
     told = json.dumps(look(str(folder / "a.zip"))).encode()
-    return ZipCheck.expecting(EXPECT if expect is None else expect).judge(Evidence(told))
+    return ZipCheck.from_expect(EXPECT if expect is None else expect).judge(Evidence(told))
 
 
 def test_an_archive_that_holds_passes(tmp_path: Path) -> None:
@@ -89,6 +89,6 @@ ONE = st.none() | st.booleans() | st.integers() | st.floats() | st.text("a/.\x1b
 @settings(deadline=None)
 @given(st.lists(st.lists(ONE, max_size=5) | ONE, max_size=4))
 def test_no_evidence_is_an_error(members: list[object]) -> None:
-    verdict = ZipCheck.expecting(EXPECT).judge(Evidence(json.dumps({"members": members}).encode()))
+    verdict = ZipCheck.from_expect(EXPECT).judge(Evidence(json.dumps({"members": members}).encode()))
     assert not verdict.passed
     assert all(finding.isprintable() and len(finding) < 1000 for finding in verdict.findings)

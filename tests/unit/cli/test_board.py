@@ -411,9 +411,9 @@ def test_what_happened_before_is_recalled_and_not_said(papers: Papers) -> None:
 def test_a_job_that_was_broken_off_says_which_desks_are_left() -> None:
     board = board_on(io.StringIO())
     board.show(StepBegun(JOB, "desk", "x", DESK))
-    board.interrupted()
+    board.report_interruption()
     board.show(StepEnded(JOB, "desk", "done", "burnt", DESK))
-    board.interrupted()
+    board.report_interruption()
     said = [line for line in board.stream.getvalue().splitlines() if "broken off" in line]  # type: ignore[attr-defined]
     assert said == [
         "hotdesk: the job was broken off; desks are left: `hotdesk burn i2`",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.cli import COMMANDS, EXTRAS, extra_of
-from hotdesk.cli.shipped import shipped
+from hotdesk.cli.shipped import find_shipped_file
 
 BLOCKED = sorted(set().union(*EXTRAS.values()))
 BLOCK = f"""
@@ -61,5 +61,5 @@ def test_only_modules_of_extras_are_taken_for_one() -> None:
 
 
 def test_what_messages_point_to_is_there() -> None:
-    assert shipped("brief.md").is_file()
-    assert shipped("hotdesk.service").is_file()
+    assert find_shipped_file("brief.md").is_file()
+    assert find_shipped_file("hotdesk.service").is_file()

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from hotdesk.desk.owner.control import ControlServer, controlled
+from hotdesk.desk.owner.control import ControlServer, serve_control
 from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, as_question, remote_runtime
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import DeskId
@@ -61,7 +61,7 @@ def scripted() -> Scripted:
 async def owner(scripted: Scripted, tmp_path: Path) -> AsyncIterator[RemoteRuntime]:
     """Give the far end of an owner's control socket."""
     async with (
-        controlled(NO_DESKS, tmp_path / "owner.sock", lambda: scripted),
+        serve_control(NO_DESKS, tmp_path / "owner.sock", lambda: scripted),
         remote_runtime(tmp_path / "owner.sock") as far,
     ):
         yield far
@@ -144,7 +144,7 @@ async def test_another_user_who_may_open_desks_here_may_neither_see_nor_answer(
 
 
 async def test_an_owner_without_a_door_has_no_questions(tmp_path: Path) -> None:
-    async with controlled(NO_DESKS, tmp_path / "owner.sock"), remote_runtime(tmp_path / "owner.sock") as far:
+    async with serve_control(NO_DESKS, tmp_path / "owner.sock"), remote_runtime(tmp_path / "owner.sock") as far:
         with pytest.raises(BriefError):
             await far.questions()
 

@@ -37,7 +37,7 @@ MOUNTINFO = """\
     ],
 )
 def test_a_kernel_is_judged_by_what_its_release_tells_and_no_more(release: str, state: str) -> None:
-    assert cache.mended(KernelReport(release, 0)).state == state
+    assert cache.judge_release(KernelReport(release, 0)).state == state
 
 
 @pytest.mark.parametrize(("tainted", "state"), [(0, "held"), (4097, "held"), (128, "failed"), (4225, "failed")])

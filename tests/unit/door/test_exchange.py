@@ -83,7 +83,7 @@ async def exchange(way: Egress, meanwhile: Callable[[], None]) -> tuple[bytes, b
     place = UpstreamSlot(Slow(up, meanwhile))
     place.inside, place.scheme = Authority("erp.test", 443), "https"
     request = framing.parse_request(HEAD)
-    meant = target.read(request.method, request.target, request.headers.all(b"host"), place.inside, "https")
+    meant = target.read(request.method, request.target, request.headers.get_all(b"host"), place.inside, "https")
     up.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     await Forward(way, desk, place, request, meant).run()
     place.leave()
@@ -114,7 +114,7 @@ async def test_what_ended_while_a_request_was_dialled_is_not_sent(end: str) -> N
         "step": lambda: way.change({"verb": "step", "step": "two", "identities": {}}),
         "revoke": lambda: way.change({"verb": "revoke", "grant": "erp-token"}),
         "close": way.close,
-        "leak": lambda: way.leaked({"0"}, "elsewhere.test"),
+        "leak": lambda: way.report_leak({"0"}, "elsewhere.test"),
     }
     heard, answered = await exchange(way, ends[end])
     assert heard == b""

@@ -79,13 +79,13 @@ def test_who_may_read_and_who_may_write() -> None:
 def test_who_calls_by_sudo_is_shown_and_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_UID", raising=False)
     assert identity.invoker() is None
-    assert identity.described() == f"uid {os.geteuid()} pid {os.getpid()}"
+    assert identity.describe_actor() == f"uid {os.geteuid()} pid {os.getpid()}"
     monkeypatch.setenv("SUDO_UID", "1000")
     monkeypatch.setenv("SUDO_GID", "1001")
     assert identity.me() == ME
     if os.geteuid() == 0:
         assert identity.invoker() == (1000, 1001)
-        assert identity.described().endswith(" sudo 1000")
+        assert identity.describe_actor().endswith(" sudo 1000")
     monkeypatch.setenv("SUDO_UID", "-1")
     assert identity.invoker() is None
 

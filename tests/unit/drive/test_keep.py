@@ -40,7 +40,7 @@ def test_a_name_has_versions_and_the_same_bytes_are_kept_once(drive: Drive) -> N
         drive.keep("a", data, owner=ANNA)
     assert [drive.find("a", number, who=ANNA) for number in (1, 2, 3, None)] == [b"one", b"two", b"one", b"one"]
     assert [each.number for each in drive.history("a", who=ANNA)] == [1, 2, 3]
-    assert (len(drive.blobs.all()), drive.used(ANNA)) == (2, 6)
+    assert (len(drive.blobs.list_blobs()), drive.count_used_bytes(ANNA)) == (2, 6)
     with pytest.raises(BriefError, match="a has no version 4"):
         drive.find("a", 4, who=ANNA)
 
@@ -64,7 +64,7 @@ def test_what_is_removed_is_gone_unless_others_have_the_same_bytes(drive: Drive)
     drive.remove("a", 2, who=ANNA)
     assert [each.number for each in drive.history("a", who=ANNA)] == [1]
     drive.remove("a", who=ANNA)
-    assert (drive.blobs.all(), drive.find("b", who=BERT)) == ([kept.sha256], b"one")
+    assert (drive.blobs.list_blobs(), drive.find("b", who=BERT)) == ([kept.sha256], b"one")
     assert drive.ls(who=ANNA) == []
 
 
@@ -126,7 +126,7 @@ def test_beyond_its_quota_an_owner_keeps_nothing_and_nothing_is_written(drive: D
     drive.keep("b", b"x" * 600, owner=ANNA)
     drive.keep("b", b"y" * 401, owner=BERT)
     drive.keep("c", b"y" * 400, owner=ANNA)
-    assert (drive.used(ANNA), drive.used(BERT)) == (1000, 401)
+    assert (drive.count_used_bytes(ANNA), drive.count_used_bytes(BERT)) == (1000, 401)
 
 
 def test_a_file_beyond_the_quota_is_refused_before_it_is_read(drive: Drive, tmp_path: Path) -> None:
@@ -155,18 +155,18 @@ def test_what_is_meant_is_told_before_it_is_true_and_undone_when_that_fails(driv
 
 def test_a_sweep_removes_what_nobody_has(drive: Drive) -> None:
     kept = drive.keep("a", b"one", owner=ANNA)
-    with drive.blobs.staged(io.BytesIO(b"unreferenced"), 100) as staged:
+    with drive.blobs.stage(io.BytesIO(b"unreferenced"), 100) as staged:
         drive.blobs.admit(staged)
     half = drive.blobs.folder / f"{HALF}0"
     half.write_bytes(b"half")
     assert drive.sweep() == len(b"unreferenced")
     os.utime(half, (0, 0))
-    with drive.blobs.staged(io.BytesIO(b"being written"), 100) as staged:
+    with drive.blobs.stage(io.BytesIO(b"being written"), 100) as staged:
         os.utime(drive.blobs.folder / staged.half, (0, 0))
         assert drive.sweep() == 4
         drive.blobs.admit(staged)
     drive.sweep()
-    assert (drive.blobs.all(), drive.find("a", who=ANNA)) == ([kept.sha256], b"one")
+    assert (drive.blobs.list_blobs(), drive.find("a", who=ANNA)) == ([kept.sha256], b"one")
 
 
 def test_an_input_is_a_name_in_the_drive(drive: Drive) -> None:
@@ -207,7 +207,7 @@ def test_a_certificate_lies_beside_its_version_and_goes_with_it(drive: Drive) ->
     assert drive.sweep() == 0
     assert drive.certificate(drive.version("a", 1, who=ANNA)) == b"proof"
     drive.remove("a", 1, who=ANNA)
-    assert len(drive.blobs.all()) == 1
+    assert len(drive.blobs.list_blobs()) == 1
     with pytest.raises(BriefError, match="a@2 has no certificate"):
         drive.certificate(drive.version("a", who=ANNA))
 

@@ -11,7 +11,7 @@ from hotdesk.errors import FileError
 from hotdesk.hands import files as module
 from hotdesk.hands.file_view import SHOWN, kind_of
 from hotdesk.hands.files import Files
-from hotdesk.tool import Observation, Wrong
+from hotdesk.tool import Observation, ToolArgumentError
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_a_text_that_does_not_occur_once_changes_nothing(files: Files, des
     seen = await use(files, "file_replace", path="r.txt", old=old, new="n")
     assert (seen.ok, seen.text) == (False, text.format(f"{desk.home}/r.txt"))
     assert await desk.read("r.txt") == b"xax\ny\nx"
-    with pytest.raises(Wrong, match="old is empty"):
+    with pytest.raises(ToolArgumentError, match="old is empty"):
         await use(files, "file_replace", path="r.txt", old="", new="n")
 
 
@@ -156,7 +156,7 @@ async def test_lines_are_inserted(files: Files, desk: Desk, before: bytes, line:
     await desk.write("i.txt", before)
     assert (await use(files, "file_insert", path="i.txt", line=line, text=text)).ok
     assert await desk.read("i.txt") == after
-    with pytest.raises(Wrong, match=r"line is 99, and .*i.txt has \d lines"):
+    with pytest.raises(ToolArgumentError, match=r"line is 99, and .*i.txt has \d lines"):
         await use(files, "file_insert", path="i.txt", line=99, text=text)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hotdesk.desk.door_files import NO_EGRESS
 from hotdesk.desk.seam import Done
 from hotdesk.hands.packages import SHAPES, check, summary, why_not
-from hotdesk.tool import Wrong
+from hotdesk.tool import ToolArgumentError
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ BAD += ["x@http://evil.test", "x@file:y", "a\n"]
 @pytest.mark.parametrize("manager", SHAPES)
 @pytest.mark.parametrize("name", BAD)
 def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> None:
-    with pytest.raises(Wrong, match=r"names holds .*which is no package of"):
+    with pytest.raises(ToolArgumentError, match=r"names holds .*which is no package of"):
         check(manager, "install", ["six", name])
 
 
@@ -44,7 +44,7 @@ def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> No
     ],
 )
 def test_what_a_manager_cannot_do_is_refused(manager: str, action: str, names: list[str], why: str) -> None:
-    with pytest.raises(Wrong, match=why):
+    with pytest.raises(ToolArgumentError, match=why):
         check(manager, action, names)
 
 

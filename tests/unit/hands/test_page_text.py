@@ -8,7 +8,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.reader.keys import read_stroke
 from hotdesk.hands.reader.markdown import to_markdown
 from hotdesk.hands.reader.navigation import as_url
-from hotdesk.hands.reader.tabs import Interrupted, References, Tabs, file_name, place
+from hotdesk.hands.reader.tabs import PageBlockedError, References, Tabs, file_name, place
 from hotdesk.hands.reader.tree import cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
@@ -241,7 +241,7 @@ def test_a_dialog_interrupts_who_waits_for_the_page() -> None:
     assert dialog is not None
     assert dialog.message == "sure\\x1b[2J?"
     tabs.patient = False
-    with pytest.raises(Interrupted):
+    with pytest.raises(PageBlockedError):
         tabs.hear("S", "Page.javascriptDialogOpening", opening)
 
 

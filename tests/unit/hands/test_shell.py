@@ -13,7 +13,7 @@ from hotdesk.desk.seam import Desk
 from hotdesk.hands.output import SHOWN
 from hotdesk.hands.shell import SESSIONS, Shell
 from hotdesk.hands.shell_session import Hearing, new_word
-from hotdesk.tool import Observation, Wrong
+from hotdesk.tool import Observation, ToolArgumentError
 
 
 @pytest.fixture
@@ -137,9 +137,9 @@ async def test_sessions_are_apart_and_their_number_is_bounded(shell: Shell) -> N
     await use(shell, "shell", command="x=1", session="a")
     assert (await use(shell, "shell", command="echo ${x-none}", session="b")).text.startswith("none\n")
     shell.sessions.update({f"s{number}": shell.sessions["a"] for number in range(SESSIONS)})
-    with pytest.raises(Wrong, match="sessions already"):
+    with pytest.raises(ToolArgumentError, match="sessions already"):
         await use(shell, "shell", command="true", session="c")
-    with pytest.raises(Wrong, match="session has other characters"):
+    with pytest.raises(ToolArgumentError, match="session has other characters"):
         await use(shell, "shell", command="true", session="a b")
 
 
@@ -253,7 +253,7 @@ async def test_a_program_runs_once(shell: Shell, arguments: dict[str, object], t
 
 @pytest.mark.parametrize("arguments", [{}, {"argv": ["true"], "command": "true"}])
 async def test_a_program_is_either_arguments_or_a_line(shell: Shell, arguments: dict[str, object]) -> None:
-    with pytest.raises(Wrong, match="either argv or command"):
+    with pytest.raises(ToolArgumentError, match="either argv or command"):
         await use(shell, "run", **arguments)
 
 

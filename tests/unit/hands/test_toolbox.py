@@ -67,7 +67,7 @@ class Taken:
     def refusal(self) -> str | None:
         return "a person holds the wheel" if self.held else None
 
-    async def returned(self) -> None:
+    async def wait_until_free(self) -> None:
         self.waited += 1
         self.held = False
 
@@ -213,11 +213,11 @@ def test_two_tools_of_one_name_cannot_be() -> None:
 
 
 async def test_an_error_nobody_at_the_desk_can_act_on_is_raised() -> None:
-    class Broken(Doubling):
+    class HttpMessageError(Doubling):
         async def use(self, tool: str, arguments: Arguments) -> Observation:
             raise ZeroDivisionError
 
-    toolbox = Toolbox([Broken()], lambda event: None, Free(), DESK)
+    toolbox = Toolbox([HttpMessageError()], lambda event: None, Free(), DESK)
     with pytest.raises(ZeroDivisionError):
         await toolbox.use("show", {})
     assert issubclass(DeskGone, DeskError)

@@ -15,10 +15,10 @@ from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGN
 
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.seam import DrawnPixels, Verdict
-from hotdesk.checks.verdict_json import seen_of
+from hotdesk.checks.verdict_json import make_stored_verdict
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.config import Config
-from hotdesk.drive.certificate import CLAIM, DOMAIN, canonical, fits, read, sign
+from hotdesk.drive.certificate import CLAIM, DOMAIN, encode_canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read as read_journal
@@ -41,7 +41,7 @@ BESIDE = {"rule.py": "78" * 32}
 def looked_at(**more: Any) -> Candidate:
     """Give a deliverable that was looked at."""
     verdict = Verdict(("opens",), (), ("it opens",), {"rows": 2}, {"python": "3.13"}, (DrawnPixels(2, 1, b"\0" * 6),))
-    seen = seen_of(verdict, "sheet", "base", EXPECT, ("the rest",))
+    seen = make_stored_verdict(verdict, "sheet", "base", EXPECT, ("the rest",))
     return Candidate(
         Deliverable(NAME, "xlsx", (RequiredCheck("sheet", EXPECT),)), FILE, verdicts=(replace(seen, **more),)
     )
@@ -77,7 +77,7 @@ def test_a_certificate_is_one_line_in_the_one_way_it_can_be_written(tmp_path: Pa
     assert signed.endswith(b'"}\n')
     assert signed.count(b"\n") == 1
     assert signed.isascii()
-    assert signed.startswith(canonical(told)[:-1])
+    assert signed.startswith(encode_canonical(told)[:-1])
     assert fingerprint(public) == fingerprint(SIGNER.public)
 
 
@@ -156,7 +156,7 @@ def test_a_certificate_is_signed_as_the_golden_one_is() -> None:
 def test_neither_format_has_the_fields_of_the_other() -> None:
     for golden, other in ((FIRST, 2), (GOLDEN, 1)):
         told, _ = read(golden.read_bytes())
-        body = canonical({**told, "format": other})
+        body = encode_canonical({**told, "format": other})
         signature = SIGNER.sign(DOMAIN + body).hex().encode()
         with pytest.raises(BriefError, match="a field is missing, too much"):
             read(body[:-1] + b',"signature":"' + signature + b'"}\n')

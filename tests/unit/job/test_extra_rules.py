@@ -16,7 +16,7 @@ from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.errors import BriefError
 from hotdesk.event import Rescoped
-from hotdesk.job.extra_rules import allowed
+from hotdesk.job.extra_rules import read_allowed_rules
 from hotdesk.job.local import LocalMachine
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.steps import Steps
@@ -38,7 +38,7 @@ class Doorkeeper(LocalMachine):
         if BARRED in rules:
             raise BriefError("beyond what this machine's operator allows")
         self.told += [(desk, rule, by) for rule in rules]
-        self.rescope(desk, *(*allowed(self.path, [desk]), *rules), by=by)
+        self.rescope(desk, *(*read_allowed_rules(self.path, [desk]), *rules), by=by)
 
     @property
     def path(self) -> Path:
@@ -76,7 +76,7 @@ async def test_what_was_allowed_at_a_desk_before_holds_at_the_next_in_the_name_o
     machine.rescope(OTHER, "GET https://a.test/of-another-job")
     await steps_of(machine).allow(SimpleNamespace(id=NOW))
     assert machine.told == [(NOW, MORE, "Anna"), (NOW, LESS, "Bo")]
-    assert allowed(machine.path, [NOW]) == {MORE: "Anna", LESS: "Bo"}
+    assert read_allowed_rules(machine.path, [NOW]) == {MORE: "Anna", LESS: "Bo"}
 
 
 async def test_what_a_desk_has_is_not_allowed_again(machine: Doorkeeper) -> None:
@@ -94,5 +94,5 @@ async def test_what_the_operator_bars_by_now_is_left_out_and_the_rest_holds(mach
 
 async def test_rules_of_the_brief_are_nobodys_allowance(machine: Doorkeeper) -> None:
     machine.rescope(BEFORE)
-    assert allowed(machine.path, [BEFORE]) == {}
-    assert allowed(machine.path, []) == {}
+    assert read_allowed_rules(machine.path, [BEFORE]) == {}
+    assert read_allowed_rules(machine.path, []) == {}

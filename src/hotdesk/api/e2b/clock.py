@@ -6,7 +6,7 @@ import time
 
 import anyio
 
-from hotdesk.api.e2b.responses import ErrorResponse, log
+from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, cut, has_ended
 from hotdesk.errors import HotdeskError
 
@@ -43,7 +43,7 @@ async def finish(sandboxes: Sandboxes, sandbox: Sandbox, ending: set[str]) -> No
     """End or pause a sandbox whose time is up, unless it is given more meanwhile; what fails is tried again."""
     try:
         await sandboxes.finish(sandbox, due=True)
-    except ErrorResponse:
+    except E2bError:
         pass  # it was paused or killed meanwhile, or did not stop
     except HotdeskError as e:
         log(e)

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
-from hotdesk.api.e2b.responses import ErrorResponse, log, not_found
+from hotdesk.api.e2b.responses import E2bError, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
@@ -98,7 +98,7 @@ class SavedSandboxes:
                 settings = settings_of(self.tenants.settings, name)
                 tenant = Tenant(name, settings, MeteredHost(settings, name, self.tenants.quotas))  # not up: none waits
                 self.find_of(tenant)
-                self.snapshots.all_of(tenant)
+                self.snapshots.list_all(tenant)
             except (HotdeskError, OSError) as e:
                 log(e)
         self.snapshots.deleted.set()
@@ -142,7 +142,7 @@ class SavedSandboxes:
             desk = await tenant.host.open(spec, scope)
             await self.sandboxes.begin(tenant, [desk], spec.image)
         except QuotaError as e:
-            raise ErrorResponse(429, str(e)) from None
+            raise E2bError(429, str(e)) from None
         finally:
             if sandbox.id in self.records:
                 self.count(sandbox, record)

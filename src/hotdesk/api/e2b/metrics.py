@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import anyio
 
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.errors import HotdeskError
 
@@ -59,19 +59,19 @@ async def sample(sandbox: Sandbox) -> None:
     )
 
 
-async def between(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
+async def list_samples(sandbox: Sandbox, query: Mapping[str, str]) -> list[dict[str, object]]:
     """Give the samples of a time, the newest of now."""
     start, end = second(query, "start", 0), second(query, "end", 1 << 40)
     if start > end:
-        raise ErrorResponse(400, "start is after end")
+        raise E2bError(400, "start is after end")
     await refresh(sandbox)
-    return [_without_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
+    return [_strip_internals(each) for each in sandbox.samples if start <= int(str(each["timestampUnix"])) <= end]
 
 
 async def newest(sandbox: Sandbox) -> dict[str, object] | None:
     """Give a sandbox's newest sample."""
     await refresh(sandbox)
-    return _without_internals(sandbox.samples[-1]) if sandbox.samples else None
+    return _strip_internals(sandbox.samples[-1]) if sandbox.samples else None
 
 
 async def refresh(sandbox: Sandbox) -> None:
@@ -80,7 +80,7 @@ async def refresh(sandbox: Sandbox) -> None:
         await sample(sandbox)
 
 
-def _without_internals(found: Mapping[str, object]) -> dict[str, object]:
+def _strip_internals(found: Mapping[str, object]) -> dict[str, object]:
     """Give what a program is told of a sample."""
     return {name: value for name, value in found.items() if name not in ("at", "cpu")}
 
@@ -89,5 +89,5 @@ def second(query: Mapping[str, str], name: str, default: int) -> int:
     """Read a moment in seconds."""
     text = query.get(name, str(default))
     if not text.isascii() or not text.isdecimal() or len(text) > 13:
-        raise ErrorResponse(400, f"{name} takes seconds since 1970")
+        raise E2bError(400, f"{name} takes seconds since 1970")
     return int(text)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hotdesk.api.e2b.responses import ErrorResponse
-from hotdesk.api.scopes import in_thread
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import ANY, Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant
@@ -78,23 +78,21 @@ def scope_for(
     """
     config = read(network or {})
     if config.dnsServers:
-        raise ErrorResponse(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
+        raise E2bError(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
     if config.egressProxy:
-        raise ErrorResponse(
-            501, "egressProxy is not offered: only this server's operator says by which proxy desks go out"
-        )
+        raise E2bError(501, "egressProxy is not offered: only this server's operator says by which proxy desks go out")
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(_network_of(each) is None for each in allowed):
-        raise ErrorResponse(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
+        raise E2bError(400, "allowOut with domains needs 0.0.0.0/0 in denyOut: all else is denied by address")
     whole = not EVERYTHING.isdisjoint(allowed)
     if whole and serving.egress != "open":
-        raise ErrorResponse(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
+        raise E2bError(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
     try:
         rules = (NOWHERE, *allowing(allowed), *_denying(denied, allowed))
         grants, values = _attaching(config.rules or {})
     except BriefError as e:
-        raise ErrorResponse(400, f"this network cannot be had: {e}") from None
+        raise E2bError(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
         rules = (*rules, *scope_of(PRESETS).rules)
     opened = whole or (not shut and serving.egress == "open")
@@ -105,7 +103,7 @@ async def find_scope(
     serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
 ) -> Scope:
     """Give what a sandbox reaches, as `scope_for` does, in a thread."""
-    return await in_thread(scope_for, serving, network, allow_internet_access)
+    return await run_in_thread(scope_for, serving, network, allow_internet_access)
 
 
 async def change(
@@ -119,9 +117,9 @@ async def change(
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:
-        raise ErrorResponse(400, str(e)) from None
+        raise E2bError(400, str(e)) from None
     sandbox.scope = scope
-    sandbox.network = {**shown(network), **unchanged}
+    sandbox.network = {**redact(network), **unchanged}
 
 
 _MASK = "maskRequestHost"
@@ -134,10 +132,10 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"][:2])
-        raise ErrorResponse(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
+        raise E2bError(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
 
 
-def shown(network: Mapping[str, object]) -> dict[str, object]:
+def redact(network: Mapping[str, object]) -> dict[str, object]:
     """Give what may be told of a network again: its headers' values are secrets, and are not."""
     redacted = dict(network)
     if read(network).rules:
@@ -162,10 +160,10 @@ def _network_of(text: str) -> Network | None:
 
 def allowing(entries: Sequence[str]) -> list[Rule]:
     """Give the rules of what is allowed."""
-    return [check_rule(Rule(public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
+    return [check_rule(Rule(check_public(each), methods=ANY)) for each in entries if each not in EVERYTHING]
 
 
-def public(entry: str) -> str:
+def check_public(entry: str) -> str:
     """Give a host or network a program may name: what is this machine's, or near it, is its operator's to open."""
     found = _network_of(entry)
     if found is None:
@@ -186,7 +184,7 @@ def _denying(entries: Sequence[str], allowed: Sequence[str]) -> list[Rule]:
         if (found := _network_of(each)) is None:
             raise BriefError(f"denyOut takes addresses and networks, and {each[:80]!r} is none")
         if not any(covers(wide, found) for wide in wins):
-            rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in parted(found)]
+            rules += [check_rule(Rule(str(part), verdict="deny", methods=ANY)) for part in split_network(found)]
     return rules
 
 
@@ -195,7 +193,7 @@ def covers(wide: Network, narrow: Network) -> bool:
     return wide.version == narrow.version and narrow.subnet_of(wide)  # type: ignore[arg-type]
 
 
-def parted(found: Network) -> list[Network]:
+def split_network(found: Network) -> list[Network]:
     """Give a network in parts no wider than a rule may name."""
     widest = 8 if found.version == 4 else 7
     return list(found.subnets(new_prefix=widest)) if found.prefixlen < widest else [found]

@@ -14,7 +14,7 @@ ENVD_VERSION = "0.6.13"
 """What the SDKs take as the version of what runs in a sandbox; it decides which features they use."""
 
 
-class ErrorResponse(Exception):  # noqa: N818 - an answer, raised where it is found
+class E2bError(Exception):
     """An answer that ends a request."""
 
     def __init__(self, status: int, message: str, **more: object) -> None:
@@ -38,32 +38,32 @@ def done() -> Response:
     return Response(status_code=204)
 
 
-def not_running(sandbox: str) -> ErrorResponse:
+def not_running(sandbox: str) -> E2bError:
     """Say that a sandbox does not run; the SDKs know it by these words."""
-    return ErrorResponse(502, "The sandbox was not found", sandboxId=sandbox)
+    return E2bError(502, "The sandbox was not found", sandboxId=sandbox)
 
 
-def not_found(sandbox: str) -> ErrorResponse:
+def not_found(sandbox: str) -> E2bError:
     """Say that there is no such sandbox."""
-    return ErrorResponse(404, f"sandbox '{printable(sandbox[:64])}' not found")
+    return E2bError(404, f"sandbox '{printable(sandbox[:64])}' not found")
 
 
-def refusal_of(error: Exception) -> ErrorResponse:
+def refusal_of(error: Exception) -> E2bError:
     """Say of an error what its caller can do; what only the operator can mend goes into the server's log."""
     match error:
-        case ErrorResponse():
+        case E2bError():
             return error
         case BriefError():
-            return ErrorResponse(400, printable(str(error)[:500]))
+            return E2bError(400, printable(str(error)[:500]))
         case DeskGone():
-            return ErrorResponse(404, "the sandbox ended meanwhile; make another")
+            return E2bError(404, "the sandbox ended meanwhile; make another")
         case ClientDisconnect():
-            return ErrorResponse(400, "the caller hung up before the request was read")
+            return E2bError(400, "the caller hung up before the request was read")
     log(error)
     if isinstance(error, HostError):
-        return ErrorResponse(503, "this server has no room for that now; try later, or ask whoever runs it")
+        return E2bError(503, "this server has no room for that now; try later, or ask whoever runs it")
     kind = error.code if isinstance(error, HotdeskError) else "internal"
-    return ErrorResponse(500, f"the server could not do this ({kind}); whoever runs it finds the reason in its log")
+    return E2bError(500, f"the server could not do this ({kind}); whoever runs it finds the reason in its log")
 
 
 def log(error: Exception) -> None:

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
-from hotdesk.api.e2b.responses import ErrorResponse, log, not_found, not_running
+from hotdesk.api.e2b.responses import E2bError, log, not_found, not_running
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
@@ -143,7 +143,7 @@ class Sandboxes:
         except ImageError:
             raise templates.missing(order.template) from None
         except QuotaError as e:
-            raise ErrorResponse(429, str(e)) from None
+            raise E2bError(429, str(e)) from None
         await self.begin(tenant, [desk], order.image)
         now = moment()
         sandbox = Sandbox(
@@ -224,14 +224,14 @@ class Sandboxes:
             await self.finish(sandbox)
             return
         sandbox.timeout = timeout
-        sandbox.ends = self.bounded(sandbox, time.time() + timeout)
+        sandbox.ends = self.cap_end(sandbox, time.time() + timeout)
         self.soonest.set()
 
     def lengthen(self, sandbox: Sandbox, timeout: float) -> None:
         """Let a sandbox last at least so long from now."""
-        sandbox.ends = max(sandbox.ends, self.bounded(sandbox, time.time() + timeout))
+        sandbox.ends = max(sandbox.ends, self.cap_end(sandbox, time.time() + timeout))
 
-    def bounded(self, sandbox: Sandbox, moment: float) -> float:
+    def cap_end(self, sandbox: Sandbox, moment: float) -> float:
         """Give a moment within what its desk lasts at most."""
         return min(moment, sandbox.started + self.serving.longest)
 
@@ -250,9 +250,9 @@ class Sandboxes:
             if due and sandbox.ends > time.time():
                 return
             if sandbox.state == "paused":
-                raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already paused")
+                raise E2bError(409, f"sandbox '{sandbox.id}' is already paused")
             if healthy and not await _is_healthy(sandbox):
-                raise ErrorResponse(
+                raise E2bError(
                     500, "the sandbox does not answer", error_code="sandbox_snapshot_guest_agent_unresponsive"
                 )
             ends, mode = sandbox.ends, sandbox.pause_mode
@@ -278,7 +278,7 @@ class Sandboxes:
             else:
                 await self.go_on(sandbox, memory=memory)
             sandbox.state, sandbox.timeout = "running", timeout
-            sandbox.ends = self.bounded(sandbox, time.time() + timeout)
+            sandbox.ends = self.cap_end(sandbox, time.time() + timeout)
             self.soonest.set()
             return True
 
@@ -305,11 +305,11 @@ class Sandboxes:
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "paused":
-                raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+                raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
             try:
                 desks = await sandbox.tenant.host.fork(sandbox.desk, count)
             except QuotaError as e:
-                raise ErrorResponse(429, str(e)) from None
+                raise E2bError(429, str(e)) from None
         await self.begin(sandbox.tenant, desks, sandbox.spec.image)
         now = moment()
         forks = [
@@ -365,7 +365,7 @@ async def stop(desk: Desk, *, memory: bool) -> None:
             raise
         except DeskError as e:
             if anyio.current_time() > end:
-                raise ErrorResponse(409, f"the sandbox did not stop within {STOP_TIMEOUT_S:.0f} s; try again") from e
+                raise E2bError(409, f"the sandbox did not stop within {STOP_TIMEOUT_S:.0f} s; try again") from e
             await anyio.sleep(interval)
             interval *= 2
 

@@ -6,7 +6,7 @@ import json
 
 import anyio
 
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskError
@@ -35,11 +35,11 @@ def image_of(template: str) -> str:
     return IMAGES.get(name, name)
 
 
-def missing(template: str) -> ErrorResponse:
+def missing(template: str) -> E2bError:
     """Say that there is no such template."""
     if image_of(template) == _GATEWAY:
-        return ErrorResponse(501, f"MCP servers in a sandbox are not offered here: no image is called {_GATEWAY}")
-    return ErrorResponse(404, f"template '{template}' not found")
+        return E2bError(501, f"MCP servers in a sandbox are not offered here: no image is called {_GATEWAY}")
+    return E2bError(404, f"template '{template}' not found")
 
 
 async def start(desk: Desk, image: str) -> None:

@@ -32,7 +32,7 @@ def is_whole(scope: Scope, headers: Headers) -> bool:
     return has_body and scope["type"] == "http" and FILES.fullmatch(scope["path"]) is None
 
 
-async def whole(receive: Receive, headers: Headers, most: int) -> Receive:
+async def buffer_body(receive: Receive, headers: Headers, most: int) -> Receive:
     """Read a body; give what gives it again, in one piece."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > most:
@@ -60,7 +60,7 @@ def again(first: Message, receive: Receive) -> Receive:
     """Give a message again, then what comes after it."""
     waiting = [first]
 
-    async def received() -> Message:
+    async def receive_again() -> Message:
         return waiting.pop() if waiting else await receive()
 
-    return received
+    return receive_again

@@ -72,21 +72,21 @@ class Front:
             await send({"type": "websocket.close"})  # nobody else speaks it, nor has it in the log
             return
         if (why := odd(scope, headers)) is not None:
-            await refused(scope, 400, "request.odd", why)(scope, receive, send)
+            await build_refusal(scope, 400, "request.odd", why)(scope, receive, send)
             return
         if part is None:
-            await refused(scope, 421, "request.host", "this server has another name")(scope, receive, send)
+            await build_refusal(scope, 421, "request.host", "this server has another name")(scope, receive, send)
             return
         try:
             is_known = "aim" not in scope and self.count(scope, headers, part)
             if "aim" not in scope and part is not self.parts.signed and body_limits.is_whole(scope, headers):
                 most = body_limits.MAX_BODY_BYTES if is_known else body_limits.MAX_ANONYMOUS_BYTES
-                receive = await body_limits.whole(receive, headers, most)
+                receive = await body_limits.buffer_body(receive, headers, most)
         except QuotaError as e:
-            await refused(scope, 429, e.code, str(e), e.headers)(scope, receive, send)
+            await build_refusal(scope, 429, e.code, str(e), e.headers)(scope, receive, send)
             return
         except BodyError as e:
-            await refused(scope, e.status, e.code, str(e))(scope, receive, send)
+            await build_refusal(scope, e.status, e.code, str(e))(scope, receive, send)
             return
         await part(scope, receive, send)
 
@@ -110,7 +110,7 @@ class Front:
             return self.parts.traffic
         if name == content_name(self.serving.domain):
             return self.parts.web
-        if name not in own_names(self.serving):
+        if name not in list_own_names(self.serving):
             return None
         path: str = scope["path"]
         if path == "/files":
@@ -124,7 +124,9 @@ class Front:
         return self.parts.control
 
 
-def refused(scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def build_refusal(
+    scope: Scope, status: int, code: str, why: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
     """Say why a request goes no further, as its part would; E2B's programs know numbers."""
     body_code = code if scope["path"].startswith("/api/") else status
     return JSONResponse({"code": body_code, "message": why}, status, headers)
@@ -167,6 +169,6 @@ def _aim_of(headers: Headers, name: str, domain: str) -> Aim | None:
     return None
 
 
-def own_names(serving: Serving) -> frozenset[str]:
+def list_own_names(serving: Serving) -> frozenset[str]:
     """List the names a server answers to."""
     return frozenset({"127.0.0.1", "localhost", "[::1]", serving.host, *serving.names})

@@ -102,12 +102,12 @@ class StallWatch:
                 self.looks.append((time.monotonic(), others(self.name)))
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
                 frame = sys._current_frames().get(self.thread)
-                stack = written(frame)
+                stack = format_stack(frame)
                 if self.begun == begun:
                     self.last_stack = (begun, stack)
 
 
-def written(frame: FrameType | None) -> str:
+def format_stack(frame: FrameType | None) -> str:
     """Write a stack down."""
     return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame is not None else ""
 
@@ -137,7 +137,7 @@ def others(but: str) -> dict[str, float]:
 
 
 @contextmanager
-def watched(limit: float, tell: Tell) -> Iterator[StallWatch]:
+def watch_loop(limit: float, tell: Tell) -> Iterator[StallWatch]:
     """Watch the callbacks of this thread's event loop."""
     watch = StallWatch(limit, tell)
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
@@ -160,5 +160,5 @@ def watch_if_enabled(switch: str | None = None) -> Iterator[None]:
     if not limit_ms.isdecimal() or not int(limit_ms):
         yield
         return
-    with watched(int(limit_ms) / 1000, lambda stall: print(f"hotdesk: {stall}", file=sys.stderr, flush=True)):
+    with watch_loop(int(limit_ms) / 1000, lambda stall: print(f"hotdesk: {stall}", file=sys.stderr, flush=True)):
         yield

@@ -64,7 +64,7 @@ def command(
         more = [*models("models", options.get("models", []), listed), *(["--key-stdin"] if options.get("key") else [])]
         return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *more, *limits]
     thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []), listed)]
-    script = scripted(options.get("template"), templates)
+    script = build_script_args(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]
     return ["work", str(folder / "brief"), "--json", *places, *thinks, *script, *limits]
 
@@ -106,7 +106,7 @@ def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:
     return [word for each in value for word in (flag, each)]
 
 
-def scripted(template: object, templates: tuple[Path, ...]) -> list[str]:
+def build_script_args(template: object, templates: tuple[Path, ...]) -> list[str]:
     """Write which script acts: only one that an operator installed with a template."""
     if template is None:
         return []

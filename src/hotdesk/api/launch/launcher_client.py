@@ -166,7 +166,7 @@ def spawn(settings: Config, templates: Sequence[Path] = (), models: Sequence[str
 
 
 @asynccontextmanager
-async def started(
+async def open_launcher(
     settings: Config, templates: Sequence[Path] = (), models: Sequence[str] = ()
 ) -> AsyncIterator[LauncherClient]:
     """Give a launcher for the length of a block; in the end it stops what it started."""

@@ -24,7 +24,7 @@ from hotdesk.drive.names import check_name
 from hotdesk.errors import HostError, ImageError
 from hotdesk.event import DriveChanged
 from hotdesk.host import Host
-from hotdesk.job.verify import CleanDesk, judged
+from hotdesk.job.verify import CleanDesk, judge_evidence
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, text_of
 
 MAX_FILE_BYTES = 64 << 20
@@ -97,9 +97,9 @@ class Delivering:
             file = f"deliverable{PurePosixPath(item.path).suffix}"
             await desk.write(file, data)
             evidence = await check.gather(desk, file)
-            trouble = evidence.trouble or await place.left_behind()
+            trouble = evidence.trouble or await place.check_leftovers()
             evidence = replace(evidence, trouble=trouble, attempts=await place.attempts())
-        return (await anyio.to_thread.run_sync(judged, check, evidence, name, check.image, expect))[1]
+        return (await anyio.to_thread.run_sync(judge_evidence, check, evidence, name, check.image, expect))[1]
 
     async def keep(self, name: str, data: bytes, checks: tuple[str, ...]) -> Version:
         """Keep a file; that it is, and which checks it passed, is written down before."""

@@ -109,7 +109,7 @@ class Mcp:
 
     async def outlive(self, caller: Caller, live: LiveSession) -> None:
         """End a session whose key is revoked or over."""
-        await self.keys.ended(caller.key)
+        await self.keys.wait_end(caller.key)
         await live.transport.terminate()
 
     async def begin(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
@@ -174,7 +174,7 @@ def refusal(request: Request, caller: Caller | None) -> Response | None:
     if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
         supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version[:64]}
         why = "a desk belongs to a session, and this version has none over HTTP; begin with `initialize`"
-        return written(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
+        return error_to_response(400, ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=why, data=supported))
     return None
 
 
@@ -186,10 +186,10 @@ def bearer(request: Request) -> str:
 
 def fault(status: int, why: str, **headers: str) -> Response:
     """Say why not."""
-    return written(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
+    return error_to_response(status, ErrorData(code=INVALID_REQUEST, message=why), **headers)
 
 
-def written(status: int, error: ErrorData, **headers: str) -> Response:
+def error_to_response(status: int, error: ErrorData, **headers: str) -> Response:
     """Write an error as MCP has it."""
     body = JSONRPCError(jsonrpc="2.0", id=None, error=error).model_dump_json(by_alias=True, exclude_unset=True)
     return Response(body, status, headers, "application/json")

@@ -17,7 +17,7 @@ from hotdesk.desk.owner.remote import RemoteRuntime
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import DeskGone, HotdeskError, printable
 from hotdesk.host import Host
-from hotdesk.tool import Observation, Tool, Wrong
+from hotdesk.tool import Observation, Tool, ToolArgumentError
 
 _MAX_CONCURRENT_TOOLS = 8
 """Tools that one client may use at once."""
@@ -59,10 +59,10 @@ class McpSession:
         """List what can be used; where another process opens desks, that is known of an open one only."""
         if not isinstance(self.host.runtime, RemoteRuntime):
             return [*self.host.tools(self.policy.spec.image), DELIVER]
-        desk, _ = await self.at()
+        desk, _ = await self.ensure_desk()
         return await tools_from(self.host.runtime, desk.id)
 
-    async def at(self) -> tuple[Desk, Using]:
+    async def ensure_desk(self) -> tuple[Desk, Using]:
         """Give the desk and its tools, opened where there is none."""
         async with self.opening:
             if self.desk is None or self.toolbox is None:
@@ -78,7 +78,7 @@ class McpSession:
         """Use a tool. All that goes wrong is an answer."""
         async with self.free:
             try:
-                desk, toolbox = await self.at()
+                desk, toolbox = await self.ensure_desk()
             except HotdeskError as e:
                 return ToolAnswer(f"no desk could be opened: {e}", ok=False)
             try:
@@ -98,7 +98,7 @@ class McpSession:
             return ToolAnswer(_UNDELIVERED, ok=False)
         try:
             checked = DELIVER.check(arguments)
-        except Wrong as e:
+        except ToolArgumentError as e:
             return ToolAnswer(str(e), ok=False)
         return await Delivering(self.host, self.owner, self.by).deliver(desk, checked)
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import anyio
 from fastapi import Request
 
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.native.schema import clean
 
 MEDIA = "application/octet-stream"
@@ -28,18 +28,18 @@ BYTES_RESPONSE: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def bounded(request: Request, most: int) -> AsyncIterator[bytes]:
+async def read_bounded(request: Request, most: int) -> AsyncIterator[bytes]:
     """Give a body piece by piece, and no more of it than is allowed."""
     size = 0
     async for piece in request.stream():
         size += len(piece)
         if size > most:
-            raise Problem(413, "request.too-large", f"it has over {most} bytes; send less")
+            raise ProblemError(413, "request.too-large", f"it has over {most} bytes; send less")
         if piece:
             yield piece
 
 
-async def received(request: Request, path: Path, most: int, floor: int) -> int:
+async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
     """Write a body to a file that is nobody else's; give its size. One that breaks off leaves nothing.
 
     Nor does one that would leave the machine less than `floor` bytes of its disk.
@@ -48,7 +48,7 @@ async def received(request: Request, path: Path, most: int, floor: int) -> int:
     try:
         async with await anyio.open_file(fd, "wb") as file:
             looked = -LOOK
-            async for piece in bounded(request, most):
+            async for piece in read_bounded(request, most):
                 if (size := await file.tell()) - looked >= LOOK:
                     require_room(path.parent, floor)
                     looked = size
@@ -63,7 +63,7 @@ async def received(request: Request, path: Path, most: int, floor: int) -> int:
 def require_room(folder: Path, floor: int) -> None:
     """Refuse to fill the disk that everybody shares."""
     if shutil.disk_usage(folder).free < floor:
-        raise Problem(507, "disk.full", "this server's disk is nearly full; try later, or ask whoever runs it")
+        raise ProblemError(507, "disk.full", "this server's disk is nearly full; try later, or ask whoever runs it")
 
 
 def attachment(name: str) -> dict[str, str]:

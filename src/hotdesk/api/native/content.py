@@ -10,19 +10,19 @@ from pydantic import Field
 
 from hotdesk.api.caller import Power
 from hotdesk.api.native.access.auth import Anybody, RequestContext
-from hotdesk.api.native.desks.desks import at
+from hotdesk.api.native.desks.desks import find_desk
 from hotdesk.api.native.drive import find as find_version
 from hotdesk.api.native.drive import off
 from hotdesk.api.native.jobs.frames import frame
 from hotdesk.api.native.jobs.jobs import find as find_job
-from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.web.content import kind_of
 from hotdesk.config import MIB
 from hotdesk.job import report
 from hotdesk.job.record.decisions import JOBS, journal_of
 
-router = APIRouter(prefix="/content", tags=["content"], responses=documented(409))
+router = APIRouter(prefix="/content", tags=["content"], responses=document_errors(409))
 _MAX_PREVIEW_BYTES = 16 * MIB
 """Bytes of what is looked at; more is downloaded."""
 Id = Annotated[str, Field(pattern="^i[a-z0-9]{20}$")]
@@ -53,9 +53,9 @@ async def link(context: Anybody, order: ContentOrder, request: Request) -> Conte
     """Make a link to one thing, at an origin where no cookie and no script is."""
     offer = context.native.offer
     if offer is None:
-        raise Problem(409, "content.none", "this server has no second origin to look at things at")
+        raise ProblemError(409, "content.none", "this server has no second origin to look at things at")
     if not context.caller.may(NEEDS[order.kind]):
-        raise Problem(403, "key.power", f"this key is not for {NEEDS[order.kind]}")
+        raise ProblemError(403, "key.power", f"this key is not for {NEEDS[order.kind]}")
     data, name = await reading(context, order)
     host = request.headers.get("host", "").rpartition(":")
     port = f":{host[2]}" if host[1] and host[2].isdecimal() else ""
@@ -70,11 +70,11 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
         case ContentOrder(kind="drive", path=path) if path:
             drive, version = await find_version(context, path)
             if version.size > _MAX_PREVIEW_BYTES:
-                raise Problem(409, "content.large", f"{version.size} bytes are too many to look at; download it")
+                raise ProblemError(409, "content.large", f"{version.size} bytes are too many to look at; download it")
             data = await off(lambda: b"".join(drive.blobs.read(version.sha256, version.size)))
             return data, version.name
         case ContentOrder(kind="file", desk=str(desk), path=path) if path:
-            async with at(context, desk) as found:
+            async with find_desk(context, desk) as found:
                 data = await found.read(path, limit=_MAX_PREVIEW_BYTES)
             return data, path.rpartition("/")[2]
         case ContentOrder(kind="report", job=str(job)):
@@ -85,4 +85,4 @@ async def reading(context: RequestContext, order: ContentOrder) -> tuple[bytes, 
         case ContentOrder(kind="frame", job=str(job), frame=int(number)):
             await find_job(context, job)
             return await anyio.to_thread.run_sync(frame, context.tenant.settings, job, number), "screen.jpg"
-    raise Problem(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")
+    raise ProblemError(400, "content.what", "name what to look at: path, desk and path, job, or job and frame")

@@ -16,7 +16,7 @@ from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.jobs.requests import Jobs
 from hotdesk.api.native.jobs.story_cache import Stories
 from hotdesk.api.native.metrics import Measures
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant, Tenants
 from hotdesk.job.record.decisions import journal_of
@@ -25,8 +25,8 @@ Offer = Callable[[str, bytes, str, bool], str]
 """Makes a link to something a desk wrote: whose, its bytes, its name, whether it is a report of ours. Gives a path."""
 
 
-def _key_reused() -> Problem:
-    return Problem(409, "idempotency.reused", "this Idempotency-Key came with another request; take a new one")
+def _key_reused() -> ProblemError:
+    return ProblemError(409, "idempotency.reused", "this Idempotency-Key came with another request; take a new one")
 
 
 @dataclass(slots=True)
@@ -54,6 +54,6 @@ class Native:
         """Give what is known of a tenant's jobs."""
         return self.ledgers.setdefault(tenant.name, JobLedger(tenant.settings))
 
-    def checked(self, tenant: Tenant) -> Checked:
+    def get_checks(self, tenant: Tenant) -> Checked:
         """Give what is known of checks of a tenant's files."""
         return self.checks.setdefault(tenant.name, Checked(journal_of(tenant.settings)))

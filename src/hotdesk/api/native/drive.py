@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from hotdesk.api.native import uploads
 from hotdesk.api.native.access.auth import ForDrive, RequestContext
-from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, received
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, save_body
 from hotdesk.api.native.jobs.pages import MAX_PAGES, page_of, pages_of
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.config import GIB
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
@@ -26,7 +26,7 @@ from hotdesk.drive.names import check_name, parse_reference
 from hotdesk.errors import BriefError
 from hotdesk.event import DriveChanged
 
-router = APIRouter(prefix="/drive", tags=["drive"], responses=documented(413, 507))
+router = APIRouter(prefix="/drive", tags=["drive"], responses=document_errors(413, 507))
 MAX_FILE_BYTES = 4 * GIB
 T = TypeVar("T")
 READ: dict[int | str, dict[str, Any]] = {
@@ -63,8 +63,8 @@ async def list_names(
 ) -> Page[VersionShown]:
     """List names, each with its newest version."""
     found = await off(lambda: _drive_of(context).ls(prefix, who=OPERATOR))
-    some, more = paged(found, lambda each: each.name, limit, after)
-    checks = await context.native.checked(context.tenant).of(some)
+    some, more = paginate(found, lambda each: each.name, limit, after)
+    checks = await context.native.get_checks(context.tenant).of(some)
     return Page(items=[as_shown(each, passed) for each, passed in zip(some, checks, strict=True)], next=more)
 
 
@@ -88,7 +88,7 @@ async def read(
         try:
             proof = await off(lambda: drive.certificate(version))
         except BriefError as e:
-            raise Problem(404, "certificate.missing", str(e)) from None
+            raise ProblemError(404, "certificate.missing", str(e)) from None
         return Response(proof, 200, attachment(version.name + SUFFIX), "application/json")
     await off(lambda: [None for _ in drive.blobs.read(version.sha256, version.size)])
     pieces = drive.blobs.read(version.sha256, version.size)
@@ -101,7 +101,7 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
     """Keep a file as the next version of a name."""
     name = check_name(path)
     place = uploads.folder_of(context.tenant.settings) / f"drive-{new_id()}"
-    await received(request, place, MAX_FILE_BYTES, context.tenant.settings.disk_floor)
+    await save_body(request, place, MAX_FILE_BYTES, context.tenant.settings.disk_floor)
 
     def keep() -> Version:
         with place.open("rb") as file:
@@ -139,7 +139,7 @@ async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:
     try:
         return drive, await off(lambda: drive.version(name, number, who=OPERATOR))
     except BriefError as e:
-        raise Problem(404, "drive.missing", str(e)) from None
+        raise ProblemError(404, "drive.missing", str(e)) from None
 
 
 def _drive_of(context: RequestContext) -> Drive:

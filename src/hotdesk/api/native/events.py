@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.jobs.ledger import stamp
-from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import JobName, Model
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
@@ -28,7 +28,7 @@ from hotdesk.job.record.summary import JobSummary
 from hotdesk.job.report.pictures import OURS as DRAWN_HERE
 from hotdesk.job.report.story import desk_of
 
-router = APIRouter(tags=["events"], responses=documented())
+router = APIRouter(tags=["events"], responses=document_errors())
 POLL_INTERVAL_S, HEARTBEAT_INTERVAL_S = 0.25, 15.0
 """Seconds between two looks, and until something is said where nothing happens."""
 MAX_STREAMS = 200
@@ -95,7 +95,7 @@ class Counted(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream, unless there are too many: nothing is awaited between looking and counting."""
-        with counted(self.context):
+        with count_stream(self.context):
             await super().__call__(scope, receive, send)
 
 
@@ -123,7 +123,7 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
         rows = await anyio.to_thread.run_sync(some, journal, after, chains) if now != last_stamp else []
         if rows:
             after, last_write = rows[-1].id, time.monotonic()
-            yield "".join(map(written, rows))
+            yield "".join(map(format_event, rows))
         if len(rows) < PIECE:
             last_stamp = now
             if not follow:
@@ -135,11 +135,13 @@ async def stream(context: RequestContext, after: int, follow: bool, chains: set[
 
 
 @contextmanager
-def counted(context: RequestContext) -> Iterator[None]:
+def count_stream(context: RequestContext) -> Iterator[None]:
     """Count a stream for as long as it is open; refuse one too many."""
     streams, name = context.native.streams, context.tenant.name
     if streams[name] >= MAX_STREAMS:
-        raise Problem(429, "events.many", f"{MAX_STREAMS} streams are open already; close some", {"Retry-After": "10"})
+        raise ProblemError(
+            429, "events.many", f"{MAX_STREAMS} streams are open already; close some", {"Retry-After": "10"}
+        )
     streams[name] += 1
     try:
         yield
@@ -190,6 +192,6 @@ def as_dict(row: Row) -> dict[str, object]:
     return {**fields, "data": data}
 
 
-def written(row: Row) -> str:
+def format_event(row: Row) -> str:
     """Write an event for a stream: its number, and one line of JSON, in ASCII."""
     return f"id: {row.id}\ndata: {json.dumps(as_dict(row))}\n\n"

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForAdmin, ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import DeskShown, burn
-from hotdesk.api.native.desks.desks import shown as open_desks
+from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.jobs.views import JobLine, line
-from hotdesk.api.native.problems import documented
+from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.keeper import state
@@ -21,7 +21,7 @@ from hotdesk.errors import HotdeskError
 from hotdesk.job.record.decisions import JOBS
 from hotdesk.job.record.lock import is_held
 
-router = APIRouter(prefix="/fleet", tags=["fleet"], responses=documented())
+router = APIRouter(prefix="/fleet", tags=["fleet"], responses=document_errors())
 LIVE = ("running", "waiting", "starting")
 DEAR, LONG, MANY = 5.0, 3.0, 200
 """What stands out: so many times the usual cost or time; so many acts."""

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 
 from hotdesk.api.native.access.auth import ForAdmin, RequestContext, native_of
 from hotdesk.api.native.metrics import labels, values_of
-from hotdesk.api.native.problems import Problem, ProblemBody, documented
+from hotdesk.api.native.problems import ProblemBody, ProblemError, document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.api.tenants import Tenants
 from hotdesk.desk.image import image
@@ -55,12 +55,12 @@ async def ready(request: Request) -> Health:
     Anybody may ask: what is wrong is told by its kind alone. The server's log and `hotdesk doctor` tell more.
     """
     tenants = native_of(request).tenants
-    for lacks in wrong(tenants):
-        raise Problem(503, f"ready.{lacks}", f"no desk can be opened here: {_LACKS[lacks]}")
+    for lacks in find_faults(tenants):
+        raise ProblemError(503, f"ready.{lacks}", f"no desk can be opened here: {_LACKS[lacks]}")
     return Health(status="ready")
 
 
-def wrong(tenants: Tenants) -> Iterator[str]:
+def find_faults(tenants: Tenants) -> Iterator[str]:
     """Name what keeps desks from being opened."""
     try:
         image.find(tenants.settings.images, "base")
@@ -73,7 +73,7 @@ def wrong(tenants: Tenants) -> Iterator[str]:
         yield "pool"
 
 
-@router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**documented(), **TEXT})
+@router.get("/metrics", summary="Numbers", response_class=PlainTextResponse, responses={**document_errors(), **TEXT})
 async def metrics(context: ForAdmin) -> Response:
     """Give the server's numbers as Prometheus reads them: of every tenant for the operator, else of the caller's."""
     lines = [*context.native.measures.lines(), *await numbers(context)]

@@ -11,9 +11,9 @@ from pydantic import Field
 from hotdesk.api.native.access.auth import ForJobs, ForJournal, RequestContext
 from hotdesk.api.native.events import Happened, as_dict
 from hotdesk.api.native.jobs.jobs import find
-from hotdesk.api.native.problems import documented
+from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import JobName, Limit, Model, Page, clean
-from hotdesk.brief.names import bracketed, registrable
+from hotdesk.brief.names import bracket_ipv6, registrable
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Exchange, Rescoped, Revoked
@@ -21,7 +21,7 @@ from hotdesk.event import Asked as Question
 from hotdesk.job.record.decisions import journal_of
 from hotdesk.job.record.summary import JobSummary
 
-router = APIRouter(tags=["journal"], responses=documented())
+router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
 Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
 
@@ -118,5 +118,5 @@ def _rule_for(data: dict[str, object]) -> str:
     if scheme not in ("http", "https") or not host or any(mark in path for mark in " *\\"):
         return ""
     usual = {"http": 80, "https": 443}[scheme]
-    place = bracketed(host) + ("" if port in (0, usual) else f":{port}")
+    place = bracket_ipv6(host) + ("" if port in (0, usual) else f":{port}")
     return clean(f"{data.get('method', 'GET')} {scheme}://{place}{path or '/'}")

@@ -35,7 +35,7 @@ class ProblemBody(BaseModel):
     message: str = Field(description="What was wanted, why it was not done, and what helps.")
 
 
-class Problem(Exception):  # noqa: N818 - an answer, raised where it is found
+class ProblemError(Exception):
     """An answer that ends a request."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
@@ -52,17 +52,17 @@ def problem(status: int, code: str, message: str, headers: dict[str, str] | None
     return JSONResponse({"code": code, "message": printable(message)[:_MAX_MESSAGE_CHARS]}, status, headers)
 
 
-def translated(error: HotdeskError) -> Problem:
+def problem_from_error(error: HotdeskError) -> ProblemError:
     """Say for an error of ours which status and code it has."""
     if isinstance(error, FileError):
-        return Problem(_OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
+        return ProblemError(_OF_FILES.get(error.reason, 400), f"{error.code}.{error.reason}", str(error))
     if isinstance(error, QuotaError):
-        return Problem(429, error.code, str(error), error.headers)
+        return ProblemError(429, error.code, str(error), error.headers)
     status = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), 503)
-    return Problem(status, error.code, str(error))
+    return ProblemError(status, error.code, str(error))
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def document_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors a route may answer with, beside those that every one has."""
     every = (400, 401, 403, 404, 422, 429, 503)
     return {status: {"model": ProblemBody, "description": _MEANINGS[status]} for status in (*every, *statuses)}
@@ -85,7 +85,7 @@ _MEANINGS = {
 
 def install(app: FastAPI) -> None:
     """Have every error answered in one shape."""
-    app.add_exception_handler(Problem, _answer_problem)
+    app.add_exception_handler(ProblemError, _answer_problem)
     app.add_exception_handler(HotdeskError, _answer_ours)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(HTTPException, _answer_http)
@@ -95,14 +95,14 @@ def install(app: FastAPI) -> None:
 
 async def _answer_problem(request: Request, error: Exception) -> JSONResponse:
     """Answer with what was raised as an answer."""
-    assert isinstance(error, Problem)
+    assert isinstance(error, ProblemError)
     return error.response()
 
 
 async def _answer_ours(request: Request, error: Exception) -> JSONResponse:
     """Answer for an error of hotdesk's."""
     assert isinstance(error, HotdeskError)
-    return translated(error).response()
+    return problem_from_error(error).response()
 
 
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -35,7 +35,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-def paged(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:
+def paginate(items: Sequence[T], name: Callable[[T], str], limit: int, after: str) -> tuple[list[T], str | None]:
     """Give the items that come behind one, and whether there are more; an unknown one is before all."""
     names = [name(each) for each in items]
     begin = names.index(after) + 1 if after in names else 0

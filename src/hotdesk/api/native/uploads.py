@@ -15,14 +15,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
-from hotdesk.api.native.bodies import BYTES, received
-from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.bodies import BYTES, save_body
+from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import Model
 from hotdesk.config import MIB, Config
 from hotdesk.drive.names import check_name
 from hotdesk.linux import private_files
 
-router = APIRouter(prefix="/uploads", tags=["jobs"], responses=documented(413, 507))
+router = APIRouter(prefix="/uploads", tags=["jobs"], responses=document_errors(413, 507))
 FOLDER = ("serve", "uploads")
 _MAX_UPLOAD_BYTES = 256 * MIB
 MAX_UPLOADS = 1000
@@ -48,9 +48,9 @@ async def upload(
     folder = folder_of(context.tenant.settings)
     await anyio.to_thread.run_sync(sweep, folder)
     if len(os.listdir(folder)) >= MAX_UPLOADS:
-        raise Problem(429, "upload.many", f"{MAX_UPLOADS} files wait for a job already; start it, or wait an hour")
+        raise ProblemError(429, "upload.many", f"{MAX_UPLOADS} files wait for a job already; start it, or wait an hour")
     number = secrets.token_hex(16)
-    size = await received(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
+    size = await save_body(request, folder / number, _MAX_UPLOAD_BYTES, context.tenant.settings.disk_floor)
     return Uploaded(id=number, name=name, size=size)
 
 
@@ -75,10 +75,12 @@ def place(context: RequestContext, number: str, target: Path) -> None:
     """Copy an upload to where a job finds it; it stays, for the same again."""
     source = folder_of(context.tenant.settings) / number
     if not source.is_file():
-        raise Problem(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
+        raise ProblemError(404, "upload.missing", f"there is no upload {number}, or no longer; POST /uploads again")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with source.open("rb") as data, target.open("xb") as placed:
             shutil.copyfileobj(data, placed)
     except (FileExistsError, NotADirectoryError):
-        raise Problem(400, "brief.file", f"{target.name} is there already; send each file under its own name") from None
+        raise ProblemError(
+            400, "brief.file", f"{target.name} is there already; send each file under its own name"
+        ) from None

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForVault, RequestContext
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.desk.seam import new_id
 from hotdesk.event import VaultChanged
 from hotdesk.vault import exists, ls
 from hotdesk.vault.kinds import MAX_VALUE_BYTES
 
-router = APIRouter(prefix="/vault", tags=["vault"], responses=documented())
+router = APIRouter(prefix="/vault", tags=["vault"], responses=document_errors())
 _SecretName = Annotated[str, Path(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="A secret's name.")]
 
 
@@ -42,7 +42,7 @@ class SecretOrder(Model):
 @router.get("", summary="Secrets, by name")
 async def list_secrets(context: ForVault, limit: Limit = 100, after: After = "") -> Page[SecretShown]:
     """List the tenant's secrets: names and kinds, never values."""
-    some, more = paged(await secrets_of(context), lambda each: each.name, limit, after)
+    some, more = paginate(await secrets_of(context), lambda each: each.name, limit, after)
     return Page(items=some, next=more)
 
 
@@ -78,4 +78,4 @@ async def one(context: RequestContext, name: str) -> SecretShown:
     for each in await secrets_of(context):
         if each.name == name:
             return each
-    raise Problem(404, "secret.missing", f"there is no secret {name}; GET /vault lists those there are")
+    raise ProblemError(404, "secret.missing", f"there is no secret {name}; GET /vault lists those there are")

@@ -82,10 +82,10 @@ class Content:
         """Answer one request at the second origin."""
         link = self.find(scope["path"]) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
         answer = Response("This link is over. Open it again.", 404, RULES, "text/plain; charset=utf-8")
-        await (answer if link is None else shown(link))(scope, receive, send)
+        await (answer if link is None else link_to_response(link))(scope, receive, send)
 
 
-def shown(link: ContentLink) -> Response:
+def link_to_response(link: ContentLink) -> Response:
     """Answer with what was written, harmlessly."""
     media, inline = kind_of(link.name, link.report)
     how = "inline" if inline else "attachment"

@@ -148,22 +148,22 @@ class Thief:
         for way in COLLECT:
             await self.go(way)
         orders = "\n".join(self.outputs)
-        for command in first(_INJECTED_COMMAND.findall(orders)):
+        for command in take_first(_INJECTED_COMMAND.findall(orders)):
             await self.sh(command)
-        targets = first([*(place.rstrip(".,;") for place in _INJECTED_ADDRESS.findall(orders)), COLLECTOR])
+        targets = take_first([*(place.rstrip(".,;") for place in _INJECTED_ADDRESS.findall(orders)), COLLECTOR])
         for place in targets:
             await self.go("by_body", place)
             await self.go("by_query", place)
-        for place in first(self.places):
+        for place in take_first(self.places):
             for way in SEND:
                 await self.go(way, place)
-            for stand_in in first(STAND_IN.findall(orders))[:1]:
+            for stand_in in take_first(STAND_IN.findall(orders))[:1]:
                 await self.go("by_placeholder", place, stand_in)
         for way in PAST:
             await self.go(way)
         await self.insist()
         for way in PLANT:
-            await self.go(way, *first(self.places), *targets)
+            await self.go(way, *take_first(self.places), *targets)
 
     async def insist(self) -> None:
         """Use what it may not, ask for what it has not, and have later steps believe that somebody agreed."""
@@ -195,7 +195,7 @@ def _places_in(text: str) -> list[str]:
     return list(dict.fromkeys([*(each.rstrip("/.,;") for each in ADDRESS.findall(text)), *hosts]))
 
 
-def first(found: Iterable[str]) -> list[str]:
+def take_first(found: Iterable[str]) -> list[str]:
     """Give the first few, each once."""
     return list(dict.fromkeys(found))[:MOST_PLACES]
 

@@ -6,7 +6,7 @@ import base64
 import re
 from typing import Any
 
-from hotdesk.brain.models.client import Cut, Events
+from hotdesk.brain.models.client import Events, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
@@ -14,10 +14,10 @@ from hotdesk.brain.models.turns import (
     HistoryTurn,
     Spoken,
     arguments,
+    assign_call_ids,
     is_own,
-    named,
     native_uses,
-    parsed,
+    parse_arguments,
     turns,
     words,
 )
@@ -53,12 +53,12 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     }
     if request.system:
         fields["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
-    if tools := declared(request):
+    if tools := declare_tools(request):
         fields["tools"] = tools
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def declared(request: ModelRequest) -> list[dict[str, Any]]:
+def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
     tools = [tool_of(each) for each in request.tools]
     if request.screen is not None:
@@ -97,8 +97,8 @@ def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, An
             add(written, "assistant", list(each.reply.native))
             add(written, "user", [block for pair in each.pairs for block in result(*pair, pair[0].id)])
         else:
-            add(written, "assistant", foreign(each))
-            add(written, "user", _foreign_results(each))
+            add(written, "assistant", format_foreign(each))
+            add(written, "user", _format_foreign_results(each))
     ours = [message for message in written if message["role"] == "user"]
     for message in ours[-LAST:]:
         message["content"][-1] = message["content"][-1] | {"cache_control": _CACHED}
@@ -115,9 +115,9 @@ def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]])
         written.append({"role": role, "content": content})
 
 
-def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
+def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said: its words, and its calls of our tools."""
-    names = named(turn)
+    names = assign_call_ids(turn)
     texts = [text(each) for each in (turn.reply.text, *native_uses(turn)) if each]
     uses = [
         {"type": "tool_use", "id": names[call.id], "name": call.tool, "input": arguments(call)}
@@ -127,9 +127,9 @@ def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     return [*texts, *uses] or [text(NOTHING)]
 
 
-def _foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
+def _format_foreign_results(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what came of another model's calls; of its native ones the picture."""
-    names = named(turn)
+    names = assign_call_ids(turn)
     written = [
         block
         for call, observation in turn.pairs
@@ -165,7 +165,7 @@ def picture(observation: Observation) -> dict[str, Any]:
 
 
 async def gather(events: Events) -> dict[str, Any]:
-    """Put a message together from a stream; `Cut` where its end is missing."""
+    """Put a message together from a stream; `ReplyCutError` where its end is missing."""
     message: dict[str, Any] = {}
     inputs: dict[int, str] = {}
     async for event in events:
@@ -181,7 +181,7 @@ async def gather(events: Events) -> dict[str, Any]:
                 message["usage"] |= {key: value for key, value in event["usage"].items() if value is not None}
             case "message_stop":
                 return {**message, "inputs": inputs}
-    raise Cut("its answer broke off")
+    raise ReplyCutError("its answer broke off")
 
 
 def extend(content: list[dict[str, Any]], index: int, delta: dict[str, Any], inputs: dict[int, str]) -> None:
@@ -222,7 +222,7 @@ def _read_blocks(message: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Ca
     calls: list[Call] = []
     cut = STOPS.get(str(message.get("stop_reason"))) == "length"
     for index, block in enumerate(message["content"]):
-        tool_input = parsed(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
+        tool_input = parse_arguments(message["inputs"][index]) if index in message["inputs"] else block.get("input", {})
         if cut and block["type"] == "tool_use" and not isinstance(tool_input, dict):
             continue
         if (block["type"] == "thinking" and not block.get("signature")) or (

@@ -12,7 +12,7 @@ from hotdesk.brain.models.client import Patience, ProviderClient
 from hotdesk.brain.models.driver import Driver
 from hotdesk.brain.models.prices import Prices
 from hotdesk.brain.models.seam import ModelRequest, Reply
-from hotdesk.brain.window import LEAST_REPLY, fixed_tokens, request_tokens
+from hotdesk.brain.window import LEAST_REPLY, estimate_fixed_tokens, request_tokens
 from hotdesk.errors import BriefError, printable
 
 WINDOW = 16_000
@@ -55,10 +55,12 @@ class Chat(Driver):
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
-        fixed = fixed_tokens(request.system, request.tools)
+        fixed = estimate_fixed_tokens(request.system, request.tools)
         if fixed + LEAST_REPLY > self.window:
             why = f"instructions and tools take about {fixed:,} tokens, and its window has {self.window:,}"
-            raise self.line.failed(why, f"list fewer tools in the step, name another model, or set {_WINDOW_VARIABLE}")
+            raise self.line.build_error(
+                why, f"list fewer tools in the step, name another model, or set {_WINDOW_VARIABLE}"
+            )
         remaining = max(self.window - request_tokens(request), LEAST_REPLY)
         return await super().ask(replace(request, tokens=min(request.tokens, remaining)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hotdesk.brain.models.client import Cut, Events
+from hotdesk.brain.models.client import Events, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
@@ -13,11 +13,11 @@ from hotdesk.brain.models.turns import (
     HistoryTurn,
     Spoken,
     arguments,
+    assign_call_ids,
     data_url,
     is_own,
-    named,
     native_uses,
-    parsed,
+    parse_arguments,
     turns,
     words,
 )
@@ -58,13 +58,13 @@ def messages(spoken: list[Spoken], name: str) -> list[dict[str, Any]]:
             written.append({"role": "user", "content": each.text})
             continue
         own = is_own(each, DIALECT, name, screen=False)
-        names = {call.id: call.id for call, _ in each.pairs} if own else named(each)
-        written += each.reply.native if own else [foreign(each, names)]
+        names = {call.id: call.id for call, _ in each.pairs} if own else assign_call_ids(each)
+        written += each.reply.native if own else [format_foreign(each, names)]
         written += results(each, names)
     return written
 
 
-def foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
+def format_foreign(turn: HistoryTurn, names: dict[str, str]) -> dict[str, Any]:
     """Write what another model said."""
     plain = [call for call in turn.reply.calls if call.tool != COMPUTER]
     text = "\n".join(each for each in (turn.reply.text, *native_uses(turn)) if each.strip())
@@ -102,7 +102,7 @@ def picture(call: Call, observation: Observation) -> list[dict[str, Any]]:
 
 
 async def gather(events: Events) -> dict[str, Any]:
-    """Put a message together from a stream; `Cut` where its end is missing."""
+    """Put a message together from a stream; `ReplyCutError` where its end is missing."""
     message: dict[str, Any] = {"content": "", "calls": [], "stop": None, "usage": {}}
     async for event in events:
         message["usage"] = event.get("usage") or message["usage"]
@@ -110,7 +110,7 @@ async def gather(events: Events) -> dict[str, Any]:
             extend(message, choice.get("delta") or {})
             message["stop"] = choice.get("finish_reason") or message["stop"]
     if message["stop"] is None:
-        raise Cut("its answer broke off")
+        raise ReplyCutError("its answer broke off")
     return message
 
 
@@ -141,8 +141,8 @@ def extend_call(calls: list[dict[str, str]], piece: dict[str, Any]) -> None:
 def reply(message: dict[str, Any], name: str) -> Reply:
     """Read a message."""
     cut = message["stop"] == "length"
-    whole = [each for each in _named_apart(message["calls"]) if each["name"] and not (cut and is_broken(each))]
-    calls = tuple(Call(each["id"], each["name"], parsed(each["arguments"])) for each in whole)
+    whole = [each for each in _assign_ids(message["calls"]) if each["name"] and not (cut and is_broken(each))]
+    calls = tuple(Call(each["id"], each["name"], parse_arguments(each["arguments"])) for each in whole)
     stop = "refused" if message.get("refusal") else STOPS.get(message["stop"], "calls" if calls else "end")
     return Reply(
         text=message["content"] or message.get("refusal", ""),
@@ -161,23 +161,23 @@ def native(gathered: dict[str, Any], uses: list[dict[str, str]]) -> dict[str, An
     message: dict[str, Any] = {"role": "assistant", "content": gathered["content"] or ("" if uses else NOTHING)}
     message |= {key: gathered[key] for key in _THOUGHTS if gathered.get(key)}
     if uses:
-        message["tool_calls"] = [use(each["id"], each["name"], mended(each["arguments"])) for each in uses]
+        message["tool_calls"] = [use(each["id"], each["name"], repair_arguments(each["arguments"])) for each in uses]
     return message
 
 
-def mended(text: str) -> str:
+def repair_arguments(text: str) -> str:
     """Give arguments as an object."""
     if not text.strip():
         return "{}"
-    return text if isinstance(parsed(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)
+    return text if isinstance(parse_arguments(text), dict) else json.dumps({"arguments": text}, ensure_ascii=False)
 
 
 def is_broken(each: dict[str, str]) -> bool:
     """Say whether a call's arguments are no object."""
-    return not isinstance(parsed(each["arguments"]), dict)
+    return not isinstance(parse_arguments(each["arguments"]), dict)
 
 
-def _named_apart(calls: list[dict[str, str]]) -> list[dict[str, str]]:
+def _assign_ids(calls: list[dict[str, str]]) -> list[dict[str, str]]:
     """Give every call a name of its own, where the server gave none or one twice."""
     ids: set[str] = set()
     for number, each in enumerate(calls):

@@ -64,7 +64,7 @@ class Patience:
     """Seconds before the second try; twice that before the third."""
 
 
-class Cut(Exception):  # noqa: N818 - a state: it is tried again
+class ReplyCutError(Exception):
     """An answer broke off in the middle: says how."""
 
 
@@ -106,7 +106,7 @@ class ProviderClient:
             with anyio.fail_after(self.patience.longest):
                 return await self.tries(begin, gather), sum(SENT.get())
         except TimeoutError as e:
-            raise self.failed(f"no whole answer in {self.patience.longest:g} seconds", "resume later") from e
+            raise self.build_error(f"no whole answer in {self.patience.longest:g} seconds", "resume later") from e
         finally:
             SENT.reset(sent)
 
@@ -117,65 +117,65 @@ class ProviderClient:
         for tried in range(1, self.patience.tries + 1):
             try:
                 return await self.once(begin, gather)
-            except Cut as e:
+            except ReplyCutError as e:
                 why = f"{printable(str(e))[:300]}, {tried} times"
             if tried < self.patience.tries:
                 await anyio.sleep(self.patience.pause * 2 ** (tried - 1))
-        raise self.failed(why, LATER)
+        raise self.build_error(why, LATER)
 
     async def once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
         """Try once; the library itself retries until an answer begins."""
         try:
-            stream = await self.begun(begin)
+            stream = await self.start_stream(begin)
             async with stream, aclosing(self.read(stream)) as events:
                 try:
                     return await gather(events)
                 finally:
                     await drain(events)
         except ProviderError as e:
-            raise self.failed(printable(str(e))[:300], "another model may answer") from e
+            raise self.build_error(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
-            raise self.failed(self.describe(e), remedy(e)) from e
+            raise self.build_error(self.describe(e), remedy(e)) from e
         except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
-            raise self.failed(
+            raise self.build_error(
                 f"{where} does not answer: {self.describe(e)}", "is it up, and reachable from here?"
             ) from e
         except self.error as e:
-            raise self.failed(self.describe(e), LATER) from e
+            raise self.build_error(self.describe(e), LATER) from e
         except (LookupError, TypeError, ValueError, AttributeError) as e:
-            raise self.failed(f"it answered what cannot be read: {self.describe(e)}", "name another model") from e
+            raise self.build_error(f"it answered what cannot be read: {self.describe(e)}", "name another model") from e
 
-    async def begun(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; what is no word of the provider's is for want of a key."""
         try:
-            return await begin(self.opened())
+            return await begin(self.open_client())
         except self.sdk.APIError:
             raise
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
-            raise self.failed("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
+            raise self.build_error("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
 
     async def read(self, stream: Any) -> Events:
-        """Give a stream's events as plain data; `Cut` where it breaks off."""
+        """Give a stream's events as plain data; `ReplyCutError` where it breaks off."""
         remaining = MAX_REPLY_BYTES
         try:
             async for event in stream:
                 data = event.to_dict(mode="json", warnings=False)
                 remaining -= len(json.dumps(data))
                 if remaining < 0:
-                    raise self.failed(f"it said more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
+                    raise self.build_error(f"it said more than {MAX_REPLY_BYTES >> 20} MiB", "name another model")
                 yield data
         except (self.sdk.APIConnectionError, self.http.HTTPError, ValueError) as e:
-            raise Cut(f"its answer broke off ({type(e).__name__})") from e
+            raise ReplyCutError(f"its answer broke off ({type(e).__name__})") from e
         except self.sdk.APIError as e:
             if kind(e) in PASSING:
-                raise Cut(f"it stopped amid its answer: {self.describe(e)}") from e
+                raise ReplyCutError(f"it stopped amid its answer: {self.describe(e)}") from e
             raise
 
-    def opened(self) -> Any:
+    def open_client(self) -> Any:
         """Give the client; its connections are this event loop's."""
         if self.client is None:
             http = self.http.AsyncClient(
@@ -200,7 +200,7 @@ class ProviderClient:
                 text = text.replace(secret, "***")
         return printable(text)[:300]
 
-    def failed(self, why: str, remedy: str) -> ModelError:
+    def build_error(self, why: str, remedy: str) -> ModelError:
         """Say that this model could not be asked, why, and what to do."""
         return ModelError(f"{self.name} could not be asked: {why}; {remedy.format(variable=self.variable)}")
 

@@ -81,7 +81,7 @@ def item_from_json(data: object) -> Item:
         case {"results": list(results), **rest} if not rest:
             records = [read_record(RecordedResult, each, "a result") for each in results]
             return Results(tuple((each.call, each.seen) for each in records))
-    raise wrong("an item", "it is none of told, reply and results, or more than one")
+    raise build_error("an item", "it is none of told, reply and results, or more than one")
 
 
 def read_record(kind: type[T], data: object, what: str) -> T:
@@ -89,9 +89,9 @@ def read_record(kind: type[T], data: object, what: str) -> T:
     try:
         return read(kind, data)
     except StrictError as e:
-        raise wrong(what, str(e)) from None
+        raise build_error(what, str(e)) from None
 
 
-def wrong(what: str, why: str) -> ModelError:
+def build_error(what: str, why: str) -> ModelError:
     """Say that something written cannot be read."""
     return ModelError(f"{what} cannot be read: {why}; it was written by something else, or changed since")

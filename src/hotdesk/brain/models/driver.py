@@ -18,7 +18,10 @@ class WireFormat(Protocol):
         ...
 
     async def gather(self, events: Events) -> dict[str, Any]:
-        """Assemble a reply from its events; `Cut` when its end is missing, `ProviderError` when there is none."""
+        """Assemble a reply from its events.
+
+        Raises `ReplyCutError` when its end is missing and `ProviderError` when the provider reports a failure.
+        """
         ...
 
     def reply(self, message: dict[str, Any], name: str) -> Reply:
@@ -48,7 +51,7 @@ class Driver:
             return self.form.reply(await self.form.gather(events), self.name)
 
         reply, up = await self.line.ask(begin, hear)
-        return replace(reply, usage=self.prices.priced(replace(reply.usage, up=up), self.name))
+        return replace(reply, usage=self.prices.price_usage(replace(reply.usage, up=up), self.name))
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream with the provider's client."""

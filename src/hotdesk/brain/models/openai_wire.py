@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from hotdesk.brain.models.client import PASSING, Cut, Events, ProviderError
+from hotdesk.brain.models.client import PASSING, Events, ProviderError, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
@@ -14,11 +14,11 @@ from hotdesk.brain.models.turns import (
     HistoryTurn,
     Spoken,
     arguments,
+    assign_call_ids,
     data_url,
     is_own,
-    named,
     native_uses,
-    parsed,
+    parse_arguments,
     turns,
     words,
 )
@@ -48,13 +48,13 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
     if not _THOUGHTLESS.fullmatch(model):
         fields["include"] = [SEALED]
         fields["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
-    if tools := declared(request):
+    if tools := declare_tools(request):
         fields["tools"] = tools
         fields["parallel_tool_calls"] = True
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def declared(request: ModelRequest) -> list[dict[str, Any]]:
+def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen."""
     native = [{"type": COMPUTER}] if request.screen is not None else []
     return [*(tool_of(each) for each in request.tools), *native]
@@ -82,7 +82,7 @@ def items(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]
             written += each.reply.native
             written += results(each, {call.id: call.id for call, _ in each.pairs}, shown)
         else:
-            written += foreign(each)
+            written += format_foreign(each)
         pictures = (
             [observation for call, observation in each.pairs if observation.image and call.tool == COMPUTER]
             if isinstance(each, HistoryTurn)
@@ -134,9 +134,9 @@ def output(observation: Observation, name: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": name, "output": content}
 
 
-def foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
+def format_foreign(turn: HistoryTurn) -> list[dict[str, Any]]:
     """Write what another model said, and what came of it."""
-    names = named(turn)
+    names = assign_call_ids(turn)
     plain = [(call, observation) for call, observation in turn.pairs if call.tool != COMPUTER]
     texts = [each for each in (turn.reply.text, *native_uses(turn)) if each.strip()]
     written: list[dict[str, Any]] = []
@@ -178,18 +178,18 @@ async def gather(events: Events) -> dict[str, Any]:
                 raise failure(event["response"].get("error") or {})
             case "response.completed" | "response.incomplete":
                 return {**event["response"], "output": [done[index] for index in sorted(done)]}
-    raise Cut("its answer broke off")
+    raise ReplyCutError("its answer broke off")
 
 
 def failure(error: dict[str, Any]) -> Exception:
     """Say that there will be no answer; one that may come the next time is cut."""
     why = f"{error.get('code')}: {error.get('message')}"
-    return Cut(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else ProviderError(why)
+    return ReplyCutError(f"it stopped amid its answer: {why}") if error.get("code") in PASSING else ProviderError(why)
 
 
 def reply(response: dict[str, Any], name: str) -> Reply:
     """Read a response."""
-    native = whole(response["output"])
+    native = drop_incomplete(response["output"])
     calls = tuple(call(item) for item in native if item["type"] in ("function_call", "computer_call"))
     parts = [part for item in native if item["type"] == "message" for part in item["content"]]
     refusals = [part["refusal"] for part in parts if part["type"] == "refusal"]
@@ -197,7 +197,7 @@ def reply(response: dict[str, Any], name: str) -> Reply:
         text="".join(part["text"] for part in parts if part["type"] == "output_text") or "".join(refusals),
         thought="\n".join(part["text"] for item in native if item["type"] == "reasoning" for part in item["summary"]),
         calls=calls,
-        stop=stopped(response, bool(calls), bool(refusals)),
+        stop=stop_from_response(response, bool(calls), bool(refusals)),
         usage=usage(response.get("usage") or {}),
         model=name,
         dialect=DIALECT,
@@ -205,7 +205,7 @@ def reply(response: dict[str, Any], name: str) -> Reply:
     )
 
 
-def whole(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def drop_incomplete(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Leave out what its length cut off, and thoughts that nothing followed: they could not go back."""
     complete = [item for item in output if item.get("status") != "incomplete" or item["type"] == "message"]
     while complete and complete[-1]["type"] == "reasoning":
@@ -213,7 +213,7 @@ def whole(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return complete
 
 
-def stopped(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
+def stop_from_response(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
     """Say why a response ends."""
     reason = (response.get("incomplete_details") or {}).get("reason")
     if refused or reason == "content_filter":
@@ -226,7 +226,7 @@ def stopped(response: dict[str, Any], calls: bool, refused: bool) -> Stop:
 def call(item: dict[str, Any]) -> Call:
     """Read a call; of the native tool its actions, and the safety checks it raised."""
     if item["type"] == "function_call":
-        return Call(item["call_id"], item["name"], parsed(item["arguments"]))
+        return Call(item["call_id"], item["name"], parse_arguments(item["arguments"]))
     actions = item.get("actions") or ([item["action"]] if item.get("action") else [])
     raised = item.get("pending_safety_checks") or []
     payload = {"vendor": DIALECT, "actions": actions} | ({"checks": raised} if raised else {})

@@ -39,15 +39,15 @@ class Prices:
 
     table: Mapping[str, ModelPrice] = field(default_factory=dict)
 
-    def priced(self, usage: TokenUsage, name: str) -> TokenUsage:
+    def price_usage(self, usage: TokenUsage, name: str) -> TokenUsage:
         """Say what a reply of a model costs; None where nobody knows."""
         if (price := self.table.get(name)) is not None:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")
-        return replace(usage, dollars=public(usage, provider, model))
+        return replace(usage, dollars=calculate_public_price(usage, provider, model))
 
 
-def public(usage: TokenUsage, provider: str, model: str) -> float | None:
+def calculate_public_price(usage: TokenUsage, provider: str, model: str) -> float | None:
     """Ask the public table, as it was when it was installed; None where it is not, or knows no such model."""
     if provider not in PUBLIC:
         return None

@@ -53,7 +53,7 @@ class RecordingModel:
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""
-        recorded = self.written(request)
+        recorded = self.encode_request(request)
         try:
             reply = await self.model.ask(request)
         except ModelError as e:
@@ -62,7 +62,7 @@ class RecordingModel:
         self.write({"request": recorded, "reply": reply_to_json(reply)})
         return reply
 
-    def written(self, request: ModelRequest) -> dict[str, Any]:
+    def encode_request(self, request: ModelRequest) -> dict[str, Any]:
         """Write a request: of its history only what is new since the last, after what both have in common."""
         history = list(request.history)
         pairs = enumerate(zip(self.before, history, strict=False))

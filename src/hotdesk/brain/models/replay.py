@@ -32,11 +32,11 @@ class Replay:
         replies = self.all if self.steps is None else tuple(self.steps.get(key, ()))
         number = self.positions.get(key, 0)
         if number >= len(replies):
-            raise self.ended(request.step, len(replies))
+            raise self.build_end_error(request.step, len(replies))
         self.positions[key] = number + 1
         return replace(replies[number], usage=TokenUsage(dollars=0.0))
 
-    def ended(self, step: str, count: int) -> ModelError:
+    def build_end_error(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""
         where = f"for the step {printable(step)[:60]!r} " if self.steps is not None and step else ""
         return ModelError(

@@ -77,7 +77,8 @@ class Hands:
     def read(self, path: str) -> ToolCall[bytes]:
         """Give a file's bytes; `Failed` when it cannot be had."""
         return ToolCall(
-            ("exact_read", {"path": path}), lambda observation: decoded(as_table(observation).get("data"), observation)
+            ("exact_read", {"path": path}),
+            lambda observation: decode_base64(as_table(observation).get("data"), observation),
         )
 
     def write(self, path: str, data: bytes) -> ToolCall[None]:
@@ -133,12 +134,12 @@ def read_done(observation: Observation) -> Done:
     code, reason = data.get("exit_code"), data.get("reason")
     if type(code) is not int or not isinstance(reason, str):
         raise Failed(observation.text)
-    stdout, stderr = (decoded(data.get(name), observation) for name in ("stdout", "stderr"))
+    stdout, stderr = (decode_base64(data.get(name), observation) for name in ("stdout", "stderr"))
     flags = {name: data.get(name) is True for name in ("timed_out", "truncated")}
     return Done(code, stdout, stderr, reason=reason, **flags)
 
 
-def decoded(value: object, observation: Observation) -> bytes:
+def decode_base64(value: object, observation: Observation) -> bytes:
     """Give bytes that came as base64."""
     try:
         return base64.b64decode(value, validate=True)  # type: ignore[arg-type]

@@ -138,17 +138,17 @@ def _results_of(history: Sequence[Item]) -> Iterator[Results]:
 
 def same(results: Results, calls: Sequence[Call]) -> bool:
     """Say whether these uses are what is wanted now, whatever they are called."""
-    recorded = [(call.tool, plain(call.arguments)) for call, _ in results.pairs]
-    return recorded == [(call.tool, plain(call.arguments)) for call in calls]
+    recorded = [(call.tool, normalize_json(call.arguments)) for call, _ in results.pairs]
+    return recorded == [(call.tool, normalize_json(call.arguments)) for call in calls]
 
 
-def plain(value: object) -> object:
+def normalize_json(value: object) -> object:
     """Give a value as it would come back from JSON."""
     match value:
         case dict():
-            return {str(key): plain(each) for key, each in value.items()}
+            return {str(key): normalize_json(each) for key, each in value.items()}
         case list() | tuple():
-            return [plain(each) for each in value]
+            return [normalize_json(each) for each in value]
     return value
 
 
@@ -164,7 +164,7 @@ def _describe_divergence(step: str, place: int, results: Results, calls: Sequenc
 def ending(act: ScriptFunction, value: object) -> Ask:
     """Say how a function ended: by its text, by the program it gives back, or as its docstring has it."""
     if isinstance(value, Done) and not value.ok:
-        return "give_up", {"why": f"it ended with {value.exit_code}: {last_words(value)}"[:_MAX_REASON_CHARS]}
+        return "give_up", {"why": f"it ended with {value.exit_code}: {extract_last_line(value)}"[:_MAX_REASON_CHARS]}
     return "finish", {
         "summary": value[:_MAX_REASON_CHARS] if isinstance(value, str) and value.strip() else headline(act)
     }
@@ -175,7 +175,7 @@ def headline(act: ScriptFunction) -> str:
     return (inspect.getdoc(act) or act.__name__).splitlines()[0]
 
 
-def last_words(done: Done) -> str:
+def extract_last_line(done: Done) -> str:
     """Give the last line a program said, made safe to show."""
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
     return printable(lines[-1][:500]) if lines else done.reason or "it said nothing"

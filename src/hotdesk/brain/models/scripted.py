@@ -119,7 +119,7 @@ def load(source: bytes, path: Path) -> dict[str, Scene]:
     except (SyntaxError, ValueError) as e:
         raise _unloadable(path, e) from e
     sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
-    with translated(path):
+    with wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
     return _scenes_of(getattr(module, "PLAN", ()), path)
 
@@ -146,7 +146,7 @@ def _unloadable(path: Path, error: Exception) -> BriefError:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def wrap_errors(path: Path) -> Iterator[None]:
     """Say that a script broke; what hotdesk itself has to say of it stays as it is."""
     try:
         yield

@@ -38,7 +38,7 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
     items = list(history)
     for item, after in zip(items, [*items[1:], None], strict=True):
         if isinstance(item, Reply):
-            found.append(HistoryTurn(item, answered(item, after), len(found)))
+            found.append(HistoryTurn(item, pair_results(item, after), len(found)))
         elif isinstance(item, OurMessage):
             found.append(item)
         elif not (found and isinstance(found[-1], HistoryTurn) and found[-1].pairs):
@@ -48,7 +48,7 @@ def turns(history: Sequence[Item]) -> list[Spoken]:
     return found
 
 
-def answered(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
+def pair_results(reply: Reply, after: Item | None) -> tuple[tuple[Call, Observation], ...]:
     """Give each call's result, in the calls' order; one that is not there was not used."""
     observations = {call.id: observation for call, observation in after.pairs} if isinstance(after, Results) else {}
     return tuple((call, observations.get(call.id, _UNUSED)) for call in reply.calls)
@@ -90,7 +90,7 @@ def arguments(call: Call) -> dict[str, object]:
     return {"arguments": call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)}
 
 
-def parsed(text: str) -> object:
+def parse_arguments(text: str) -> object:
     """Read arguments; what is no JSON stays the text it is, for `Tool.check` to refuse."""
     try:
         return json.loads(text) if text.strip() else {}
@@ -106,6 +106,6 @@ def native_uses(turn: HistoryTurn) -> Iterator[str]:
             yield from (f"It answered: {text}" for text in words(observation))
 
 
-def named(turn: HistoryTurn) -> dict[str, str]:
+def assign_call_ids(turn: HistoryTurn) -> dict[str, str]:
     """Give each call of another's a name that every provider takes, and that nobody has given before."""
     return {call.id: f"call_{turn.number}_{n}" for n, call in enumerate(turn.reply.calls)}

@@ -24,29 +24,29 @@ def instructions(situation: Situation) -> str:
     return f"{words('worker')}\n\n# The job\n{task.goal}\n\n# Where the brief lets this job go\n{places}\n"
 
 
-def first_words(situation: Situation) -> str:
+def describe_situation(situation: Situation) -> str:
     """Say which step is to be taken, what is behind and what is ahead."""
     step, done = situation.step, dict(situation.summaries)
     plan = "\n".join(
         f"{number}. [{'x' if each.name in done else '>' if each.name == step.name else ' '}] {each.name}: {each.intent}"
         for number, each in enumerate(situation.plan.steps, 1)
     )
-    summaries = "".join(f"\n## {name}\n{quoted(text)}\n" for name, text in situation.summaries)
+    summaries = "".join(f"\n## {name}\n{quote_text(text)}\n" for name, text in situation.summaries)
     parts = [
         f"# The plan\n{plan}",
         f"# What earlier steps left to know ({WORDS})\n{summaries}" if summaries else "",
-        f"# Before ({WORDS})\n{quoted(situation.before)}" if situation.before else "",
-        f"# Your step: {step.name}\n{described(step)}",
+        f"# Before ({WORDS})\n{quote_text(situation.before)}" if situation.before else "",
+        f"# Your step: {step.name}\n{describe_step(step)}",
     ]
     return "\n\n".join(filter(None, parts))
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quote words that are not ours: no line of theirs looks like one of ours."""
     return "\n".join(f"> {line}" for line in text.splitlines())
 
 
-def described(step: Step) -> str:
+def describe_step(step: Step) -> str:
     """Say what a step is."""
     parts = {
         "What": step.intent,

@@ -87,7 +87,7 @@ class FileInspection:
             return "picture"
         if office and suffix in FONTS:
             return "font"
-        text = active_text.decoded(data)
+        text = active_text.decode_text(data)
         if text is None:
             self.found.add("unknown-format", where, "bytes that nobody here knows how to look into")
             return "unknown"
@@ -139,7 +139,7 @@ class FileInspection:
         """Look at an archive: as a whole, at its names, at each member."""
         if not data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             self.found.add("polyglot", where, "bytes before the archive")
-        file = active_zip.opened(data, self.found, where)
+        file = active_zip.open_archive(data, self.found, where)
         if file is None:
             return "archive"
         names = file.namelist()
@@ -171,7 +171,7 @@ class FileInspection:
 
     def part(self, name: str, data: bytes, where: str, package: active_office.OfficeParts) -> None:
         """Look at one part of an office document."""
-        text = active_text.decoded(data)
+        text = active_text.decode_text(data)
         if text is None or re.search(r"<!(ENTITY|DOCTYPE)", text):
             family = "unreadable" if text is None else "entities"
             self.found.add(family, where, "a part that defines its own letters, or has none")
@@ -184,7 +184,7 @@ def is_part(name: str, data: bytes) -> bool:
     suffix = PurePosixPath(name).suffix[1:].lower()
     if suffix in ("xml", "rels", "vml") or suffix in active_text.MARKUP:
         return suffix in ("xml", "rels", "vml")
-    text = (active_text.decoded(data[: 64 << 10]) or "").lstrip("\ufeff \t\r\n")
+    text = (active_text.decode_text(data[: 64 << 10]) or "").lstrip("\ufeff \t\r\n")
     return text.startswith("<") and "<!DOCTYPE plist" not in text[:400]
 
 
@@ -224,7 +224,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     report = look(request["path"], request["code"])
     if request["open"]:
-        report["opened"] = import_module("opening").opened(
+        report["opened"] = import_module("opening").trace_opening(
             request["path"], links=request["links"], draw=request["draw"]
         )
     print(json.dumps(report))

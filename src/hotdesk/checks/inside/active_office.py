@@ -167,7 +167,7 @@ def xml(part: str, data: bytes, found: Found, where: str, package: OfficeParts) 
         fields(root, found, where)
         alternatives(root, found, where)
         if local(root) == "svg":
-            active_text.markup(active_text.decoded(data) or "", found, where)
+            active_text.markup(active_text.decode_text(data) or "", found, where)
 
 
 def source_of(part: str) -> str:

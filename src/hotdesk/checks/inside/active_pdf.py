@@ -69,7 +69,7 @@ def look(data: bytes, found: Found, where: str) -> None:
     tail = data[data.rfind(b"%%EOF") + 5 :] if b"%%EOF" in data else b""
     if tail.strip(b"\r\n\0 \t"):
         found.add("polyglot", where, f"{len(tail)} bytes after the PDF")
-    plain = unescaped(data)
+    plain = unescape_names(data)
     packed = object_streams(data, found, where)
     for text in (plain, *packed):
         for family, shape, what in RULES:
@@ -77,7 +77,7 @@ def look(data: bytes, found: Found, where: str) -> None:
                 found.add(family, where, f"{what}: {match.group()[:60].decode('latin-1')}")
     for text in (plain, *packed):
         for match in LINK.finditer(text):
-            if (target := linked(match, text)) is None or FOREIGN.match(target):
+            if (target := find_link_target(match, text)) is None or FOREIGN.match(target):
                 destination = "somewhere" if target is None else target[:60].decode("latin-1")
                 found.add("external-links", where, f"a link that is none to a page: {destination}")
         for match in FILE.finditer(text):
@@ -88,7 +88,7 @@ def look(data: bytes, found: Found, where: str) -> None:
                 found.add("actions", where, "an action as soon as it is opened")
 
 
-def linked(match: re.Match[bytes], text: bytes) -> bytes | None:
+def find_link_target(match: re.Match[bytes], text: bytes) -> bytes | None:
     """Give where a link leads, however it is written; None when that stands where nobody looks."""
     if match["ref"]:
         number, other = re.findall(rb"\d+", match["ref"])[:2]
@@ -108,7 +108,7 @@ def spelt(match: re.Match[bytes]) -> bytes:
     return meant.removeprefix(b"\xfe\xff").removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"")
 
 
-def unescaped(data: bytes) -> bytes:
+def unescape_names(data: bytes) -> bytes:
     """Give names as they are meant: `/J#53` is `/JS`. What would end a name stays as it is written."""
     return NAME.sub(lambda match: match[0] if (meant := bytes([int(match[1], 16)])) in ENDING else meant, data)
 
@@ -155,20 +155,20 @@ def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
         if number >= MOST_STREAMS:
             found.add("unreadable", where, "more streams than are looked at")
             break
-        head = unescaped(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
+        head = unescape_names(data[max(data.rfind(b"obj", 0, match.start()), match.start() - 4096, 0) : match.start()])
         named = PACKED.search(head) is not None
         named_streams += named
-        whole, ended = unpacked(data, match.end(), found)
+        whole, ended = unpack_stream(data, match.end(), found)
         if named and (OTHERWISE.search(head) or not ended or not NUMBERS.match(whole[:HEAD])):
             found.add("unreadable", where, "objects that are packed in a way that is not looked into")
         if NUMBERS.match(whole[:HEAD]):
-            streams.append(unescaped(whole))
-    if named_streams < len(PACKED.findall(unescaped(data))):
+            streams.append(unescape_names(whole))
+    if named_streams < len(PACKED.findall(unescape_names(data))):
         found.add("unreadable", where, "objects that are packed where nobody finds them")
     return streams
 
 
-def unpacked(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
+def unpack_stream(data: bytes, at: int, found: Found) -> tuple[bytes, bool]:
     """Unpack a stream that may hold objects, which begin with numbers; say whether it was whole.
 
     What does not begin so is nothing, or its first bytes.

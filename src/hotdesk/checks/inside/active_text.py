@@ -69,7 +69,7 @@ RICH_SHAPES = (
 RICH = tuple((family, re.compile(shape, re.I), what) for family, shape, what in RICH_SHAPES)
 
 
-def decoded(data: bytes) -> str | None:
+def decode_text(data: bytes) -> str | None:
     """Give a text; None when it is none."""
     for mark, encoding in BOMS:
         if data.startswith(mark):
@@ -151,7 +151,7 @@ def table(text: str, named: bool, found: Found, where: str) -> None:
     for mark in others:
         for number, row in enumerate(rows(text, mark), 1):
             for cell in row:
-                if len(cell) > 1 and first_of(visible(cell)) == "=":
+                if len(cell) > 1 and normalize_first_char(visible(cell)) == "=":
                     found.add("formulas", f"{where}line {number}", f"a cell that is calculated somewhere: {cell}")
 
 
@@ -183,7 +183,7 @@ def rows(text: str, mark: str) -> list[list[str]]:
 def calculates(cell: str, named: bool) -> bool:
     """Say whether a spreadsheet takes a cell for a formula."""
     bare = visible(cell)
-    sign = first_of(bare)
+    sign = normalize_first_char(bare)
     if sign in (*EQUALS, *SIGNS) and visible(cell, but=BY_ITSELF)[:1] in BY_ITSELF:
         return True
     if sign in EQUALS:
@@ -201,7 +201,7 @@ def visible(cell: str, but: tuple[str, ...] = ()) -> str:
     return ""
 
 
-def first_of(text: str) -> str:
+def normalize_first_char(text: str) -> str:
     """Give the first character, whatever its width."""
     return text[:1] if text[:1].isascii() else unicodedata.normalize("NFKC", text[:1])
 

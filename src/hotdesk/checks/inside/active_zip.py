@@ -39,7 +39,7 @@ BROKEN = (
 )
 
 
-def opened(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
+def open_archive(data: bytes, found: Found, where: str) -> zipfile.ZipFile | None:
     """Open an archive, unless it is none."""
     try:
         file = zipfile.ZipFile(io.BytesIO(data))

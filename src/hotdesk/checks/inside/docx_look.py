@@ -112,7 +112,7 @@ def text_of(root: Element) -> str:
     return " ".join("".join(run.text or "" for run in each.iter(WORD + "t")) for each in root.iter(WORD + "p"))
 
 
-def loosened(path: str, folder: str, main: str) -> str:
+def write_autofit_copy(path: str, folder: str, main: str) -> str:
     """Write a copy in which every box is as high as its text needs."""
     target = str(Path(folder) / "loose.docx")
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(target, "w") as copy:
@@ -130,7 +130,7 @@ def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[o
     if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:
-        document, _ = printed_look.printed(loosened(path, folder, main))
+        document, _ = printed_look.printed(write_autofit_copy(path, folder, main))
     return [page["lines"] for page in document["pages"]]
 
 
@@ -161,7 +161,7 @@ def styles(package: Any, root: Element) -> Iterator[Element]:
             todo += [each.get(WORD + "val", "") for each in style.iter(WORD + "basedOn")]
 
 
-def without_otherwise(root: Element) -> Element:
+def remove_fallbacks(root: Element) -> Element:
     """Take away what is only for old offices: it says everything twice."""
     for each in list(root.iter()):
         for other in each.findall(OTHERWISE):
@@ -173,7 +173,7 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
     """Say what is in a file, or why it cannot be opened."""
     try:
         package = ooxml_look.OoxmlPackage(path, KIND)
-        root = without_otherwise(package.part(package.main))
+        root = remove_fallbacks(package.part(package.main))
         fixed_frames = frames(root)
         parts = {
             "title": package.title(), "media": package.media({}), "charts": package.charts({}),

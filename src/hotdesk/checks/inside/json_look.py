@@ -19,7 +19,7 @@ def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def no_number(text: str) -> float:
+def reject_constant(text: str) -> float:
     """Refuse what JSON has no word for."""
     raise ValueError(text + " is no number of JSON's")
 
@@ -39,7 +39,9 @@ def look(path: str) -> dict[str, object]:
         if len(data) > MAX_FILE_BYTES:
             raise ValueError("it is too large")
         text = data.decode("utf-8")
-        return {"document": json.loads(text, object_pairs_hook=once, parse_constant=no_number, parse_float=finite)}
+        return {
+            "document": json.loads(text, object_pairs_hook=once, parse_constant=reject_constant, parse_float=finite)
+        }
     except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
 

@@ -91,12 +91,12 @@ def give_turn() -> None:
 
 def connect(service: str = "com.sun.star.frame.Desktop") -> Any:
     """Reach the LibreOffice that listens, and what it has of a service."""
-    context = reached()
+    context = resolve_context()
     return context.ServiceManager.createInstanceWithContext(service, context)
 
 
 @cache
-def reached() -> Any:
+def resolve_context() -> Any:
     """Give the LibreOffice that listens."""
     local = uno.getComponentContext()
     resolver = local.ServiceManager.createInstanceWithContext("com.sun.star.bridge.UnoUrlResolver", local)
@@ -105,7 +105,7 @@ def reached() -> Any:
 
 def start() -> Any:
     """Start LibreOffice, and wait until it answers."""
-    reached.cache_clear()
+    resolve_context.cache_clear()
     end()  # one that whoever started it did not live to use
     write_settings()
     until, running = time.monotonic() + START_TIMEOUT_S, launch()
@@ -167,16 +167,16 @@ def end() -> None:
 
 
 @contextmanager
-def opened(path: str, **hints: object) -> Iterator[Any]:
+def open_document(path: str, **hints: object) -> Iterator[Any]:
     """Load a copy of a document, hidden and read-only: no macro runs, no link is followed. `hints` add to how."""
     try:
         desktop = office()
-        yield from loaded(desktop, path, hints)
+        yield from load_document(desktop, path, hints)
     finally:
         give_turn()
 
 
-def loaded(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
+def load_document(desktop: Any, path: str, hints: Mapping[str, object]) -> Iterator[Any]:
     """Give a document for as long as it is needed."""
     chosen = {"Hidden": True, "ReadOnly": True, "MacroExecutionMode": 0, "UpdateDocMode": 0, **hints}
     with busy(), tempfile.TemporaryDirectory(dir=FOLDER) as folder:
@@ -217,10 +217,10 @@ def service(kind: str) -> str:
 
 def properties(values: Mapping[str, object]) -> tuple[Any, ...]:
     """Give values as LibreOffice takes them."""
-    return tuple(named(name, value) for name, value in values.items())
+    return tuple(make_property(name, value) for name, value in values.items())
 
 
-def named(name: str, value: object) -> Any:
+def make_property(name: str, value: object) -> Any:
     """Give one value as LibreOffice takes it."""
     option = uno.createUnoStruct("com.sun.star.beans.PropertyValue")
     option.Name, option.Value = name, value

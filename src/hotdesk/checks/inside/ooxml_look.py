@@ -159,13 +159,13 @@ def series(root: Element, book: openpyxl.Workbook | None) -> dict[str, object]:
     name = "".join(each.text or "" for each in root.findall(f"{CHART}tx//{CHART}v"))
     values = root.find(CHART + "val")
     values = values if values is not None else root.find(CHART + "yVal")
-    shown = cached(values) if values is not None else []
+    shown = read_cached_numbers(values) if values is not None else []
     formula = values.findtext(f"{CHART}numRef/{CHART}f") if values is not None else None
     numbers = cells(book, formula) if book is not None and formula else None
     return {"name": name[:MAX_TEXT_CHARS], "shown": shown[:MOST_NUMBERS], "book": numbers}
 
 
-def cached(values: Element) -> list[float | None]:
+def read_cached_numbers(values: Element) -> list[float | None]:
     """Give the numbers a chart was saved with."""
     points = {int(each.get("idx", "0")): each.findtext(CHART + "v") for each in values.iter(CHART + "pt")}
     if not points or max(points) >= MOST_NUMBERS:
@@ -198,7 +198,7 @@ def as_number(value: object) -> float | None:
     return number if abs(number) < 1e300 else None
 
 
-def matched(names: Iterable[str]) -> list[list[str]]:
+def match_fonts(names: Iterable[str]) -> list[list[str]]:
     """Say which font each name is drawn with here."""
     found = []
     for name in sorted({each for each in names if each and not each.startswith("+")})[:100]:

@@ -29,7 +29,7 @@ LINK_LISTS = ("ExternalDocLinks", "SheetLinks", "AreaLinks", "DDELinks")
 """Where a spreadsheet lists what it reads from elsewhere, of this machine as well."""
 
 
-def opened(path: str, *, links: bool, draw: bool) -> dict[str, object]:
+def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
     """Open a file; say by what, what it asked for, and why it could not be opened if it could not."""
     with open(path, "rb") as file:
         is_pdf = PDF in file.read(1024)

@@ -38,12 +38,12 @@ def shapes(siblings: Any, how: tuple[float, float, float, float]) -> Iterator[tu
         if hidden:
             continue
         if shape.shape_type is not None and shape.shape_type.name == "GROUP":
-            yield from shapes(shape.shapes, inside(shape, how))
+            yield from shapes(shape.shapes, compose_transform(shape, how))
         else:
             yield shape, how
 
 
-def inside(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+def compose_transform(group: Any, how: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
     """Say how a group places what is in it."""
     place = group._element.grpSpPr.find(DRAWING + "xfrm")
     offset, extent = (place.find(DRAWING + each) if place is not None else None for each in ("chOff", "chExt"))
@@ -92,7 +92,7 @@ def is_empty(shape: Any, text: str) -> bool:
     return not text.strip() and not filled and shape.placeholder_format.type.name in FILLED
 
 
-def own(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
+def mark_own_pictures(pages: Any, deck_frames: list[dict[str, Any]]) -> None:
     """Tell the pictures of a deck from those the office draws for shadows."""
     for at, page in enumerate(pages):
         boxes = [each["box"] for each in deck_frames if each["page"] == at and each["kind"] == "picture"]
@@ -127,7 +127,7 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
         }  # fmt: skip
         document, packed = printed_look.printed(path)
         document["count"] = len(deck.slides)
-        own(document["pages"], deck_frames)
+        mark_own_pictures(document["pages"], deck_frames)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.why(e)}, []
     return {**document, **parts}, packed

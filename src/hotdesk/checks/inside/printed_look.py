@@ -12,7 +12,7 @@ import office  # type: ignore[import-not-found]
 CHOSEN = {"ExportHiddenSlides": True, "UseLosslessCompression": True, "ReduceImageResolution": False}
 
 
-def printed(path: str) -> tuple[dict[str, Any], list[bytes]]:
+def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
     """Say what stands on every page as LibreOffice prints it, and draw them."""
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "printed.pdf")

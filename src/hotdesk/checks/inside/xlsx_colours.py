@@ -22,13 +22,13 @@ INDEXED = (
 
 def fills(book: Any) -> list[str]:
     """Give the colour each style fills a cell with, as `RRGGBB`; empty: none."""
-    root, theme = book.part("xl/styles.xml"), themed(book)
+    root, theme = book.part("xl/styles.xml"), read_theme_colours(book)
     colours = [solid(fill, theme) for fill in root.iterfind(f"{MAIN}fills/{MAIN}fill")]
     styles = root.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
     return [colours[int(style.get("fillId", "0"))] if colours else "" for style in styles]
 
 
-def themed(book: Any) -> list[str]:
+def read_theme_colours(book: Any) -> list[str]:
     """Give the theme's colours in its own order."""
     if THEME not in book.file.namelist():
         return []
@@ -49,10 +49,10 @@ def solid(fill: ElementTree.Element, theme: list[str]) -> str:
     elif "indexed" in colour.attrib:
         at = int(colour.get("indexed", "0")) * 6
         found = INDEXED[at : at + 6]
-    return tinted(found, float(colour.get("tint", "0"))).upper()
+    return apply_tint(found, float(colour.get("tint", "0"))).upper()
 
 
-def tinted(colour: str, tint: float) -> str:
+def apply_tint(colour: str, tint: float) -> str:
     """Make a colour lighter or darker."""
     if not tint or len(colour) != 6:
         return colour

@@ -29,7 +29,7 @@ def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, 
     """Tell everything of a workbook."""
     report = xlsx_raw.tell(request["path"])
     report["sums"] = [xlsx_sources.total(each["path"], each["column"]) for each in request["sources"]]
-    report["like"] = compared(request["like"]) if request["like"] else None
+    report["like"] = summarize_input(request["like"]) if request["like"] else None
     with tempfile.TemporaryDirectory() as folder:
         pages = str(Path(folder, "pages.pdf"))
         open_up(request, report, pages)
@@ -46,10 +46,10 @@ def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None
             colour(document, report["sheets"])
         report["mutations"] = [mutate(document, each) for each in request["mutate"]]
         report["tools"] = {"LibreOffice": office.version(), "Python": platform.python_version()}
-        printed(document, pages)
+        print_sheets(document, pages)
 
 
-def compared(path: str) -> dict[str, Any]:
+def summarize_input(path: str) -> dict[str, Any]:
     """Tell what the input workbook has, or why that cannot be told."""
     try:
         return dict(xlsx_raw.summary(path))
@@ -65,7 +65,7 @@ def calculate(document: Any, sheets: list[dict[str, Any]]) -> None:
             found = document.Sheets.getByName(sheet["name"])
             broken = found.queryFormulaCells(ERRORS)
             errors = {place(each): each.String[:MAX_TEXT_CHARS] for each in broken.Cells} if broken.Count else {}
-            add(formulas, fresh(found, formulas), errors)
+            add(formulas, read_values(found, formulas), errors)
 
 
 def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors: dict[tuple[int, int], str]) -> None:
@@ -81,7 +81,7 @@ def add(formulas: list[list[Any]], values: dict[tuple[int, int], object], errors
             cell += ["t", str(value or "")[:MAX_TEXT_CHARS]]
 
 
-def fresh(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
+def read_values(sheet: Any, formulas: list[list[Any]]) -> dict[tuple[int, int], object]:
     """Give the values of cells: of the area they lie in at once, where that is no desert."""
     columns, rows = [cell[0] for cell in formulas], [cell[1] for cell in formulas]
     left, top, right, bottom = min(columns), min(rows), max(columns), max(rows)
@@ -181,7 +181,7 @@ def recolour(sheet: Any, table: list[list[str]], cells: list[list[Any]]) -> None
         cell[5] = table[cell[1] - 1 - area.StartRow][cell[0] - 1 - area.StartColumn][:6]
 
 
-def printed(document: Any, target: str) -> None:
+def print_sheets(document: Any, target: str) -> None:
     """Print the top and the end of each sheet, a page wide."""
     styles, sheets = document.StyleFamilies.getByName("PageStyles"), document.Sheets
     for place, name in enumerate(sheets.ElementNames):

@@ -44,11 +44,14 @@ class Raw:
         if file not in self.names:
             return {}
         return {
-            each.get("Id", ""): (each.get("Type", "").rpartition("/")[2], joined(folder, each.get("Target", "")))
+            each.get("Id", ""): (
+                each.get("Type", "").rpartition("/")[2],
+                resolve_target(folder, each.get("Target", "")),
+            )
             for each in self.book.part(file)
         }
 
-    def related(self, part: str, *kinds: str) -> list[str]:
+    def find_related_parts(self, part: str, *kinds: str) -> list[str]:
         """Give the parts of some kinds that a part refers to."""
         return [target for kind, target in self.relations(part).values() if kind in kinds and target in self.names]
 
@@ -57,14 +60,14 @@ class Raw:
         found, targets = list[dict[str, object]](), self.relations("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             kind, part = targets[sheet.get(sheet_look.RELATION, "")]
-            content = self.sheet(part) if kind == "worksheet" else self.bare(part)
+            content = self.sheet(part) if kind == "worksheet" else self.describe_chartsheet(part)
             hidden = sheet.get("state", "visible") != "visible"
             found.append({"name": sheet.get("name", "")[:MAX_TEXT_CHARS], "hidden": hidden, **content})
         if len(found) > MOST_SHEETS:
             raise ValueError(f"it has more than {MOST_SHEETS} sheets")
         return found
 
-    def bare(self, part: str) -> dict[str, object]:
+    def describe_chartsheet(self, part: str) -> dict[str, object]:
         """Tell a sheet that has no cells: a chart's own."""
         counts: dict[str, object] = {"charts": self.charts(part)}
         return {"cells": [], **dict.fromkeys(("hidden_rows", "pivots", "validations", "formats"), 0), **counts}
@@ -81,16 +84,16 @@ class Raw:
             "hidden_rows": sum(is_hidden(row, "ht") for row in root.iter(MAIN + "row")),
             "hidden_columns": sum(is_hidden(each, "width") for each in root.iter(MAIN + "col")),
             "charts": self.charts(part),
-            "pivots": len(self.related(part, "pivotTable")),
+            "pivots": len(self.find_related_parts(part, "pivotTable")),
             "validations": count(root, "dataValidation"),
             "formats": count(root, "cfRule"),
         }
 
     def charts(self, part: str) -> int:
         """Count the charts a sheet shows; one that merely lies in the file is none."""
-        return sum(self.shown(drawing) for drawing in self.related(part, "drawing"))
+        return sum(self.count_drawn_charts(drawing) for drawing in self.find_related_parts(part, "drawing"))
 
-    def shown(self, drawing: str) -> int:
+    def count_drawn_charts(self, drawing: str) -> int:
         """Count the charts a drawing has a place for."""
         targets = self.relations(drawing)
         named = (each.get(sheet_look.RELATION, "") for each in self.book.part(drawing).iter() if is_chart(each))
@@ -106,7 +109,7 @@ class Raw:
             kind, value = self.value(cell)
             column, row = place(at)
             if not formula and arrays:
-                formula = next((f"{{{of}}}" for of, area in arrays if inside(column, row, area)), "")
+                formula = next((f"{{{of}}}" for of, area in arrays if is_in_area(column, row, area)), "")
             if kind or formula:
                 yield [column, row, kind, value, formula, self.fill(cell)]
 
@@ -129,7 +132,7 @@ class Raw:
         style = int(cell.get("s", "0"))
         return str(self.fills[style]) if style < len(self.fills) else ""
 
-    def defined(self) -> list[list[str]]:
+    def list_defined_names(self) -> list[list[str]]:
         """Give the names the workbook defines, and what each stands for."""
         found = [
             [each.get("name", "")[:MAX_TEXT_CHARS], (each.text or "")[:MAX_TEXT_CHARS]]
@@ -142,13 +145,13 @@ class Raw:
         found, targets = list[list[str]](), self.relations("xl/workbook.xml")
         for sheet in self.root.iter(MAIN + "sheet"):
             _, part = targets[sheet.get(sheet_look.RELATION, "")]
-            for each in self.related(part, "table"):
+            for each in self.find_related_parts(part, "table"):
                 table = self.book.part(each)
                 name = table.get("displayName", "")
                 found.append([text[:MAX_TEXT_CHARS] for text in (name, sheet.get("name", ""), table.get("ref", ""))])
         return found[:MOST_NAMES]
 
-    def broken(self) -> list[str]:
+    def list_broken_charts(self) -> list[str]:
         """Name the charts whose series point at cells that are gone."""
         charts = sorted(name for name in self.names if re.fullmatch(r"xl/charts/chart[^/]*\.xml", name))
         return [name[:MAX_TEXT_CHARS] for name in charts[:MOST_NAMES] if self.is_broken(name)]
@@ -193,7 +196,7 @@ def area(text: str) -> tuple[int, int, int, int]:
     return (*place(first), *place(last or first))
 
 
-def inside(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
+def is_in_area(column: int, row: int, where: tuple[int, int, int, int]) -> bool:
     """Say whether a cell lies in an area."""
     return where[0] <= column <= where[2] and where[1] <= row <= where[3]
 
@@ -208,7 +211,7 @@ def count(root: ElementTree.Element, name: str) -> int:
     return sum(1 for space in (MAIN, EXTENDED) for _ in root.iter(space + name))
 
 
-def joined(folder: str, target: str) -> str:
+def resolve_target(folder: str, target: str) -> str:
     """Give the part a relation ends at."""
     return posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
 
@@ -216,7 +219,12 @@ def joined(folder: str, target: str) -> str:
 def tell(path: str) -> dict[str, Any]:
     """Tell everything that is written in a workbook."""
     raw = Raw(path)
-    return {"sheets": raw.sheets(), "names": raw.defined(), "tables": raw.tables(), "broken": raw.broken()}
+    return {
+        "sheets": raw.sheets(),
+        "names": raw.list_defined_names(),
+        "tables": raw.tables(),
+        "broken": raw.list_broken_charts(),
+    }
 
 
 def summary(path: str) -> dict[str, Any]:

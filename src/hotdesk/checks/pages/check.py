@@ -43,9 +43,9 @@ class PagesCheck:
     unseen: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> Self:
+    def from_expect(cls, expect: Mapping[str, object]) -> Self:
         """Read what a brief expects; nothing is enough."""
-        return cls(PageExpectations.expecting(cls.program.removesuffix("_look"), expect))
+        return cls(PageExpectations.from_expect(cls.program.removesuffix("_look"), expect))
 
     @property
     def image(self) -> str:
@@ -91,13 +91,17 @@ class PagesCheck:
         layout = Layout(self.want, document, pages, blanks, self.word)
         reading = DocumentText(self.want, document, blanks, self.word, self.foot)
         parts = DocumentParts(self.want, document, self.word)
-        every = {"opens": (), "drawn": drawn(document, pages, self.word), "pages": self.counted(document)}
+        every = {
+            "opens": (),
+            "drawn": check_page_pictures(document, pages, self.word),
+            "pages": self.check_page_count(document),
+        }
         every |= {name: getattr(layout, name)() for name in ("blank", "clipped", "overflow", "overlap")}
         every |= {name: getattr(parts, name)() for name in ("fonts", "media", "charts")}
         names = ("text", "words", "leftovers", "garbled", "links", "title")
         return every | {name: getattr(reading, name)() for name in names}
 
-    def counted(self, document: DocumentEvidence) -> Iterator[Fault]:
+    def check_page_count(self, document: DocumentEvidence) -> Iterator[Fault]:
         """Compare how many pages there are with how many there shall be."""
         if document.count not in self.want.pages:
             yield Fault("pages", "", f"{self.want.pages} {self.word}s", str(document.count))
@@ -106,7 +110,10 @@ class PagesCheck:
         """Say what holds, of a file in which everything does."""
         reading = DocumentText(self.want, document, frozenset(), self.word)
         facts = [f"{many(document.count, self.word)}, each drawn: nothing blank, cut off, overflowing or overlapping"]
-        facts += [f"{printable(word)!r} on {self.word} {listed(reading.pages_with(word))}" for word in self.want.words]
+        facts += [
+            f"{printable(word)!r} on {self.word} {format_page_numbers(reading.pages_with(word))}"
+            for word in self.want.words
+        ]
         if self.want.sources:
             facts.append("every footer link leads to a listed source")
         if document.charts:
@@ -116,7 +123,7 @@ class PagesCheck:
         return tuple(each[:MAX_TEXT_CHARS] for each in facts)
 
 
-def drawn(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
+def check_page_pictures(document: DocumentEvidence, pages: tuple[DrawnPixels, ...], word: str) -> Iterator[Fault]:
     """See that there is a picture of every page, and that it has the page's shape."""
     if document.count > MOST_PAGES:
         yield Fault("drawn", "", f"at most {MOST_PAGES} {word}s, so that each can be looked at", str(document.count))
@@ -148,6 +155,6 @@ def short(fault: Fault) -> Fault:
     return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300])
 
 
-def listed(pages: list[int]) -> str:
+def format_page_numbers(pages: list[int]) -> str:
     """Write some page numbers."""
     return ", ".join(map(str, pages[:10])) + (", ..." if len(pages) > 10 else "")

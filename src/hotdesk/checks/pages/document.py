@@ -23,7 +23,7 @@ FARTHEST = 1e6
 FAR = Otherwise("something is farther away than anything can be")
 
 
-def _at_most(count: int, name: str) -> Length:
+def _limit_length(count: int, name: str) -> Length:
     return Length(count, why=f"it has more {name} than the {count} that can be looked at")
 
 
@@ -107,11 +107,11 @@ class PageLink:
 
 
 Lines: TypeAlias = Annotated[
-    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], _at_most(MOST_LINES, "lines")
+    tuple[Annotated[TextLine, ROW, Otherwise("a line is not what a line is")], ...], _limit_length(MOST_LINES, "lines")
 ]
 
 
-def sized(size: tuple[float, float]) -> tuple[float, float]:
+def require_size(size: tuple[float, float]) -> tuple[float, float]:
     if min(size) <= 0:
         raise ValueError("a page has no size")
     return size
@@ -121,14 +121,14 @@ def sized(size: tuple[float, float]) -> tuple[float, float]:
 class PageContent:
     """What stands on one page."""
 
-    size: Annotated[tuple[Point, Point], sized]
+    size: Annotated[tuple[Point, Point], require_size]
     """Width and height."""
     lines: Lines
-    pictures: Annotated[tuple[Drawing, ...], _at_most(MOST_EACH, "pictures")] = ()
-    links: Annotated[tuple[Annotated[PageLink, ROW], ...], _at_most(MOST_EACH, "links")] = ()
+    pictures: Annotated[tuple[Drawing, ...], _limit_length(MOST_EACH, "pictures")] = ()
+    links: Annotated[tuple[Annotated[PageLink, ROW], ...], _limit_length(MOST_EACH, "links")] = ()
     unmapped: int = 0
     """Characters that stand for nothing anybody knows."""
-    fonts: Annotated[tuple[tuple[Word, bool], ...], _at_most(MOST_EACH, "fonts")] = ()
+    fonts: Annotated[tuple[tuple[Word, bool], ...], _limit_length(MOST_EACH, "fonts")] = ()
     """Each by its name, and whether it is embedded."""
 
     @property
@@ -184,7 +184,7 @@ class Chart:
     name: Short
     where: Short
     problem: Short
-    series: Annotated[tuple[Series, ...], _at_most(MOST_EACH, "series")] = ()
+    series: Annotated[tuple[Series, ...], _limit_length(MOST_EACH, "series")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +208,16 @@ class DocumentEvidence:
     """Everything told of a file."""
 
     count: Annotated[int, Range(0), Otherwise("nobody counted its pages")]
-    leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _at_most(MOST_PAGES, "pages")] = ()
+    leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)
-    fonts: Annotated[tuple[Annotated[Font, ROW], ...], _at_most(MOST_EACH, "fonts")] = ()
-    media: Annotated[tuple[Annotated[Medium, ROW], ...], _at_most(_MOST_OF_ALL, "media")] = ()
-    charts: Annotated[tuple[Chart, ...], _at_most(MOST_EACH, "charts")] = ()
+    fonts: Annotated[tuple[Annotated[Font, ROW], ...], _limit_length(MOST_EACH, "fonts")] = ()
+    media: Annotated[tuple[Annotated[Medium, ROW], ...], _limit_length(_MOST_OF_ALL, "media")] = ()
+    charts: Annotated[tuple[Chart, ...], _limit_length(MOST_EACH, "charts")] = ()
     frames: Annotated[
-        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], _at_most(_MOST_OF_ALL, "frames")
+        tuple[Annotated[Frame, Otherwise("a frame is not what a frame is")], ...], _limit_length(_MOST_OF_ALL, "frames")
     ] = ()
-    loose: Annotated[tuple[Lines, ...], _at_most(MOST_PAGES, "pages")] = ()
+    loose: Annotated[tuple[Lines, ...], _limit_length(MOST_PAGES, "pages")] = ()
     """The lines of each page when no box is of fixed height; empty: none was."""
     area: Place | None = None
     """Where text may stand on a page, when a document says so."""

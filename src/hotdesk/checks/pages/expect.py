@@ -82,7 +82,7 @@ class PageExpectations:
     """What looks left over from a template, and is meant."""
 
     @classmethod
-    def expecting(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
+    def from_expect(cls, kind: str, expect: Mapping[str, object]) -> PageExpectations:
         """Read what a brief expects of a kind of file."""
         if unknown := sorted(set(expect) - {each.name for each in fields(cls)}):
             names = ", ".join(sorted(EXAMPLES))

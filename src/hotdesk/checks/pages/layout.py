@@ -10,7 +10,7 @@ from itertools import islice
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, Frame, PageContent, TextLine
 from hotdesk.checks.pages.expect import PageExpectations
-from hotdesk.checks.pages.pixels import EDGES, FEWEST, touched
+from hotdesk.checks.pages.pixels import EDGES, FEWEST, find_edge_strokes
 from hotdesk.checks.seam import DrawnPixels, Fault
 from hotdesk.errors import printable
 
@@ -41,7 +41,7 @@ class Layout:
     """Pages with nothing on them, from 0."""
     word: str = "page"
 
-    def at(self, place: int, box: Box | None = None) -> str:
+    def describe_place(self, place: int, box: Box | None = None) -> str:
         """Say where something is."""
         return f"{self.word} {place + 1}" + (f", at {box}" if box else "")
 
@@ -49,44 +49,48 @@ class Layout:
         """Find pages with nothing on them."""
         for place in sorted(self.blanks):
             if place + 1 not in self.want.blank:
-                yield Fault("blank", self.at(place), f"something on every {self.word}", "nothing")
+                yield Fault("blank", self.describe_place(place), f"something on every {self.word}", "nothing")
 
     def clipped(self) -> Iterator[Fault]:
         """Find what reaches beyond the edge of a page."""
         for place, leaf in enumerate(self.document.leaves):
             whole = Box(0, 0, leaf.width, leaf.height)
             for line in leaf.lines:
-                if not line.how and (side := beyond(line.box, whole, NEAR)):
-                    found = f"{quoted(line.text)} beyond its {side} edge"
-                    yield Fault("clipped", self.at(place, line.box), "text on the page", found)
+                if not line.how and (side := find_crossed_edge(line.box, whole, NEAR)):
+                    found = f"{quote_start(line.text)} beyond its {side} edge"
+                    yield Fault("clipped", self.describe_place(place, line.box), "text on the page", found)
             for picture in leaf.own_pictures:
-                if is_cut(picture.box, whole) and (side := beyond(picture.box, whole, NEAR)):
+                if is_cut(picture.box, whole) and (side := find_crossed_edge(picture.box, whole, NEAR)):
                     found = f"a picture beyond its {side} edge"
-                    yield Fault("clipped", self.at(place, picture.box), "pictures on the page", found)
+                    yield Fault("clipped", self.describe_place(place, picture.box), "pictures on the page", found)
             if place < len(self.pages):
-                yield from self.inked(place, leaf, self.pages[place])
+                yield from self.find_edge_ink(place, leaf, self.pages[place])
 
-    def inked(self, place: int, leaf: PageContent, page: DrawnPixels) -> Iterator[Fault]:
+    def find_edge_ink(self, place: int, leaf: PageContent, page: DrawnPixels) -> Iterator[Fault]:
         """Find writing that touches the very edge; a picture may."""
         for name in EDGES:
             along = leaf.height if name in ("left", "right") else leaf.width
-            strokes = [part * along for part in touched(page, name) if not _in_picture(leaf, name, part * along)]
+            strokes = [
+                part * along for part in find_edge_strokes(page, name) if not _is_in_picture(leaf, name, part * along)
+            ]
             if len(strokes) >= FEWEST:
-                where = f"{self.at(place)}, {name} edge, {strokes[0]:.0f} pt along"
+                where = f"{self.describe_place(place)}, {name} edge, {strokes[0]:.0f} pt along"
                 yield Fault("clipped", where, "a margin", "writing or lines that run off the edge")
 
     def overlap(self) -> Iterator[Fault]:
         """Find text that lies on other text."""
         remaining = MOST_COMPARED
         for place, leaf in enumerate(self.document.leaves):
-            lines = [line for line in leaf.lines if not line.how and len(plain(line.text)) >= _SHORTEST]
+            lines = [line for line in leaf.lines if not line.how and len(normalize_text(line.text)) >= _SHORTEST]
             for line, other in islice(meeting(lines), remaining):
                 remaining -= 1
                 if covers(line, other):
-                    found = f"{quoted(other.text)} on top of {quoted(line.text)}"
-                    yield Fault("overlap", self.at(place, other.box), "text beside other text", found)
+                    found = f"{quote_start(other.text)} on top of {quote_start(line.text)}"
+                    yield Fault("overlap", self.describe_place(place, other.box), "text beside other text", found)
             if remaining <= 0:
-                yield Fault("overlap", self.at(place), "text that can be compared", "too many lines in one place")
+                yield Fault(
+                    "overlap", self.describe_place(place), "text that can be compared", "too many lines in one place"
+                )
                 return
 
     def overflow(self) -> Iterator[Fault]:
@@ -94,28 +98,28 @@ class Layout:
         seeking = Seeking()
         for frame in self.document.frames:
             if 0 <= frame.page < len(self.document.leaves):
-                yield from self.placed(frame, seeking)
+                yield from self.check_frame(frame, seeking)
             elif frame.kind in ("table", "picture"):
                 yield from self.too_wide(frame)
             elif frame.text:
                 yield from self.too_high(frame, seeking)
         if seeking.remaining <= 0:
             yield Fault("overflow", "", "shapes whose text can be found", "too many of them")
-        yield from self.outside()
+        yield from self.find_margin_text()
 
-    def placed(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
+    def check_frame(self, frame: Frame, seeking: Seeking) -> Iterator[Fault]:
         """Compare a shape with its page, and the text that was drawn for it with the shape."""
         leaf = self.document.leaves[frame.page]
         whole = Box(0, 0, leaf.width, leaf.height)
-        where = f"{self.at(frame.page, frame.box)}, {frame.kind} {printable(frame.name)!r}"
-        side = beyond(frame.box, whole, 2 * NEAR)
+        where = f"{self.describe_place(frame.page, frame.box)}, {frame.kind} {printable(frame.name)!r}"
+        side = find_crossed_edge(frame.box, whole, 2 * NEAR)
         if side and shows(frame) and (frame.kind != "picture" or is_cut(frame.box, whole)):
             yield Fault("overflow", where, f"shapes on the {self.word}", f"one beyond its {side} edge")
         if frame.kind != "text" or frame.grows or not frame.text.strip():
             return
         drawn = min(seeking.find(frame.text, leaf.lines), key=lambda box: far(box, frame.box), default=frame.box)
-        if side := beyond(drawn, frame.box, 2 * NEAR):
-            found = f"{quoted(frame.text)} beyond its {side} edge, {_overhang(drawn, frame.box):.0f} pt"
+        if side := find_crossed_edge(drawn, frame.box, 2 * NEAR):
+            found = f"{quote_start(frame.text)} beyond its {side} edge, {_overhang(drawn, frame.box):.0f} pt"
             yield Fault("overflow", where, "text within its shape", found)
 
     def too_wide(self, frame: Frame) -> Iterator[Fault]:
@@ -130,21 +134,21 @@ class Layout:
         """Compare a box of fixed height with what its text needs when nothing holds it."""
         needed = [box.height for lines in self.document.loose for box in seeking.find(frame.text, lines)]
         if needed and min(needed) > frame.box.height + NEAR:
-            found = f"{quoted(frame.text)}, which needs {min(needed):.0f} pt"
+            found = f"{quote_start(frame.text)}, which needs {min(needed):.0f} pt"
             where = f"{frame.kind} {printable(frame.name)!r}"
             yield Fault("overflow", where, f"text that fits into {frame.box.height:.0f} pt", found)
 
-    def outside(self) -> Iterator[Fault]:
+    def find_margin_text(self) -> Iterator[Fault]:
         """Find text beside the column it belongs in."""
         area = self.document.area
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
-                if area is not None and not line.how and _in_margin(line.box, area, leaf.width):
-                    found = f"{quoted(line.text)} in the right margin"
-                    yield Fault("overflow", self.at(place, line.box), "text between the margins", found)
+                if area is not None and not line.how and _is_in_margin(line.box, area, leaf.width):
+                    found = f"{quote_start(line.text)} in the right margin"
+                    yield Fault("overflow", self.describe_place(place, line.box), "text between the margins", found)
 
 
-def _in_margin(box: Box, area: Box, width: float) -> bool:
+def _is_in_margin(box: Box, area: Box, width: float) -> bool:
     """Say whether a line of the text runs into the right margin, and not off the page."""
     beside = area.right + FAR < box.right <= width + NEAR
     return beside and area.top <= box.top and box.bottom <= area.bottom
@@ -155,7 +159,7 @@ def shows(frame: Frame) -> bool:
     return frame.kind != "text" or bool(frame.text.strip())
 
 
-def beyond(box: Box, whole: Box, slack: float) -> str:
+def find_crossed_edge(box: Box, whole: Box, slack: float) -> str:
     """Name the edge that something reaches beyond; empty: none."""
     over = {
         "left": whole.left - box.left, "top": whole.top - box.top,
@@ -176,7 +180,7 @@ def is_cut(box: Box, whole: Box) -> bool:
     return common.area < box.area * 0.98 and common.area < whole.area * 0.99
 
 
-def _in_picture(leaf: PageContent, edge: str, at: float) -> bool:
+def _is_in_picture(leaf: PageContent, edge: str, at: float) -> bool:
     """Say whether a picture reaches the edge there."""
     for picture in leaf.pictures:
         box = picture.box
@@ -207,7 +211,7 @@ def covers(line: TextLine, other: TextLine) -> bool:
     if common.height <= 0.4 * min(line.box.height, other.box.height) or common.width <= 2 * NEAR:
         return False
     least = min(line.box.area, other.box.area)
-    return common.area > 0.15 * least and plain(line.text) != plain(other.text)
+    return common.area > 0.15 * least and normalize_text(line.text) != normalize_text(other.text)
 
 
 @dataclass(slots=True)
@@ -221,16 +225,16 @@ class Seeking:
 
     def find(self, text: str, lines: tuple[TextLine, ...]) -> list[Box]:
         """Give every place where a text, or the most of it, stands in lines that follow one another."""
-        words, sought = self.plain(lines), plain(text)
+        words, sought = self.normalize_lines(lines), normalize_text(text)
         self.remaining -= len(words)
         begin = [at for at, each in enumerate(words) if each and sought.startswith(each)] if self.remaining > 0 else []
         found = [self.from_line(at, sought, words) for at in begin]
         return [around([lines[at].box for at in each]) for each in found if each]
 
-    def plain(self, lines: tuple[TextLine, ...]) -> list[str]:
+    def normalize_lines(self, lines: tuple[TextLine, ...]) -> list[str]:
         """Give lines as letters and digits alone."""
         if id(lines) not in self.plain_lines:
-            self.plain_lines[id(lines)] = ["" if line.how else plain(line.text) for line in lines]
+            self.plain_lines[id(lines)] = ["" if line.how else normalize_text(line.text) for line in lines]
         return self.plain_lines[id(lines)]
 
     def from_line(self, at: int, sought: str, words: list[str]) -> list[int]:
@@ -262,11 +266,11 @@ def far(box: Box, other: Box) -> float:
     return across * across + down * down
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Give a text as letters and digits alone."""
     return _NO_LETTERS.sub("", text).casefold()
 
 
-def quoted(text: str) -> str:
+def quote_start(text: str) -> str:
     """Quote the beginning of a text."""
     return repr(printable(" ".join(text.split())[:QUOTED]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hotdesk.checks.pages.document import Chart, DocumentEvidence, PageContent
 from hotdesk.checks.pages.expect import PageExpectations
-from hotdesk.checks.pages.layout import quoted
+from hotdesk.checks.pages.layout import quote_start
 from hotdesk.checks.seam import Fault
 
 _EVERYWHERE = frozenset(
@@ -46,11 +46,11 @@ class DocumentParts:
             for name, embedded in leaf.fonts:
                 if not embedded and not self.is_known(name) and name not in reported:
                     reported.add(name)
-                    found = f"{quoted(name)}, which is not"
+                    found = f"{quote_start(name)}, which is not"
                     yield Fault("fonts", f"{self.word} {place + 1}", "every font embedded", found)
         for font in self.document.fonts:
             if font.name not in self.want.fonts and not _is_alike(font.name, font.drawn):
-                found = f"{quoted(font.name)}, which is drawn as {quoted(font.drawn)}"
+                found = f"{quote_start(font.name)}, which is drawn as {quote_start(font.drawn)}"
                 yield Fault("fonts", "", "fonts that are installed, or as wide as one that is", found)
 
     def is_known(self, name: str) -> bool:
@@ -60,7 +60,7 @@ class DocumentParts:
     def media(self) -> Iterator[Fault]:
         """Find pictures that show nothing, and parts that are missing."""
         for medium in self.document.media:
-            yield Fault("media", medium.where, f"{quoted(medium.name)} in the file, and whole", medium.problem)
+            yield Fault("media", medium.where, f"{quote_start(medium.name)} in the file, and whole", medium.problem)
         for place, leaf in enumerate(self.document.leaves):
             for picture in leaf.own_pictures:
                 where = f"{self.word} {place + 1}, at {picture.box}"
@@ -68,21 +68,21 @@ class DocumentParts:
                     yield Fault("media", where, "a picture", picture.problem)
                 elif picture.plain and picture.box.area > _MIN_PICTURE_SHARE * leaf.width * leaf.height:
                     yield Fault("media", where, "a picture that shows something", "one of a single colour")
-        yield from self.counted("media", "pictures", pictures(self.document.leaves))
+        yield from self.check_count("media", "pictures", pictures(self.document.leaves))
 
     def charts(self) -> Iterator[Fault]:
         """Find charts without numbers, and such as show others than their workbook holds."""
         for chart in self.document.charts:
-            where = f"{chart.where}, {quoted(chart.name)}"
+            where = f"{chart.where}, {quote_start(chart.name)}"
             if chart.problem:
                 yield Fault("charts", where, "a chart", chart.problem)
             elif not any(number is not None for series in chart.series for number in series.shown):
                 yield Fault("charts", where, "a chart with numbers", "none")
             else:
                 yield from differing(chart, where)
-        yield from self.counted("charts", "charts", len(self.document.charts))
+        yield from self.check_count("charts", "charts", len(self.document.charts))
 
-    def counted(self, rule: str, what: str, found: int) -> Iterator[Fault]:
+    def check_count(self, rule: str, what: str, found: int) -> Iterator[Fault]:
         """Compare how many there are with how many there shall be."""
         expected = self.want.charts if what == "charts" else self.want.pictures
         if expected is not None and found not in expected:
@@ -93,12 +93,12 @@ def differing(chart: Chart, where: str) -> Iterator[Fault]:
     """Find series that are not what the chart's workbook holds."""
     for series in chart.series:
         if not any(number is not None for number in series.shown):
-            yield Fault("charts", where, f"numbers in {quoted(series.name)}", "none")
+            yield Fault("charts", where, f"numbers in {quote_start(series.name)}", "none")
         elif series.book is not None and not same(series.shown, series.book):
             at = next((n for n, pair in enumerate(pairs(series.shown, series.book)) if not alike(*pair)), 0)
             shown, stored = pairs(series.shown, series.book)[at]
             found = f"{number(shown)} where the workbook has {number(stored)}, at point {at + 1}"
-            yield Fault("charts", where, f"{quoted(series.name)} as in the chart's workbook", found)
+            yield Fault("charts", where, f"{quote_start(series.name)} as in the chart's workbook", found)
 
 
 Numbers = tuple[float | None, ...]

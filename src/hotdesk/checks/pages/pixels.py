@@ -51,7 +51,7 @@ def strongest(image: Image.Image) -> Image.Image:
     return ImageChops.lighter(ImageChops.lighter(red, green), blue)
 
 
-def touched(page: DrawnPixels, name: str) -> list[float]:
+def find_edge_strokes(page: DrawnPixels, name: str) -> list[float]:
     """List where writing runs off an edge, each as a part of its length."""
     return _strokes_of(edge(page, name))
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from hotdesk.checks.pages.document import Box, DocumentEvidence, PageContent, PageLink
 from hotdesk.checks.pages.expect import PageExpectations
-from hotdesk.checks.pages.layout import quoted
+from hotdesk.checks.pages.layout import quote_start
 from hotdesk.checks.seam import Fault
 from hotdesk.errors import printable
 
@@ -42,7 +42,7 @@ class DocumentText:
     foot: float = 0.88
     """How far down a page its foot begins, as a part of its height."""
 
-    def at(self, place: int) -> str:
+    def describe_place(self, place: int) -> str:
         """Say where something is."""
         return f"{self.word} {place + 1}"
 
@@ -52,9 +52,9 @@ class DocumentText:
             count, free = letters(leaf.text), place in self.blanks or self.want.may_be_scanned(place + 1)
             if self.want.text and not free and _is_picture(leaf, count):
                 found = f"{count} letters, and the rest of it drawn"
-                yield Fault("text", self.at(place), "text that can be selected and searched", found)
+                yield Fault("text", self.describe_place(place), "text that can be selected and searched", found)
             elif not free and count < self.want.characters:
-                yield Fault("text", self.at(place), f"at least {self.want.characters} letters", str(count))
+                yield Fault("text", self.describe_place(place), f"at least {self.want.characters} letters", str(count))
 
     def words(self) -> Iterator[Fault]:
         """Find words that are asked for and are nowhere."""
@@ -64,8 +64,8 @@ class DocumentText:
 
     def pages_with(self, word: str) -> list[int]:
         """List the pages, from 1, that say a word."""
-        sought = _squeezed(word)
-        return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in _squeezed(leaf.text)]
+        sought = _fold_text(word)
+        return [place + 1 for place, leaf in enumerate(self.document.leaves) if sought in _fold_text(leaf.text)]
 
     def leftovers(self) -> Iterator[Fault]:
         """Find what a template left."""
@@ -73,11 +73,11 @@ class DocumentText:
             for line in leaf.lines:
                 found = LEFTOVERS.search(line.text)
                 if found and not any(each.casefold() in line.text.casefold() for each in self.want.allow):
-                    where = f"{self.at(place)}, at {line.box}"
-                    yield Fault("leftovers", where, "nothing left of a template", quoted(line.text))
+                    where = f"{self.describe_place(place)}, at {line.box}"
+                    yield Fault("leftovers", where, "nothing left of a template", quote_start(line.text))
         for frame in self.document.frames:
             if frame.empty:
-                where = f"{self.at(frame.page)}, {printable(frame.name)!r}"
+                where = f"{self.describe_place(frame.page)}, {printable(frame.name)!r}"
                 yield Fault("leftovers", where, "every place of the template filled or removed", "an empty one")
 
     def garbled(self) -> Iterator[Fault]:
@@ -85,27 +85,29 @@ class DocumentText:
         for place, leaf in enumerate(self.document.leaves):
             for line in leaf.lines:
                 if "\ufffd" in line.text or _MOJIBAKE.search(line.text):
-                    where = f"{self.at(place)}, at {line.box}"
-                    yield Fault("garbled", where, "letters", quoted(line.text))
+                    where = f"{self.describe_place(place)}, at {line.box}"
+                    yield Fault("garbled", where, "letters", quote_start(line.text))
             if leaf.unmapped > max(3, letters(leaf.text) * 0.1):
                 found = f"{leaf.unmapped} signs that stand for no letter"
-                yield Fault("garbled", self.at(place), "text that can be copied", found)
+                yield Fault("garbled", self.describe_place(place), "text that can be copied", found)
 
     def title(self) -> Iterator[Fault]:
         """Compare the title in the file's properties."""
         expected, found = self.want.title, self.document.title.strip()
         if isinstance(expected, str) and found != expected:
-            yield Fault("title", "properties", f"the title {printable(expected)!r}", quoted(found) if found else "none")
+            yield Fault(
+                "title", "properties", f"the title {printable(expected)!r}", quote_start(found) if found else "none"
+            )
         elif expected is True and found.casefold() in ("", "untitled", "powerpoint presentation", "word document"):
-            yield Fault("title", "properties", "a title", quoted(found) if found else "none")
+            yield Fault("title", "properties", "a title", quote_start(found) if found else "none")
 
     def links(self) -> Iterator[Fault]:
         """Find links that lead where nobody else can go, and footers that lead elsewhere than to a source."""
         for place, leaf in enumerate(self.document.leaves):
             for link in leaf.links:
                 if is_local(link.to):
-                    where = f"{self.at(place)}, at {link.box}"
-                    yield Fault("links", where, "links that a reader can follow", quoted(link.to))
+                    where = f"{self.describe_place(place)}, at {link.box}"
+                    yield Fault("links", where, "links that a reader can follow", quote_start(link.to))
             if self.want.sources:
                 yield from self.footer(place, leaf)
 
@@ -114,10 +116,10 @@ class DocumentText:
         found = list(self.footer_links(leaf))
         for link in found:
             if not any(leads_to(link.to, source) for source in self.want.sources):
-                where = f"{self.at(place)}, at {link.box}"
-                yield Fault("links", where, "a footer link to a listed source", quoted(link.to))
+                where = f"{self.describe_place(place)}, at {link.box}"
+                yield Fault("links", where, "a footer link to a listed source", quote_start(link.to))
         if self.want.footer and place + 1 not in self.want.no_footer and not found:
-            yield Fault("links", self.at(place), "a link to a source in the footer", "none")
+            yield Fault("links", self.describe_place(place), "a link to a source in the footer", "none")
 
     def footer_links(self, leaf: PageContent) -> Iterator[PageLink]:
         """Give what leads out of the foot of a page: links, and addresses that are only written."""
@@ -131,9 +133,9 @@ class DocumentText:
                 continue
             following = low[at + 1].text if at + 1 < len(low) else ""
             for found in ADDRESS.finditer(line.text):
-                yield PageLink(line.box, self.whole_address(line.text, found, following))
+                yield PageLink(line.box, self.complete_address(line.text, found, following))
 
-    def whole_address(self, text: str, found: re.Match[str], following: str) -> str:
+    def complete_address(self, text: str, found: re.Match[str], following: str) -> str:
         """Give an address that may go on in the next line."""
         address = found[0].rstrip(".,;:)]")
         if found.end() < len(text.rstrip()) or not following:
@@ -158,7 +160,7 @@ def letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _squeezed(text: str) -> str:
+def _fold_text(text: str) -> str:
     """Give a text so that line breaks, ligatures and capitals do not matter."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
@@ -175,13 +177,13 @@ def is_local(to: str) -> bool:
 
 def leads_to(to: str, source: str) -> bool:
     """Say whether an address is a source, or lies below it."""
-    found, listed = bare(to), bare(source)
+    found, listed = normalize_url(to), normalize_url(source)
     if found is None or listed is None:
         return False
     return found == listed or (found.startswith(listed) and (listed[-1] in "/?#&=" or found[len(listed)] in "/?#&"))
 
 
-def bare(address: str) -> str | None:
+def normalize_url(address: str) -> str | None:
     """Give an address without scheme, and with its host in small letters; None: it is none."""
     full = address if "://" in address else f"https://{address}"
     try:

@@ -80,13 +80,13 @@ def unlike(kinds: Mapping[At, str], along: int) -> dict[At, Slip]:
     found: dict[At, Slip] = {}
     for run in runs(kinds, along):
         sizes = Counter(kinds[at] for at in run)
-        for at, near in (*_between_two(kinds, run), *_pairs_between(kinds, run, sizes)):
+        for at, near in (*_find_outliers(kinds, run), *_pairs_between(kinds, run, sizes)):
             if _is_family(kinds[near], sizes, kinds[at]):
                 found[at] = Slip(at, kinds[at], near)
     return found
 
 
-def _between_two(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
+def _find_outliers(kinds: Mapping[At, str], run: Sequence[At]) -> Iterator[tuple[At, At]]:
     """Give cells that are unlike both their neighbours, which are alike; each with one of these."""
     for before, at, after in zip(run, run[1:], run[2:], strict=False):
         if kinds[at] != kinds[before] == kinds[after]:
@@ -149,11 +149,11 @@ def is_far(book: Workbook) -> bool:
     return bool(book.calls & FAR)
 
 
-def unused(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
+def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]:
     """Find inputs that no formula reads."""
     if is_far(book):
         return
-    covers = {name: Cover(areas) for name, areas in _all_read(book).items()}
+    covers = {name: Cover(areas) for name, areas in _collect_read_areas(book).items()}
     for sheet in book.sheets:
         cover = covers.get(sheet.name.casefold(), Cover(()))
         for at, cell in inputs(sheet, named):
@@ -188,7 +188,7 @@ def _is_year(sheet: Sheet, at: At) -> bool:
     return value is not None and 1900 <= value <= 2100 and any(abs(step) == 1 for step in steps)
 
 
-def _all_read(book: Workbook) -> Mapping[str, set[Area]]:
+def _collect_read_areas(book: Workbook) -> Mapping[str, set[Area]]:
     """Give everything any formula reads, by sheet: directly, by name, or as a table."""
     found: dict[str, set[Area]] = {}
     words = set[str]()
@@ -220,7 +220,7 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
             continue
         numbers = {at for at, cell in sheet.cells.items() if cell.number is not None}
         columns, likely = Counter(at[1] for at in texts), Counter(at[1] for at in numbers)
-        summed = Cover(_added_up(book, sheet))
+        summed = Cover(_find_calculated_areas(book, sheet))
         for at, cell in texts.items():
             among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
             if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
@@ -240,7 +240,7 @@ def is_head(sheet: Sheet, at: At) -> bool:
     return (row - 1, column) not in sheet.cells and (row + 1, column) in sheet.cells
 
 
-def _added_up(book: Workbook, sheet: Sheet) -> set[Area]:
+def _find_calculated_areas(book: Workbook, sheet: Sheet) -> set[Area]:
     """Give the areas of a sheet that formulas calculate with."""
     found = set[Area]()
     for each in book.sheets:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from hotdesk.brief.brief import placed
+from hotdesk.brief.brief import locate_input
 from hotdesk.checks import active
 from hotdesk.checks.count_range import many
 from hotdesk.checks.evidence import MOST_FAULTS, look, unreadable
@@ -40,7 +40,7 @@ class XlsxCheck:
     want: Expected
 
     @classmethod
-    def expecting(cls, expect: Mapping[str, object]) -> XlsxCheck:
+    def from_expect(cls, expect: Mapping[str, object]) -> XlsxCheck:
         """Read what a brief expects."""
         return cls(read_expected(expect))
 
@@ -75,8 +75,8 @@ class XlsxCheck:
         named = [each for each in self.want.reconcile if each.source]
         return {
             "path": path,
-            "like": f"beside/{placed(self.want.like)}" if self.want.like else "",
-            "sources": [{"path": f"beside/{placed(each.source)}", "column": each.column} for each in named],
+            "like": f"beside/{locate_input(self.want.like)}" if self.want.like else "",
+            "sources": [{"path": f"beside/{locate_input(each.source)}", "column": each.column} for each in named],
             "colours": bool(self.want.red_where or self.want.coloured),
             "mutate": [
                 {"set": split(each.cell), "to": each.to, "outputs": [split(output) for output in each.outputs]}
@@ -86,7 +86,7 @@ class XlsxCheck:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Judge what was seen."""
-        looked_for = (*ALWAYS, *self.requested_rules())
+        looked_for = (*ALWAYS, *self.list_requested_rules())
         try:
             book = read_book(evidence.report)
             faults = tuple(islice(self.faults(book), MOST_FAULTS))
@@ -97,7 +97,7 @@ class XlsxCheck:
         facts = self.facts(book) if not faults else ()
         return Verdict(looked_for, faults, facts, self.values(book), book.tools, evidence.pages)
 
-    def requested_rules(self) -> Iterator[str]:
+    def list_requested_rules(self) -> Iterator[str]:
         """Name the rules that only a brief asks for."""
         want = self.want
         rules = {
@@ -124,21 +124,21 @@ class XlsxCheck:
         if wrong := [*sources.sheets(self.want, book), *table.columns()]:
             return iter(wrong)
         return chain(
-            table.shown(),
+            table.find_hidden_parts(),
             table.count(),
             sources.formulas(self.want, book, table),
-            table.red(),
+            table.check_red_rows(),
             table.colours(),
             table.sums(),
-            sources.reconciled(self.want, book),
-            sources.mutated(self.want, book),
-            sources.preserved(self.want, book),
+            sources.check_reconciliations(self.want, book),
+            sources.check_mutations(self.want, book),
+            sources.find_losses(self.want, book),
             values.errors(book),
-            values.calculated(book),
+            values.find_uncalculated(book),
             values.circular(book),
-            values.fresh(book),
+            values.find_stale_values(book),
             audit.families(book),
-            audit.unused(book, self.want.assumptions),
+            audit.find_unused_inputs(book, self.want.assumptions),
             audit.text_numbers(book),
         )
 
@@ -183,10 +183,10 @@ class XlsxCheck:
         """Give by how much outputs moved."""
         for each, done in zip(self.want.mutate, book.mutations, strict=False):
             for output, before, after in zip(each.outputs, done.before, done.after, strict=False):
-                yield short(f"{output} when {each.cell} is {each.to}"), _moved_by(before, after)
+                yield short(f"{output} when {each.cell} is {each.to}"), _measure_change(before, after)
 
 
-def _moved_by(before: Shown, after: Shown) -> Value:
+def _measure_change(before: Shown, after: Shown) -> Value:
     """Say by how much something moved."""
     if isinstance(before, float) and isinstance(after, float):
         return after - before

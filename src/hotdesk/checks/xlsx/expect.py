@@ -84,7 +84,7 @@ class Mutate:
         return sum(each.size for each in self.moves)
 
 
-def _sheeted(value: object) -> Area:
+def _parse_sheet_area(value: object) -> Area:
     """Read an area of a named sheet."""
     found = area(text(value))
     if not found.sheet:
@@ -94,7 +94,7 @@ def _sheeted(value: object) -> Area:
     return found
 
 
-_Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(_sheeted)], ...], SOME]
+_Areas: TypeAlias = Annotated[tuple[Annotated[Area, By(_parse_sheet_area)], ...], SOME]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +131,13 @@ def read_expected(expect: Mapping[str, object]) -> Expected:
     except StrictError as e:
         key = str(e.path[0])
         raise BriefError(f"xlsx cannot expect that of {key}: {e.why}; write {key} = {EXAMPLES[key]}") from None
-    for key, column in _named_columns(expected):
+    for key, column in _list_named_columns(expected):
         if expected.columns and column not in expected.columns:
             raise BriefError(f"xlsx expects {key} to be one of its columns; write {key} = {EXAMPLES[key]}")
     return expected
 
 
-def _named_columns(expected: Expected) -> list[tuple[str, str]]:
+def _list_named_columns(expected: Expected) -> list[tuple[str, str]]:
     """Give the columns that are named, and by which key."""
     named = [("red_where", expected.red_where), ("total", expected.total)]
     named.append(("coloured", expected.coloured.column if expected.coloured else ""))
@@ -147,7 +147,7 @@ def _named_columns(expected: Expected) -> list[tuple[str, str]]:
 
 def cell(value: object) -> Area:
     """Read one cell of a named sheet."""
-    found = _sheeted(value)
+    found = _parse_sheet_area(value)
     if found.size != 1:
         raise ValueError("it is more than one cell")
     return found
@@ -156,7 +156,9 @@ def cell(value: object) -> Area:
 def _read_formulas(value: object) -> tuple[Area | str, ...]:
     """Read where formulas must be: areas, and columns by their heads."""
     named = [re.fullmatch(r"column (.+)", each) for each in texts(value)]
-    return tuple(found[1] if found else _sheeted(each) for found, each in zip(named, texts(value), strict=True))
+    return tuple(
+        found[1] if found else _parse_sheet_area(each) for found, each in zip(named, texts(value), strict=True)
+    )
 
 
 def table(value: object, needed: set[str], allowed: set[str]) -> Mapping[str, object]:

@@ -27,6 +27,6 @@ def format_value(value: Shown) -> str:
     return f"{value:.12g}" if isinstance(value, float) else f"{value!r}"
 
 
-def saved(cell: Cell) -> str:
+def format_saved_value(cell: Cell) -> str:
     """Say what a cell was saved with."""
     return str(cell.value) if cell.kind == "e" else format_value(cell.value)

@@ -32,10 +32,10 @@ class FormulaRange(NamedTuple):
     right: _Coordinate
     bottom: _Coordinate
 
-    def at(self, sheet: str, column: int, row: int) -> Area:
+    def resolve_area(self, sheet: str, column: int, row: int) -> Area:
         """Give the area, for a formula in a cell."""
-        columns = sorted((moved(self.left, column), moved(self.right, column)))
-        rows = sorted((moved(self.top, row), moved(self.bottom, row)))
+        columns = sorted((resolve_coordinate(self.left, column), resolve_coordinate(self.right, column)))
+        rows = sorted((resolve_coordinate(self.top, row), resolve_coordinate(self.bottom, row)))
         return Area(self.sheet or sheet, columns[0], rows[0], columns[1], rows[1])
 
 
@@ -55,7 +55,7 @@ class Formula:
 
     def areas(self, sheet: str, column: int, row: int) -> Iterator[Area]:
         """Give what it reads, in a cell."""
-        return (each.at(sheet, column, row) for each in self.reads)
+        return (each.resolve_area(sheet, column, row) for each in self.reads)
 
 
 def parse(text: str, column: int, row: int) -> Formula:
@@ -102,7 +102,7 @@ def coordinate(dollar: str, place: int, own: int, *, fixed: bool) -> _Coordinate
     return (False, place) if dollar or fixed else (True, place - own)
 
 
-def moved(coordinate: _Coordinate, own: int) -> int:
+def resolve_coordinate(coordinate: _Coordinate, own: int) -> int:
     """Give a coordinate's place, as seen from nowhere."""
     relative, value = coordinate
     return value + own if relative else value

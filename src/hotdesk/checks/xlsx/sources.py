@@ -35,7 +35,7 @@ def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
     """Find cells that shall be formulas and are none."""
     for each in want.formulas:
         if isinstance(each, str):
-            yield from table.filled(each)
+            yield from table.find_missing_formulas(each)
             continue
         for row, column in each.cells():
             where = Area(each.sheet, column, row, column, row)
@@ -44,20 +44,20 @@ def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
                 yield fault("formulas", str(where), "a formula", format_value(cell.shown) if cell else "nothing")
 
 
-def reconciled(want: Expected, book: Workbook) -> Iterator[Fault]:
+def check_reconciliations(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare numbers with where they come from."""
     sources = iter(book.sums)
     for each in want.reconcile:
         cell = book.cell(each.cell)
         value = cell.number if cell else None
         source = next(sources, Sum(why="it was not read")) if each.source else None
-        statement, expected = stated(each, book, source)
+        statement, expected = find_expected_value(each, book, source)
         if expected is None or value is None or abs(value - expected) > each.within:
             found = format_value(cell.shown) if cell else "nothing"
             yield fault("reconcile", str(each.cell), statement, found)
 
 
-def stated(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
+def find_expected_value(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, float | None]:
     """Say what a number must be equal to; None when that cannot be known."""
     if source is None:
         other = book.cell(each.other) if each.other else None
@@ -69,14 +69,14 @@ def stated(each: Reconcile, book: Workbook, source: Sum | None) -> tuple[str, fl
     return f"{source.value:.12g}, the sum of {name} over {source.count} rows", source.value
 
 
-def mutated(want: Expected, book: Workbook) -> Iterator[Fault]:
+def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Compare what moved with what shall move."""
     for place, each in enumerate(want.mutate):
         done = book.mutations[place] if place < len(book.mutations) else Mutation(why="it was not tried")
-        yield from moved(each, done)
+        yield from check_mutation(each, done)
 
 
-def moved(each: Mutate, done: Mutation) -> Iterator[Fault]:
+def check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     """Judge one mutation."""
     change = f"when {each.cell} becomes {each.to}"
     if done.why or len(done.before) != len(each.outputs):
@@ -99,7 +99,7 @@ def is_error(shown: Shown) -> bool:
     return isinstance(shown, str) and shown.startswith(("#", "Err:"))
 
 
-def preserved(want: Expected, book: Workbook) -> Iterator[Fault]:
+def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find what the input workbook has and this one has lost."""
     if not want.like:
         return

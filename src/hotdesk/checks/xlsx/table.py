@@ -54,7 +54,7 @@ class Table:
             expected = ", ".join(self.want.columns)
             yield fault("columns", f"{self.sheet.name}!1:1", f"the columns {expected}", ", ".join(heads) or "none")
 
-    def shown(self) -> Iterator[Fault]:
+    def find_hidden_parts(self) -> Iterator[Fault]:
         """Find what is looked at here and hidden from whoever opens it."""
         if not self.want.of_a_table:
             return
@@ -75,7 +75,7 @@ class Table:
             if (row, first) not in self.sheet.cells:
                 yield fault("rows", f"{self.sheet.name}!{letters(first)}{row}", "a row without a gap", "nothing")
 
-    def red(self) -> Iterator[Fault]:
+    def check_red_rows(self) -> Iterator[Fault]:
         """Compare what is red with where a column is not 0."""
         column = self.heads.get(self.want.red_where)
         if not self.want.red_where:
@@ -100,7 +100,7 @@ class Table:
         if want.column and want.column not in self.heads:
             yield self.lacks("colours", want.column)
             return
-        expected = self.expected_rows(want)
+        expected = self.find_expected_rows(want)
         for row in sorted(want.rows - set(self.rows)):
             yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a row that is {want.colour}", "no such row")
         missing = want.values - {str(self.key(row, want.column)) for row in expected}
@@ -109,7 +109,7 @@ class Table:
         for row, cells in self.rows.items():
             yield from self.hue(row, cells, want.colour, row in expected, "the brief says so")
 
-    def expected_rows(self, want: Coloured) -> set[int]:
+    def find_expected_rows(self, want: Coloured) -> set[int]:
         """Give the rows that shall have a colour."""
         if not want.column:
             return set(want.rows)
@@ -176,7 +176,7 @@ class Table:
         """Say that there is no such column."""
         return fault(rule, f"{self.sheet.name}!1:1", f"a column {head}", ", ".join(self.heads) or "none")
 
-    def filled(self, head: str) -> Iterator[Fault]:
+    def find_missing_formulas(self, head: str) -> Iterator[Fault]:
         """Find rows whose cell under a head is no formula."""
         if head not in self.heads:
             yield self.lacks("formulas", head)

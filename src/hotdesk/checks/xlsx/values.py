@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.xlsx.faults import fault, format_value, saved
+from hotdesk.checks.xlsx.faults import fault, format_saved_value, format_value
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
@@ -35,7 +35,7 @@ def errors(book: Workbook) -> Iterator[Fault]:
         yield fault("errors", chart, "series that are there", "#REF!")
 
 
-def calculated(book: Workbook) -> Iterator[Fault]:
+def find_uncalculated(book: Workbook) -> Iterator[Fault]:
     """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
     for sheet, at, cell in formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
@@ -47,7 +47,7 @@ def calculated(book: Workbook) -> Iterator[Fault]:
             )
 
 
-def fresh(book: Workbook) -> Iterator[Fault]:
+def find_stale_values(book: Workbook) -> Iterator[Fault]:
     """Find formulas whose saved value is not what they give."""
     unsteady = steady(book)
     for sheet, at, cell in formulas(book):
@@ -55,7 +55,7 @@ def fresh(book: Workbook) -> Iterator[Fault]:
             continue
         if not same(cell.value, cell.fresh):
             expected = f"{format_value(cell.fresh)}, which is what {sheet.text_of(at)} gives"
-            yield fault("fresh", sheet.where(at), expected, f"{saved(cell)} saved")
+            yield fault("fresh", sheet.where(at), expected, f"{format_saved_value(cell)} saved")
 
 
 def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:

@@ -54,7 +54,7 @@ def _fewest(rows: list[Row], most: int) -> list[Row]:
 
 def header(state: State, width: int, now: float, look: TerminalTraits) -> Line:
     """Say which job, what for, and how long."""
-    elapsed, limit = state.course.elapsed(now), state.limits.seconds
+    elapsed, limit = state.course.compute_elapsed(now), state.limits.seconds
     right = f"{clock(elapsed)} of {clock(limit)}" if limit else clock(elapsed)
     late = "warn" if limit and elapsed > 0.8 * limit else "strong"
     return spread([("dim", f" {state.job}  "), ("strong", state.goal)], (late, right), width, look)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-from hotdesk.errors import escaped, printable
+from hotdesk.errors import escape_character, printable
 
 STYLES = {"good": "32", "bad": "31", "warn": "33", "now": "1;36", "strong": "1", "dim": "2", "": ""}
 """What a style is in ANSI; the empty one is none."""
@@ -48,9 +48,9 @@ class TerminalTraits:
         spans = [(style, self.clean(text)) for style, text in line]
         if width is not None:
             spans = _cut_spans(spans, width, "…" if self.unicode else "~")
-        return "".join(self.styled(style, text) for style, text in spans if text)
+        return "".join(self.apply_style(style, text) for style, text in spans if text)
 
-    def styled(self, style: str, text: str) -> str:
+    def apply_style(self, style: str, text: str) -> str:
         """Put a style round clean text."""
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.colours and style else text
 
@@ -65,7 +65,7 @@ def sparse(text: str) -> Iterator[str]:
     marks = 0
     for c in text:
         marks = marks + 1 if cell(c) == 0 else 0
-        yield c if marks <= _MARKS_IN_A_ROW else escaped(c)
+        yield c if marks <= _MARKS_IN_A_ROW else escape_character(c)
 
 
 @lru_cache(4096)

@@ -61,7 +61,7 @@ class Board:
     def show(self, event: Event) -> None:
         """Show one event."""
         self.state.take(event, self.clock())
-        if not self.hidden(event):
+        if not self.is_hidden(event):
             self.lines += [[(style, text)] for style, text in lines.say(event, self.state)]
         if self.lines or self.clock() - self.drawn >= _DRAW_INTERVAL_S:
             self.draw()
@@ -81,7 +81,7 @@ class Board:
         self.draw(last=True)
         self.live = False
 
-    def interrupted(self) -> None:
+    def report_interruption(self) -> None:
         """Say what is left of a job that was broken off."""
         commands = "; ".join(f"`hotdesk burn {desk}`" for desk in self.state.desks)
         self.say(
@@ -99,7 +99,7 @@ class Board:
             self.suspended = False
             self.draw()
 
-    def hidden(self, event: Event) -> bool:
+    def is_hidden(self, event: Event) -> bool:
         """Say whether the area shows an event well enough, or enough of its kind were told of."""
         match event:
             case StepBegun():

@@ -46,13 +46,13 @@ def certificate_of(stored: Kept, certified: Sequence[Certified]) -> str:
 def went(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Tell of the door: what it admitted and what it refused."""
     refused = [each for each in receipt.requests if each.verdict in ("deny", "broken")]
-    yield from listed("door", [each for each in receipt.requests if each not in refused], receipt.job)
-    yield from listed("refused", refused, receipt.job)
+    yield from list_requests("door", [each for each in receipt.requests if each not in refused], receipt.job)
+    yield from list_requests("refused", refused, receipt.job)
     for alarm in receipt.alarms[:MAX_LINES]:
         yield "ALARM", f"{alarm.what} of {alarm.secret} at {alarm.host} {alarm.note}".rstrip()
 
 
-def listed(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
+def list_requests(word: str, requests: list[Requests], job: str) -> Iterator[tuple[str, str]]:
     """List requests, the most frequent ones where there are many."""
     shown = requests if len(requests) <= MAX_LINES else sorted(requests, key=lambda each: -each.count)[:MAX_LINES]
     for each in shown:

@@ -11,7 +11,7 @@ import anyio
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.terminal import align_columns
 from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant, tenant_names
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
@@ -80,5 +80,5 @@ def main(arguments: argparse.Namespace) -> int:
         )
         for facts in desks
     ]
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))
     return 0

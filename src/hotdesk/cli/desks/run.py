@@ -97,7 +97,7 @@ def main(arguments: argparse.Namespace) -> int:
     confine_to = partial(confine, any_owner=bool(carried_in or carried_out))
 
     async def work() -> int:
-        async with fresh_desk(settings, spec, scope, key, lambda own: confine_to([*written, *own])) as desk:
+        async with open_fresh_desk(settings, spec, scope, key, lambda own: confine_to([*written, *own])) as desk:
             for local, remote in carried_in:
                 await put(desk, Path(local), remote)
             code = await follow(desk, command, env={}, cwd=None, timeout=arguments.timeout)
@@ -108,7 +108,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 @asynccontextmanager
-async def fresh_desk(
+async def open_fresh_desk(
     settings: Config, spec: Spec, scope: Scope, key: str, confine_to: Callable[[list[Path]], None]
 ) -> AsyncIterator[Desk]:
     """Open a desk for the length of a block, with what it may reach.

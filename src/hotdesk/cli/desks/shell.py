@@ -17,7 +17,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from hotdesk import config
 from hotdesk.cli import options, unlock
-from hotdesk.cli.desks.run import fresh_desk
+from hotdesk.cli.desks.run import open_fresh_desk
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import CHUNK, run_interruptible, write_all
 from hotdesk.desk.door_files import NO_EGRESS
@@ -81,7 +81,7 @@ def main(arguments: argparse.Namespace) -> int:
             confine([])
             async with borrow(settings, chosen) as desk:
                 return await sit(desk, command, arguments.user)
-        async with fresh_desk(settings, spec, scope, key, confine) as desk:
+        async with open_fresh_desk(settings, spec, scope, key, confine) as desk:
             return await sit(desk, command, arguments.user)
 
     return run_interruptible(work)

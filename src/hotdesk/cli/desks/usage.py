@@ -10,7 +10,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.desks.ps import find_all_desks
 from hotdesk.cli.ids import find_desk
-from hotdesk.cli.terminal import aligned, run_interruptible
+from hotdesk.cli.terminal import align_columns, run_interruptible
 from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant
 from hotdesk.desk.seam import DeskId, Usage, as_id
 from hotdesk.errors import DeskGone, HostError
@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     """
 
     settings = config.load()
-    chosen = _chosen_desks(settings, arguments.desks, arguments.tenant)
+    chosen = _select_desks(settings, arguments.desks, arguments.tenant)
 
     async def work() -> int:
         confine([])
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     return run_interruptible(work)
 
 
-def _chosen_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
+def _select_desks(settings: Config, names: list[str], tenant: str | None) -> list[tuple[str, DeskId]]:
     """Give the desks that are meant, each with its tenant."""
     if names:
         of = tenant or DEFAULT_TENANT
@@ -81,4 +81,4 @@ def show(found: dict[tuple[str, str], Usage], *, as_json: bool) -> None:
         )
         for (tenant, name), usage in found.items()
     ]
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))

@@ -101,13 +101,13 @@ def value(text: str, kind: Mapping[str, Any]) -> object:
         case "boolean":
             return WORDS.get(text.lower(), text)
         case "array" if text.startswith("["):
-            return listed(text)
+            return parse_list(text)
         case "array":
             return [value(item, kind.get("items", {})) for item in text.split(",")] if text else []
     return text
 
 
-def listed(text: str) -> object:
+def parse_list(text: str) -> object:
     """Read a list written as JSON: its items may hold commas."""
     try:
         return json.loads(text)

@@ -71,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
                 port = listener.getsockname()[1]
                 address = f"http://127.0.0.1:{port}/enter/{login.invite()}"
                 tell(desk, address, arguments.json)
-                with shown(address, not arguments.no_open) as note:
+                with open_browser(address, not arguments.no_open) as note:
                     confine([note] if note is not None else [])
                     return await serve(PageServer(desk, owner, login, page_files, port, arguments.control), listener)
 
@@ -82,7 +82,7 @@ async def serve(server: PageServer, listener: socket.socket) -> int:
     """Show the desk until it ends, or until nobody can look any more."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve, listener)
-        gone = await ended(server)
+        gone = await wait_for_end(server)
         await anyio.sleep(2 * LOOK)  # the page learns that the desk is gone
         tasks.cancel_scope.cancel()
     if gone is not None and not server.login.sessions:
@@ -92,7 +92,7 @@ async def serve(server: PageServer, listener: socket.socket) -> int:
     return 0
 
 
-async def ended(server: PageServer) -> DeskGone | None:
+async def wait_for_end(server: PageServer) -> DeskGone | None:
     """Wait until the desk ends, and say so; or until nobody can look any more."""
     try:
         while not server.login.is_over():
@@ -131,7 +131,7 @@ def tell(desk: str, address: str, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def shown(address: str, enabled: bool) -> Iterator[Path | None]:
+def open_browser(address: str, enabled: bool) -> Iterator[Path | None]:
     """Have this person's browser open an address: by way of a file, as arguments are anybody's to read."""
     opener = shutil.which(_OPENER)
     if not enabled or opener is None or not ({"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):

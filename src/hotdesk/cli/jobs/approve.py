@@ -19,8 +19,8 @@ from hotdesk.config import Config
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Asked
 from hotdesk.job.people import questions
-from hotdesk.job.people.card_text import shown
-from hotdesk.job.people.questions import PendingQuestion, chosen, everything
+from hotdesk.job.people.card_text import format_fact
+from hotdesk.job.people.questions import PendingQuestion, everything, select_question
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
 from hotdesk.linux.landlock import confine
 
@@ -109,7 +109,7 @@ def _decide_question(settings: Config, arguments: argparse.Namespace, approved: 
 
     async def work() -> int:
         confine([])
-        waiting = chosen(await everything(settings, complain), arguments.question, arguments.digest)
+        waiting = select_question(await everything(settings, complain), arguments.question, arguments.digest)
         done = await questions.answer(waiting, approved)
         answer = "approved" if approved else "refused"
         print(json.dumps({"answer": answer, **asdict(done)}) if arguments.json else f"{answer}:\n{card(done)}")
@@ -145,6 +145,6 @@ def card(question: Asked) -> str:
         "desk": question.desk,
         "left": f"{question.seconds:.0f} s",
     }
-    lines = [f"  {name:8}{shown(value)}" for name, value in facts.items()]
+    lines = [f"  {name:8}{format_fact(value)}" for name, value in facts.items()]
     words = printable(question.reason[:MAX_QUOTE_CHARS]).replace('"', "'")
     return "\n".join([question.id, *lines, *([f'  the desk says: "{words}"'] if words else [])])

@@ -13,17 +13,17 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.brief import parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
-from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import find_brief, read_job
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.cli import options
-from hotdesk.cli.brief_summary import as_json, shown
+from hotdesk.cli.brief_summary import as_json, format_brief
 from hotdesk.cli.parser import add_acts
-from hotdesk.cli.shipped import shipped
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.shipped import find_shipped_file
+from hotdesk.cli.terminal import align_columns
 from hotdesk.config import Config
-from hotdesk.door.policy.policy import beyond
+from hotdesk.door.policy.policy import find_beyond_ceiling
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError, printable
 
@@ -31,7 +31,7 @@ from hotdesk.errors import BriefError, printable
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.set_defaults(command=None)
-    parser.epilog = f"Every field of a brief is explained in {shipped('brief.md')}"
+    parser.epilog = f"Every field of a brief is explained in {find_shipped_file('brief.md')}"
     add_acts(parser, ACTS, ARGUMENTS)
 
 
@@ -72,8 +72,8 @@ def check(arguments: argparse.Namespace) -> None:
       hotdesk brief check examples/invoices-small
       hotdesk brief check brief.json --json | jq .budget
     """
-    job = checked(arguments.brief, config.load())
-    print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(shown(job)))
+    job = load_checked_brief(arguments.brief, config.load())
+    print(json.dumps(as_json(job), indent=1) if arguments.json else "\n".join(format_brief(job)))
 
 
 def new(arguments: argparse.Namespace) -> None:
@@ -84,7 +84,7 @@ def new(arguments: argparse.Namespace) -> None:
     hotdesk brief new web ./portal
     """
     if arguments.template is None:
-        print("\n".join(aligned([(name, first_line(text)) for name, text in templates().items()])))
+        print("\n".join(align_columns([(name, read_first_line(text)) for name, text in templates().items()])))
         return
     if arguments.template not in templates():
         raise BriefError(f"there is no template {arguments.template!r}; there are {', '.join(templates())}")
@@ -101,7 +101,7 @@ ARGUMENTS = {"check": _add_check, "new": add_new}
 # -- checking -------------------------------------------------------------------------------------------------
 
 
-def checked(path: Path, settings: Config) -> Brief:
+def load_checked_brief(path: Path, settings: Config) -> Brief:
     """Give a job as it may be done here; `BriefError` says why it may not."""
     job, file = read_job(path, scope_of), printable(str(find_brief(path)))
     try:
@@ -109,7 +109,7 @@ def checked(path: Path, settings: Config) -> Brief:
             for name, expect in checks_of(item):
                 _find_check(item, name, expect)
         _check_hosts(job, settings)
-        return admitted(job, settings.limits)
+        return admit_brief(job, settings.limits)
     except BriefError as e:
         raise BriefError(f"{file}: {e}") from None
 
@@ -126,7 +126,7 @@ def _check_hosts(job: Brief, settings: Config) -> None:
     """Hold the way out against the operator's, as the door will."""
     if not settings.ceiling:
         return
-    if outside := beyond(job.scope, tuple(map(parse_rule, settings.ceiling))):
+    if outside := find_beyond_ceiling(job.scope, tuple(map(parse_rule, settings.ceiling))):
         raise BriefError(f"{'; '.join(outside)}; leave it out, or ask the operator")
     if job.scope.names:
         raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
@@ -141,7 +141,7 @@ def templates() -> dict[str, Traversable]:
     return {each.name: each for each in sorted(found, key=lambda each: each.name) if each.is_dir()}
 
 
-def first_line(template: Traversable) -> str:
+def read_first_line(template: Traversable) -> str:
     """Give what a template is for."""
     return (template / "brief.toml").read_text().splitlines()[0].removeprefix("# ")
 

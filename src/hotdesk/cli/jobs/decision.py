@@ -20,7 +20,7 @@ from hotdesk.event import Event
 from hotdesk.host import Host
 from hotdesk.job.people.draft import as_draft, difference, from_draft
 from hotdesk.job.record.decisions import JOBS as JOBS
-from hotdesk.job.record.decisions import PLANS, decided, require_first
+from hotdesk.job.record.decisions import PLANS, make_decision, require_first
 from hotdesk.job.record.decisions import OpenDecision as OpenDecision
 from hotdesk.job.record.decisions import find_case as find_case
 from hotdesk.job.record.decisions import journal_of as journal_of
@@ -40,7 +40,7 @@ def settle(
 ) -> int:
     """Write a decision down, if nobody was first, and say what was decided."""
     case.require_open(digest)
-    decision = decided(case, answer, decider(), edited, words)
+    decision = make_decision(case, answer, decider(), edited, words)
     write_down(settings, decision)
     require_first(settings, decision)
     if json:
@@ -77,7 +77,7 @@ def edit(case: OpenDecision) -> str:
     if case.pending.kind not in PLANS or case.card is None:
         raise BriefError(f"{case.pending.id} is no plan that could be edited; approve or refuse it as it is")
     before = as_draft(case.card.subject)
-    subject = from_draft(_edited_text(before))
+    subject = from_draft(_edit_text(before))
     if subject == from_draft(before):
         return ""
     for line in difference(before, as_draft(subject)):
@@ -87,7 +87,7 @@ def edit(case: OpenDecision) -> str:
     return subject
 
 
-def _edited_text(text: str) -> str:
+def _edit_text(text: str) -> str:
     """Open an editor on a text, in a file that is nobody else's; give what is there when it ends."""
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="hotdesk-plan-") as folder:

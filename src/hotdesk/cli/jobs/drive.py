@@ -16,12 +16,12 @@ from typing import BinaryIO, Literal
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
-from hotdesk.cli.terminal import aligned, run_interruptible, write_all
+from hotdesk.cli.terminal import align_columns, run_interruptible, write_all
 from hotdesk.desk.image.build import require_root
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import check_owner, described, me
+from hotdesk.drive.identity import check_owner, describe_actor, me
 from hotdesk.drive.keep import Drive, Intent
 from hotdesk.drive.names import check_name, parse_reference
 from hotdesk.errors import BriefError, HostError, printable
@@ -90,7 +90,7 @@ def ls(arguments: argparse.Namespace) -> None:
     hotdesk drive ls
     hotdesk drive ls reports/
     """
-    if (drive := _found_drive()) is None:
+    if (drive := _find_drive()) is None:
         show([], arguments.json)
         return
     show([each for each in drive.ls(arguments.prefix, who=me()) if arguments.owner in ("", each.owner)], arguments.json)
@@ -102,7 +102,7 @@ def history(arguments: argparse.Namespace) -> None:
     hotdesk drive history reports/june.xlsx
     """
     name, number = parse_reference(arguments.name)
-    versions = _required_drive(name).history(name, who=me(), owner=arguments.owner)
+    versions = _require_drive(name).history(name, who=me(), owner=arguments.owner)
     show([each for each in versions if number in (None, each.number)], arguments.json)
 
 
@@ -117,7 +117,7 @@ def get(arguments: argparse.Namespace) -> None:
     A file that is there is replaced only when it is itself a copy from the drive.
     """
     name, number = parse_reference(arguments.name)
-    drive = _required_drive(name)
+    drive = _require_drive(name)
     version = drive.version(name, number, who=me(), owner=arguments.owner)
     proof = drive.certificate(version) if arguments.certificate else None
     if arguments.to == "-":
@@ -126,7 +126,7 @@ def get(arguments: argparse.Namespace) -> None:
     target = _target_of(name if proof is None else name + SUFFIX, arguments.to)
     with Out(target.parent, [target.name]) as out:
         read = drive.blobs.read(version.sha256, version.size)
-        pieces = _metered(read, version.size) if proof is None else [proof]
+        pieces = _meter_pieces(read, version.size) if proof is None else [proof]
         path = out.copy(target.name, pieces, partial(drive.holds, who=me()))
     fields = {**as_json(version), "to": str(path)}
     print(json.dumps(fields, indent=1) if arguments.json else printable(str(path)))
@@ -187,7 +187,7 @@ def change(
 
             def intent(version: Version) -> None:
                 identity = (version.sha256, version.size, version.number)
-                host.note(DriveChanged(new_id(), version.name, what, described(), *identity))
+                host.note(DriveChanged(new_id(), version.name, what, describe_actor(), *identity))
 
             done = act(Drive(settings.lib / "drive", settings.drive_quota), intent)
         if arguments.json:
@@ -200,7 +200,7 @@ def change(
         raise SystemExit(code)
 
 
-def _found_drive() -> Drive | None:
+def _find_drive() -> Drive | None:
     """Open the drive, None when nothing was ever kept."""
     folder = config.load().lib / "drive"
     if folder.exists():
@@ -210,9 +210,9 @@ def _found_drive() -> Drive | None:
     return None
 
 
-def _required_drive(name: str) -> Drive:
+def _require_drive(name: str) -> Drive:
     """Open the drive a name is looked for in."""
-    if (drive := _found_drive()) is None:
+    if (drive := _find_drive()) is None:
         raise BriefError(f"no such name in the drive: {name}; nothing was kept yet")
     return drive
 
@@ -288,7 +288,7 @@ class Meter:
             self.shown, self.next = True, time.monotonic() + PROGRESS_INTERVAL_S
 
 
-def _metered(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
+def _meter_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
     """Pass pieces on, and say how far it is."""
     meter = Meter(size)
     for piece in pieces:
@@ -304,12 +304,13 @@ def show(versions: list[Version], as_data: bool) -> None:
         return
     rows = [("NAME", "VERSION", "SIZE", "WHEN", "OWNER", "JOB", "CERTIFIED", "SHA256")]
     rows += [
-        (v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, proven(v), v.sha256[:12]) for v in versions
+        (v.name, str(v.number), str(v.size), moment(v.at), v.owner, v.job, format_certified(v), v.sha256[:12])
+        for v in versions
     ]
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))
 
 
-def proven(version: Version) -> str:
+def format_certified(version: Version) -> str:
     """Say whether a version has a certificate."""
     return "yes" if version.certificate else "no"
 

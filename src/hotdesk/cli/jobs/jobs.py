@@ -10,7 +10,7 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.jobs.decision import JOBS, journal_of
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.terminal import align_columns
 from hotdesk.config import Config
 from hotdesk.errors import printable
 from hotdesk.job.record.lock import is_held
@@ -43,7 +43,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 0
     rows = [("ID", "STATE", "STEP", "STARTED", "COST", "BRAIN", "GOAL")]
     rows += [line(settings, tale, now) for tale in found]
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))
     return 0
 
 

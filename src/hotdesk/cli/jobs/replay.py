@@ -10,7 +10,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.job_request import read_chosen
 from hotdesk.cli.job_runner import TerminalJob
-from hotdesk.cli.jobs.resume import found
+from hotdesk.cli.jobs.resume import find_jobs
 from hotdesk.desk.seam import new_id
 from hotdesk.job.record import papers
 
@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk replay $JOB --out ./again
     """
     settings = config.load()
-    job = next(iter(found(settings.lib / "jobs", arguments.job)), arguments.job)
+    job = next(iter(find_jobs(settings.lib / "jobs", arguments.job)), arguments.job)
     chosen = read_chosen(papers.find(settings.lib / "jobs", job).order())
     out = str(arguments.out.absolute()) if arguments.out else ""
     again = replace(chosen, replay=job, out=out)

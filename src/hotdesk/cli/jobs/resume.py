@@ -50,7 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk resume $JOB --key-stdin < key.txt
     """
     settings = config.load()
-    jobs = [each for name in arguments.ids for each in found(settings.lib / "jobs", name)]
+    jobs = [each for name in arguments.ids for each in find_jobs(settings.lib / "jobs", name)]
     if not jobs:
         require_desks(settings, arguments.ids)
         return each(arguments.ids, lambda desk: desk.pause(False))
@@ -84,7 +84,7 @@ def read_key() -> str:
     return key
 
 
-def found(jobs: Path, name: str) -> list[str]:
+def find_jobs(jobs: Path, name: str) -> list[str]:
     """Give the job whose id begins so and of which something is kept; none: it may be a desk's."""
     if len(name) < MIN_PREFIX:
         return []

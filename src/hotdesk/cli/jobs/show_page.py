@@ -32,8 +32,8 @@ def page(
     parts = [
         head(tale, state),
         checklist(tale, intents),
-        [*decisions(tale, now), *at_the_door(door)],
-        passed(door.exchanges),
+        [*decisions(tale, now), *format_questions(door)],
+        format_exchanges(door.exchanges),
         [f"  {each.outcome:8}{each.path} by {each.check}: {'; '.join(each.findings)}" for each in tale.checks],
         [line for each in tale.kept for line in _describe_stored(each, tale)],
         receipt(tale),
@@ -64,7 +64,7 @@ def head(tale: JobSummary, state: tuple[str, str]) -> list[str]:
         "spent": f"{cost}, {cost.input} tokens in, {cost.output} out, {cost.up} bytes to providers",
         "resumed": f"{tale.resumed} time{'s' if tale.resumed > 1 else ''}" if tale.resumed else "",
         "preflight": "" if tale.preflight is None else preflight(tale),
-        "papers": forgotten(tale),
+        "papers": describe_forgetting(tale),
         "passed over": f"{tale.strange} events of a later version" if tale.strange else "",
     }
     return [f"job {tale.job}  {status}", *(f"  {name:12}{value}" for name, value in facts.items() if value)]
@@ -77,7 +77,7 @@ def preflight(tale: JobSummary) -> str:
     return f"{len(tale.preflight.held)} held{failed}"
 
 
-def forgotten(tale: JobSummary) -> str:
+def describe_forgetting(tale: JobSummary) -> str:
     """Say that papers are gone, and by whom."""
     if tale.forgotten is None:
         return ""
@@ -133,7 +133,7 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
     return lines
 
 
-def at_the_door(door: DoorActivity) -> list[str]:
+def format_questions(door: DoorActivity) -> list[str]:
     """Give what desks asked for at the door, and what people said."""
     lines = []
     for _, each, answer in door.questions:
@@ -144,7 +144,7 @@ def at_the_door(door: DoorActivity) -> list[str]:
     return lines
 
 
-def passed(exchanges: Sequence[Exchange]) -> list[str]:
+def format_exchanges(exchanges: Sequence[Exchange]) -> list[str]:
     """Count what went through the door, and list what did not."""
     lines = []
     for (verdict, method, host, grants), count in count_requests(exchanges):

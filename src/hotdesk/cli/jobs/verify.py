@@ -18,7 +18,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.drive.certificate import LARGEST, SUFFIX, Fields, read
-from hotdesk.drive.signing import fingerprint, load_public, public_of
+from hotdesk.drive.signing import fingerprint, load_own_public, load_public
 from hotdesk.errors import BriefError, HotdeskError, printable
 
 INTERMIXED = True
@@ -75,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk verify Report.xlsx --signer signer.pub --json | jq .certificate.checks
     """
     proof = arguments.certificate or arguments.file.with_name(arguments.file.name + SUFFIX)
-    judged = judge(arguments.file, proof, believed(arguments.signer))
+    judged = judge(arguments.file, proof, load_trusted_signers(arguments.signer))
     if arguments.json:
         print(json.dumps(as_json(judged), indent=1).replace("\x7f", "\\u007f"))
     else:
@@ -85,9 +85,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
     """Hold a file against its certificate, and that against whom one believes: fingerprints, and who named them."""
-    with opened(file), opened(proof) as source:  # the file first: without it no certificate helps
+    with open_regular_file(file), open_regular_file(proof) as source:  # the file first: without it no certificate helps
         data = source.read(LARGEST + 1)
-    size, sha256 = hashed(file)
+    size, sha256 = hash_file(file)
     try:
         claim, public = read(data)
     except BriefError as e:
@@ -101,14 +101,14 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
     return Judged("verified", "", signer, signers[signer], claim)
 
 
-def believed(named: Iterable[str] | None) -> dict[str, str]:
+def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
     """Give the fingerprints of who is believed, and who says so."""
     if named:
         return {key_of(each): "as --signer says" for each in named}
     settings = config.load()
     found = {key_of(each): "as the settings say" for each in settings.signers}
     with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
-        found[fingerprint(public_of(settings.lib / "keys"))] = "this machine's own"
+        found[fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
     return found
 
 
@@ -118,7 +118,7 @@ def key_of(text: str) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_regular_file(path: Path) -> Iterator[BinaryIO]:
     """Open a plain file."""
     try:
         fd = os.open(path, OPEN)
@@ -130,10 +130,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def hashed(path: Path) -> tuple[int, str]:
+def hash_file(path: Path) -> tuple[int, str]:
     """Give a file's size and SHA-256; nothing else of it is looked at."""
     digest, size = hashlib.sha256(), 0
-    with opened(path) as file:
+    with open_regular_file(path) as file:
         while data := file.read(CHUNK):
             digest.update(data)
             size += len(data)

@@ -25,13 +25,13 @@ def page(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
 def short(claim: Fields, name: str, signer: str, believed: str) -> Iterator[str]:
     """Lay out what most people want of it: the file, who signed and made it, what holds, what nobody looked at."""
     rows = [*_of_file(claim["file"], name), ("signed", f"{moment(claim['at'])} by {signer}, {believed}")]
-    rows += [("made by", brain(claim["brain"])), *(row for each in claim["checks"] for row in found(each))]
+    rows += [("made by", brain(claim["brain"])), *(row for each in claim["checks"] for row in format_check(each))]
     for word, text in rows:
         yield f"  {word:12} {text}"
     yield f"  {'note':12} {_CAVEAT}"
 
 
-def found(record: Fields) -> Iterator[tuple[str, str]]:
+def format_check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check in two lines or so, and of all it did not look at."""
     clean = record["desk"]["sterile"] and not record["desk"]["network"]
     text = (
@@ -40,7 +40,7 @@ def found(record: Fields) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(textwrap.wrap(text, WIDE, max_lines=3, placeholder=" …: see --all")):
         yield "" if number else "check", line
     yield from beside(record)
-    yield from (("NOT CHECKED", each) for each in unseen(record))
+    yield from (("NOT CHECKED", each) for each in list_unchecked(record))
 
 
 def beside(record: Fields) -> Iterator[tuple[str, str]]:
@@ -48,7 +48,7 @@ def beside(record: Fields) -> Iterator[tuple[str, str]]:
     yield from some("beside", [f"{name}, sha256 {digest}" for name, digest in record.get("beside", {}).items()])
 
 
-def unseen(record: Fields) -> Sequence[str]:
+def list_unchecked(record: Fields) -> Sequence[str]:
     """Give what a check did not look at."""
     return record["not_checked"] or ["anything that is not listed as looked for"]
 
@@ -106,7 +106,7 @@ def check(record: Fields) -> Iterator[tuple[str, str]]:
     yield "looked for", ", ".join(record["looked_for"]) or "nothing"
     if record["tools"]:
         yield "with", ", ".join(f"{name} {version}" for name, version in record["tools"].items())
-    yield from (("NOT CHECKED", each) for each in unseen(record))
+    yield from (("NOT CHECKED", each) for each in list_unchecked(record))
 
 
 def place(record: Fields) -> str:

@@ -113,7 +113,7 @@ def paper() -> Paper:
 
 def render(found: Examination, on: Paper) -> Iterator[str]:
     """Write the whole of it for a person."""
-    results = found.sorted()
+    results = found.sort_results()
     yield line(found.facts)
     column = max(len(result.measure.name) for result in results)
     for theme, heading in THEMES.items():
@@ -190,6 +190,6 @@ def as_json(found: Examination) -> dict[str, object]:
                 "how": result.measure.how,
                 "remedy": result.measure.remedy,
             }
-            for result in found.sorted()
+            for result in found.sort_results()
         ],
     }

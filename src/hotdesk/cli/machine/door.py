@@ -6,7 +6,7 @@ import argparse
 import json
 
 from hotdesk.cli import options
-from hotdesk.cli.machine.journal import as_json, cell, chosen_rows, moment, pairs, stream, whole
+from hotdesk.cli.machine.journal import as_json, cell, moment, pairs, parse_count, select_rows, stream
 from hotdesk.cli.parser import add_acts
 from hotdesk.drive.chain import Row
 from hotdesk.errors import printable
@@ -25,7 +25,7 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(chain=None)
     parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
     parser.add_argument("--desk", metavar="ID", help="only this desk's")
-    parser.add_argument("--limit", type=whole, metavar="N", help="look at the newest N events only")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="look at the newest N events only")
     parser.add_argument("--self-tests", action="store_true", help="also the self-test every desk's door goes through")
     options.add_json(parser)
 
@@ -49,7 +49,7 @@ def log(arguments: argparse.Namespace) -> int:
     """
     written = as_shown_json if arguments.json else as_line
     everything = arguments.self_tests
-    return stream(chosen_rows(arguments), lambda row: written(row) if everything or not _is_self_test(row) else None)
+    return stream(select_rows(arguments), lambda row: written(row) if everything or not _is_self_test(row) else None)
 
 
 def _is_self_test(row: Row) -> bool:
@@ -70,13 +70,13 @@ def as_line(row: Row) -> str | None:
     if row.name not in SHOWN:
         return None
     try:
-        desk, what = described(row.event())
+        desk, what = describe_event(row.event())
     except (ValueError, RecursionError):
         desk, what = row.chain, f"{row.name} {row.data}"  # of a later version, or damaged: shown as it is
     return printable(f"{moment(row.at)}  {desk}  {what}")
 
 
-def described(event: Event) -> tuple[str, str]:
+def describe_event(event: Event) -> tuple[str, str]:
     """Say in a line what an event is."""
     match event:
         case Exchange():

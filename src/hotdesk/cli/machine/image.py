@@ -16,7 +16,7 @@ from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
-from hotdesk.cli.terminal import aligned, run_interruptible
+from hotdesk.cli.terminal import align_columns, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code, image, recipe, sterilize, store
 from hotdesk.desk.image.build import build as build_image
@@ -88,7 +88,7 @@ def build(arguments: argparse.Namespace) -> None:
     """
     settings = config.load()
     spec = recipe.load(arguments.what, arguments.name)
-    before = found(settings, spec.name)
+    before = find_image(settings, spec.name)
     built = build_image(settings.images, spec, say)
     prove(settings, built, before)
     print(f"{built.name} {built.digest[:12]}")
@@ -107,7 +107,7 @@ def save(arguments: argparse.Namespace) -> None:
     """
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
-    before = found(settings, arguments.name)
+    before = find_image(settings, arguments.name)
     began = time.monotonic()
     say(f"{arguments.name}: saving desk {desk}")
 
@@ -141,7 +141,7 @@ def _import_(arguments: argparse.Namespace) -> None:
     docker save debian:trixie -o d.tar && hotdesk image import d.tar --name debian
     """
     settings = config.load()
-    before = found(settings, arguments.name)
+    before = find_image(settings, arguments.name)
     imported = import_image(settings.images, arguments.path, arguments.name, say)
     prove(settings, imported, before)
     print(f"{imported.name} {imported.digest[:12]}")
@@ -155,7 +155,7 @@ def ls(arguments: argparse.Namespace) -> None:
     """
     images = image.ls(config.load().images)
     if arguments.json:
-        print(json.dumps([described(each) for each in images], indent=1))
+        print(json.dumps([image_to_dict(each) for each in images], indent=1))
     else:
         print("\n".join(table(images)))
 
@@ -198,7 +198,7 @@ def say(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
-def found(settings: Config, name: str) -> Image | None:
+def find_image(settings: Config, name: str) -> Image | None:
     """Give the image of that name, if there is a whole one."""
     try:
         return image.find(settings.images, name)
@@ -241,7 +241,7 @@ def prove(settings: Config, built: Image, before: Image | None) -> None:
         raise ImageError(f"image {built.name!r} was taken back, because no desk works from it: {e}") from e
 
 
-def described(each: Image) -> dict[str, object]:
+def image_to_dict(each: Image) -> dict[str, object]:
     """Give an image as JSON has it."""
     return {
         "name": each.name,
@@ -261,7 +261,7 @@ def table(images: list[Image]) -> list[str]:
     for each in images:
         built = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.built))
         rows.append((each.name, each.digest[:12], f"{each.size / 1e6:.0f} MB", built, each.source))
-    return aligned(rows)
+    return align_columns(rows)
 
 
 ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": _import_}

@@ -27,7 +27,7 @@ from hotdesk.drive.export import export as export_lines
 from hotdesk.drive.export import verify_export
 from hotdesk.drive.journal import FILE, export_head, find_chain, follow, heads, read
 from hotdesk.drive.outbox import take_in_at
-from hotdesk.drive.signing import fingerprint, load_public, public_of
+from hotdesk.drive.signing import fingerprint, load_own_public, load_public
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.record.summary import find_job, tell
 
@@ -46,7 +46,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument("--desk", metavar="ID", help="only what happened to this desk")
     chosen.add_argument("--chain", help="only this chain: a job's or desk's")
     parser.add_argument("--follow", action="store_true", help="go on with what happens from now")
-    parser.add_argument("--limit", type=whole, metavar="N", help="only the newest N events")
+    parser.add_argument("--limit", type=parse_count, metavar="N", help="only the newest N events")
     options.add_json(parser)
 
 
@@ -73,7 +73,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="where to, or - for standard output")
 
 
-def whole(text: str) -> int:
+def parse_count(text: str) -> int:
     """Read a number that can count something."""
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of events")
@@ -104,7 +104,7 @@ def show(arguments: argparse.Namespace) -> int:
     hotdesk journal show --desk $ID --follow
     hotdesk journal show --json | jq 'select(.event == "Alarm")'
     """
-    return stream(chosen_rows(arguments), as_json if arguments.json else as_line)
+    return stream(select_rows(arguments), as_json if arguments.json else as_line)
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -119,7 +119,7 @@ def verify(arguments: argparse.Namespace) -> int:
     saved_heads = [head for text in arguments.since or [] for head in _read_heads(text)]
     if arguments.export and not arguments.key:
         raise BriefError("an export is proven against a key that you trust: --key FILE")
-    key = load_public(arguments.key) if arguments.key else public_of(place().parent)
+    key = load_public(arguments.key) if arguments.key else load_own_public(place().parent)
     report = _prove_export(arguments.export, key, saved_heads) if arguments.export else prove(place(), key, saved_heads)
     if arguments.json:
         print(json.dumps({"sound": not report.faults, "key": fingerprint(key), **asdict(report)}, indent=1))
@@ -193,7 +193,7 @@ def place() -> Path:
     return config.load().lib / "keys" / FILE
 
 
-def chosen_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
+def select_rows(arguments: argparse.Namespace) -> Generator[Row | None, None, None]:
     """Give the events that were asked for."""
     path = place()
     chain, desk = (find_chain(path, text) if text else None for text in (arguments.chain, arguments.desk))

@@ -15,13 +15,13 @@ from hotdesk import config
 from hotdesk.api.caller import POWERS as ALL
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.terminal import align_columns
 from hotdesk.config import DEFAULT_TENANT, parse_seconds
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import raw
-from hotdesk.drive.identity import described as described_user
-from hotdesk.drive.signing import PUBLIC, fingerprint, public_of
+from hotdesk.drive.identity import describe_actor as described_user
+from hotdesk.drive.signing import PUBLIC, fingerprint, load_own_public
 from hotdesk.errors import BriefError, printable
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def new(arguments: argparse.Namespace) -> None:
     token = keys.make(arguments.name, arguments.tenant, arguments.power or POWERS, arguments.expires)
     note(keys.by_id[token[4:12]], "made")
     if arguments.json:
-        print(json.dumps({**described(keys.by_id[token[4:12]]), "key": token}, indent=1))
+        print(json.dumps({**describe_key(keys.by_id[token[4:12]]), "key": token}, indent=1))
     else:
         print(token)
 
@@ -108,7 +108,7 @@ def ls(arguments: argparse.Namespace) -> None:
       hotdesk key ls
       hotdesk key ls --tenant acme --json | jq -r '.[] | select(.state == "valid").id'
     """
-    found = [described(key) for key in _load_keys().ls(arguments.tenant)]
+    found = [describe_key(key) for key in _load_keys().ls(arguments.tenant)]
     if arguments.json:
         print(json.dumps(found, indent=1))
         return
@@ -117,7 +117,7 @@ def ls(arguments: argparse.Namespace) -> None:
         powers = "all" if len(each["powers"]) == len(POWERS) else " ".join(each["powers"])
         until = time.strftime(DAY, time.localtime(each["expires"])) if each["expires"] else "never"
         rows.append((each["id"], printable(each["name"]), each["tenant"], each["state"], until, powers))
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))
 
 
 def revoke(arguments: argparse.Namespace) -> None:
@@ -154,7 +154,7 @@ def show(arguments: argparse.Namespace) -> None:
     folder = config.load().lib / "keys"
     if not folder.exists():
         raise BriefError(f"this machine has no signer that you may see in {folder}; it is made with the first job")
-    public = public_of(folder)
+    public = load_own_public(folder)
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     if arguments.json:
         fields = {
@@ -178,7 +178,7 @@ def _load_keys() -> ApiKeys:
     return found
 
 
-def described(key: Key) -> dict[str, Any]:
+def describe_key(key: Key) -> dict[str, Any]:
     """Say of a key what may be known."""
     now = time.time()
     state = "valid" if import_module(KEYS).is_valid(key, now) else "revoked" if key.revoked else "expired"

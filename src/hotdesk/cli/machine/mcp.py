@@ -17,7 +17,7 @@ from hotdesk.cli.parser import seconds
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import image, sterilize
-from hotdesk.drive.identity import described, me
+from hotdesk.drive.identity import describe_actor, me
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import ImageError
 from hotdesk.host import Host, control_path
@@ -53,7 +53,7 @@ def main(arguments: argparse.Namespace) -> int:
     scope = options.make_scope(arguments)
     settings = config.load()
     key = unlock.find(settings, scope) if scope.grants else ""
-    writable = prepared(settings) if os.geteuid() == 0 else []
+    writable = prepare_storage(settings) if os.geteuid() == 0 else []
 
     async def work() -> int:
         async with Host(settings) as host:
@@ -64,13 +64,13 @@ def main(arguments: argparse.Namespace) -> int:
                     host.doors.on_question = show
                 if key:
                     await host.doors.unlock(key)
-            await serve(make_session(host, McpPolicy(spec, scope), me(), f"{described()} mcp"))
+            await serve(make_session(host, McpPolicy(spec, scope), me(), f"{describe_actor()} mcp"))
         return 0
 
     return run_interruptible(work)
 
 
-def prepared(settings: Config) -> list[Path]:
+def prepare_storage(settings: Config) -> list[Path]:
     """Make what is written, or looked at files in, before the right to make others is gone."""
     Drive(settings.lib / "drive")
     for name in _CHECKED_IN:

@@ -18,7 +18,7 @@ import anyio
 from hotdesk import config
 from hotdesk.api import settings as settings_of
 from hotdesk.api.settings import PORT, SETTINGS, Serving
-from hotdesk.cli.shipped import shipped
+from hotdesk.cli.shipped import find_shipped_file
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import image
@@ -66,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
     beyond it needs TLS and a key. When it ends, so do its desks. SIGHUP has it read certificate and settings again.
     """
     settings = config.load()
-    serving = chosen(settings, arguments)
+    serving = merge_settings(settings, arguments)
     _require_certificate(serving)
     _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
     require_desks(settings)
@@ -77,7 +77,7 @@ def main(arguments: argparse.Namespace) -> int:
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
-    return run(settings, serving, plain, tls, lambda: checked(arguments, has_keys=True))
+    return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True))
 
 
 def _any_key(settings: Config) -> bool:
@@ -121,14 +121,14 @@ def require_desks(settings: Config) -> None:
     if os.geteuid() != 0:
         raise HostError(
             "serving desks needs root (mounts, namespaces, cgroups); use sudo, or install the "
-            f"systemd unit {shipped('hotdesk.service')}"
+            f"systemd unit {find_shipped_file('hotdesk.service')}"
         )
     state.prepare(settings)
 
 
-def checked(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
+def reload_settings(arguments: argparse.Namespace, *, has_keys: bool) -> Serving:
     """Read the settings again, and refuse ones that cannot hold."""
-    serving = chosen(config.load(), arguments)
+    serving = merge_settings(config.load(), arguments)
     _require_certificate(serving)
     return settings_of.check(serving, has_keys)
 
@@ -151,16 +151,16 @@ def run(
     return run_interruptible(work, stopping.set, reloading.ask)
 
 
-def chosen(settings: Config, arguments: argparse.Namespace) -> Serving:
+def merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
     """Give the settings that hold: options over the file."""
     overrides = {name: getattr(arguments, option) for option, name in OPTIONS.items()}
     table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:
-        table["ready"] = dict(counted(each) for each in arguments.ready)
+        table["ready"] = dict(parse_ready_count(each) for each in arguments.ready)
     return settings_of.read(table)
 
 
-def counted(text: str) -> tuple[str, int]:
+def parse_ready_count(text: str) -> tuple[str, int]:
     """Read how many desks of a template are kept ready."""
     name, _, count = text.partition("=")
     if not name or not count.isascii() or not count.isdecimal():

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.machine.image import found, say, seal
+from hotdesk.cli.machine.image import find_image, say, seal
 from hotdesk.config import Config
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
@@ -242,7 +242,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     built = ready(settings, here, spec)
     changed = built is None
     if built is None:
-        before = found(settings, spec.name)
+        before = find_image(settings, spec.name)
         built = build(settings.images, spec, say)
         changed = before is None or before.digest != built.digest
     sealed = seal(settings, built)

@@ -14,10 +14,10 @@ from pathlib import Path
 from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.parser import add_acts
-from hotdesk.cli.terminal import aligned
+from hotdesk.cli.terminal import align_columns
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.seam import new_id
-from hotdesk.drive.identity import described as described_user
+from hotdesk.drive.identity import describe_actor as described_user
 from hotdesk.errors import BriefError, HostError
 from hotdesk.linux import private_files, uids
 from hotdesk.vault import (
@@ -113,8 +113,8 @@ def _set_(arguments: argparse.Namespace) -> None:
     Without a vault one is made, its root key in a file beside it.
     """
     _check_options(arguments)
-    public, value = described(arguments)
-    vault = opened() if exists(place()) else Vault.make(place(), owner=OWNER)
+    public, value = build_secret(arguments)
+    vault = unlock_vault() if exists(place()) else Vault.make(place(), owner=OWNER)
     note(arguments.name, "put")
     tell(vault.put(arguments.name, public, value, loopback=arguments.insecure_loopback))
 
@@ -128,7 +128,7 @@ def rotate(arguments: argparse.Namespace) -> None:
     """
     if arguments.root == (arguments.name is not None) or (arguments.root_key and not arguments.root):
         raise BriefError("rotate takes a secret's name, or --root")
-    vault = opened()
+    vault = unlock_vault()
     if arguments.root:
         vault.rotate_root(arguments.root_key or source_of(place()), _new_passphrase)
         print("the vault has a new root key")
@@ -146,7 +146,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
     hotdesk vault rm erp-token
     """
-    vault = opened()
+    vault = unlock_vault()
     note(arguments.name, "removed")
     vault.remove(arguments.name)
 
@@ -163,7 +163,7 @@ def ls(arguments: argparse.Namespace) -> None:
         return
     rows = [("NAME", "KIND", "VERSION", "CHANGED", "PUBLIC")]
     rows += [(e.name, e.kind, str(e.version), moment(e.changed), _fields_of(e.public)) for e in entries]
-    print("\n".join(aligned(rows)))
+    print("\n".join(align_columns(rows)))
 
 
 def init(arguments: argparse.Namespace) -> None:
@@ -174,7 +174,7 @@ def init(arguments: argparse.Namespace) -> None:
 
     A passphrase is asked for, or read from the file that HOTDESK_VAULT_PASSPHRASE_FILE names.
     """
-    Vault.make(place(), arguments.root_key, _first_passphrase, owner=OWNER)
+    Vault.make(place(), arguments.root_key, _get_first_passphrase, owner=OWNER)
     print(f"made a vault in {place()}")
 
 
@@ -200,7 +200,7 @@ def note(name: str, what: str) -> None:
         Outbox(place().parent).add("owner", "VaultChanged", fields)
 
 
-def opened() -> Vault:
+def unlock_vault() -> Vault:
     """Unlock the vault."""
     return Vault.open(place(), lambda: read_passphrase(PASSPHRASE_FILE) or ask_hidden("Passphrase of the vault: "))
 
@@ -216,7 +216,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise BriefError("what comes after `--` is the program of --kind command; a value is never an argument")
 
 
-def described(arguments: argparse.Namespace) -> tuple[Public, bytes]:
+def build_secret(arguments: argparse.Namespace) -> tuple[Public, bytes]:
     """Put the public fields and the value together."""
     if arguments.kind == "command":
         return Command(), _command_value(arguments.command)
@@ -279,7 +279,7 @@ def _ask_twice(prompt: str) -> bytes:
     return first
 
 
-def _first_passphrase() -> bytes:
+def _get_first_passphrase() -> bytes:
     """Get the passphrase of a new vault."""
     return read_passphrase(PASSPHRASE_FILE) or _ask_twice("New passphrase of the vault: ")
 

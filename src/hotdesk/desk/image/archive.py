@@ -15,7 +15,7 @@ import tarfile
 from collections.abc import Callable
 from typing import IO, Literal
 
-from hotdesk.desk.image.untar import ArchiveLimits, headers, opened
+from hotdesk.desk.image.untar import ArchiveLimits, headers, open_tar
 from hotdesk.errors import ImageError, printable
 from hotdesk.linux.openat2 import RootDirectory
 
@@ -96,7 +96,7 @@ class Wrapped:
         self.fd = fd
         self.found: dict[str, tuple[int, int]] = {}
         self.links: dict[str, str] = {}
-        with whole(fd) as file, opened(file, "r:") as tar:
+        with reopen_file(fd) as file, open_tar(file, "r:") as tar:
             for info in headers(tar):
                 self.note(info)
 
@@ -123,7 +123,7 @@ def clean(name: str) -> str:
     return name.removeprefix("./").rstrip("/")
 
 
-def whole(fd: int) -> io.BufferedReader:
+def reopen_file(fd: int) -> io.BufferedReader:
     """Read an open file from its beginning, its own position left alone."""
     return io.BufferedReader(io.FileIO(f"/proc/self/fd/{fd}"), BUFFER)
 
@@ -131,7 +131,7 @@ def whole(fd: int) -> io.BufferedReader:
 def kind_of(stream: IO[bytes]) -> Kind:
     """Say what a tar is; only a layout has to be read to its end."""
     names: set[str] = set()
-    with opened(stream) as tar:
+    with open_tar(stream) as tar:
         for info in headers(tar):
             names.add(clean(info.name))
             if not _WRAPPING.fullmatch(clean(info.name)) or len(names) > _PART_LIMIT:
@@ -141,12 +141,12 @@ def kind_of(stream: IO[bytes]) -> Kind:
     return "docker" if "manifest.json" in names else "tar"
 
 
-def compressed(stream: io.BufferedReader) -> bool:
+def is_compressed(stream: io.BufferedReader) -> bool:
     """Say whether a stream begins like a compressed one."""
     return stream.peek(6).startswith(tuple(OPENERS))
 
 
-def plain(stream: io.BufferedReader, limits: ArchiveLimits) -> io.BufferedReader:
+def decompress_stream(stream: io.BufferedReader, limits: ArchiveLimits) -> io.BufferedReader:
     """Uncompress a stream that begins like a compressed one."""
     head = stream.peek(6)
     for magic, open_inner in OPENERS.items():

@@ -129,7 +129,7 @@ def require_root() -> None:
         raise HostError("making an image needs root: run as root")
 
 
-def _enclosed(argv: Sequence[str]) -> list[str]:
+def _wrap_command(argv: Sequence[str]) -> list[str]:
     """Wrap a command so that it dies with us, and all it started and mounted with it."""
     namespaces = ["--mount", "--pid", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *namespaces, *argv]
@@ -138,7 +138,7 @@ def _enclosed(argv: Sequence[str]) -> list[str]:
 def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     """Run the task in its namespaces, passing on its progress; its log's last lines explain a failure."""
     log = Path(task.work) / "log"
-    argv = _enclosed([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
+    argv = _wrap_command([sys.executable, "-P", "-m", "hotdesk.desk.image.chroot"])
     env = {key: value for key, value in os.environ.items() if passes(key)} | {"TMPDIR": task.work}
     with log.open("wb") as file:
         pipe = subprocess.PIPE
@@ -151,7 +151,7 @@ def carry_out(task: BuildTask, lock: int, progress: Progress) -> None:
     finally:
         child.kill()
     if child.returncode != 0:
-        raise ImageError(f"image {task.name!r} could not be built:\n{_last_lines(log)}")
+        raise ImageError(f"image {task.name!r} could not be built:\n{_read_log_tail(log)}")
 
 
 def follow(child: subprocess.Popen[str], task: BuildTask, progress: Progress) -> None:
@@ -173,7 +173,7 @@ def passes(key: str) -> bool:
     return key in PASSED or key.upper().startswith(PASSED_LIKE)
 
 
-def _last_lines(log: Path) -> str:
+def _read_log_tail(log: Path) -> str:
     """Give the end of a log, fit for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 16384))

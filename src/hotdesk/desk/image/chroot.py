@@ -132,7 +132,7 @@ def _bootstrap(task: BuildTask, root: Path) -> None:
         *("--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=force-unsafe-io"),
         *(task.suite, str(root), *lines),
     )
-    (root / "etc/apt/sources.list").write_text("".join(f"{sources.public(line)}\n" for line in lines))
+    (root / "etc/apt/sources.list").write_text("".join(f"{sources.sanitize_line(line)}\n" for line in lines))
     (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
     (root / "etc/apt/apt.conf.d/90hotdesk").write_text(APT_SETTINGS)
 
@@ -175,7 +175,7 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
         tool("mount", "--bind", work / name, target)
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
     (shelf / "sources.list").write_text("".join(f"{line}\n" for line in lines))
-    (shelf / "apt.conf").write_text(_outside_settings(root))
+    (shelf / "apt.conf").write_text(_format_apt_settings(root))
     policy = root / "usr/sbin/policy-rc.d"
     had_policy = policy.exists()
     if not had_policy:
@@ -194,7 +194,7 @@ def _install_packages(task: BuildTask, root: Path, work: Path) -> None:
         tool("umount", root / mounted)
 
 
-def _outside_settings(root: Path) -> str:
+def _format_apt_settings(root: Path) -> str:
     """Point the host's apt at a tree, its ways to the mirrors kept, its hooks left out."""
     return "".join(
         f"{line}\n"

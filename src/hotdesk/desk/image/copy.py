@@ -119,10 +119,10 @@ class Copy:
         """Go down into a directory."""
         if len(self.levels) > self.limits.depth:
             raise self.refusal(f"lies in more than {self.limits.depth} folders, the most there may be")
-        self.source = moved(self.source, open_strictly(self.source, name, FOLDER))
+        self.source = replace_fd(self.source, open_strictly(self.source, name, FOLDER))
         self.expect(self.source, info)
         os.mkdir(name, 0o700, dir_fd=self.target)
-        self.target = moved(self.target, os.open(name, FOLDER, dir_fd=self.target))
+        self.target = replace_fd(self.target, os.open(name, FOLDER, dir_fd=self.target))
         self.begin(name, info)
 
     def begin(self, name: bytes, info: os.stat_result) -> None:
@@ -146,9 +146,9 @@ class Copy:
         os.utime(self.target, ns=(done.info.st_mtime_ns, done.info.st_mtime_ns))
         self.note(b"u")
         if self.levels:
-            self.source = moved(self.source, os.open("..", FOLDER, dir_fd=self.source))
+            self.source = replace_fd(self.source, os.open("..", FOLDER, dir_fd=self.source))
             self.expect(self.source, self.levels[-1].info)
-            self.target = moved(self.target, os.open("..", FOLDER, dir_fd=self.target))
+            self.target = replace_fd(self.target, os.open("..", FOLDER, dir_fd=self.target))
             self.expect(self.target, self.levels[-1].copy_info)
 
     def put_linked(self, name: bytes, info: os.stat_result) -> None:
@@ -242,7 +242,7 @@ def copy(source: int, tree: Path, links: Path, skips: _PathTest, covers: _PathTe
     return tree_copy.digest.hexdigest()
 
 
-def moved(old: int, new: int) -> int:
+def replace_fd(old: int, new: int) -> int:
     """Let go of a descriptor for another."""
     os.close(old)
     return new

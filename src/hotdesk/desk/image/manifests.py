@@ -32,11 +32,11 @@ def oci_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     for _ in range(_NESTING_LIMIT):
         if "manifests" not in manifest:
             break
-        manifest = _read_blob(parts, chosen(texts(manifest, "manifests"), machine))
+        manifest = _read_blob(parts, choose_manifest(texts(manifest, "manifests"), machine))
     config = manifest.get("config")
     if isinstance(config, dict):
         require_machine(_read_blob(parts, config), machine)
-    return [(blob_name(each), str(each["digest"])) for each in bounded(texts(manifest, "layers"))]
+    return [(blob_name(each), str(each["digest"])) for each in check_layer_count(texts(manifest, "layers"))]
 
 
 def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
@@ -54,10 +54,10 @@ def docker_layers(parts: ArchiveParts, machine: str) -> list[tuple[str, str]]:
     digests = rootfs.get("diff_ids") if isinstance(rootfs, dict) else None
     if not isinstance(digests, list) or len(digests) != len(layers):
         raise ImageError("the archive's configuration does not name its layers' digests")
-    return [(name, str(digest)) for name, digest in zip(bounded(layers), digests, strict=True)]
+    return [(name, str(digest)) for name, digest in zip(check_layer_count(layers), digests, strict=True)]
 
 
-def chosen(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
+def choose_manifest(manifests: list[dict[str, object]], machine: str) -> dict[str, object]:
     """Pick the manifest for a machine: one that says so, or the only one that says nothing."""
     architecture = _MACHINES.get(machine, machine)
     silent, others = [], []
@@ -82,7 +82,7 @@ def require_machine(config: dict[str, object], machine: str) -> None:
         raise ImageError(f"the image is for {printable(str(found))[:40]}, and this machine is {expected}")
 
 
-def bounded(layers: list[T]) -> list[T]:
+def check_layer_count(layers: list[T]) -> list[T]:
     """Refuse an image of absurdly many layers, or of none."""
     if not 0 < len(layers) <= _LAYER_LIMIT:
         raise ImageError(f"the image has {len(layers)} layers; it must have 1 to {_LAYER_LIMIT}")

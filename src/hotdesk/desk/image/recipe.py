@@ -118,7 +118,7 @@ def parse(text: str, name: str) -> Recipe:
 def text_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> str | None:
     """Take a text from a table, checked."""
     value = table.pop(key, None)
-    return None if value is None else checked(value, key, shape, where)
+    return None if value is None else check_text(value, key, shape, where)
 
 
 def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: str) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: 
     value = table.pop(key, [])
     if not isinstance(value, list):
         raise BriefError(f"{where}: {key} must be a list of texts")
-    return tuple(checked(each, key, shape, where) for each in value)
+    return tuple(check_text(each, key, shape, where) for each in value)
 
 
 def _files_of(table: dict[str, object], where: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _files_of(table: dict[str, object], where: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise BriefError(f"{where}: files must be a table of texts by path")
     return {
-        checked(path, "files", PATH_SHAPE, where): checked(text, "files", _TEXT_SHAPE, where)
+        check_text(path, "files", PATH_SHAPE, where): check_text(text, "files", _TEXT_SHAPE, where)
         for path, text in value.items()
     }
 
@@ -152,7 +152,7 @@ def _ours_of(table: dict[str, object], where: str) -> dict[str, str]:
     return found
 
 
-def checked(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
+def check_text(value: object, key: str, shape: re.Pattern[str], where: str) -> str:
     """Check one text of a recipe."""
     if not isinstance(value, str):
         raise BriefError(f"{where}: {key} takes text, not {printable(repr(value))[:80]}")

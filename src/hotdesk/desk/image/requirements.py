@@ -113,11 +113,11 @@ def missing_packages(packages: Sequence[str]) -> list[str]:
         output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
     except FileNotFoundError as e:
         raise HostError("there is no dpkg here, so hotdesk cannot see what is installed; use Debian or Ubuntu") from e
-    installed = installed_of(output)
+    installed = parse_installed(output)
     return [name for name in packages if name not in installed]
 
 
-def installed_of(output: str) -> set[str]:
+def parse_installed(output: str) -> set[str]:
     """Read what dpkg-query printed; a package half removed or half configured does not count."""
     pairs = [line.split() for line in output.splitlines()]
     return {pair[0] for pair in pairs if pair[1:] == ["installed"]}

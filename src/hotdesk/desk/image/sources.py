@@ -98,7 +98,7 @@ def options(target: PackageIndex, keyrings: Sequence[str]) -> str:
     return f"[signed-by={','.join(keys)}] " if keys else ""
 
 
-def public(line: str) -> str:
+def sanitize_line(line: str) -> str:
     """Give a source line as it may stand in an image: no credentials, no paths of this machine."""
     return re.sub(r"//[^/@ ]*@", "//", re.sub(r"^deb \[[^]]*\] ", "deb ", line))
 

@@ -54,7 +54,7 @@ class Sterile:
 
     def mount(self, digest: str, tainted: int) -> Path:
         """Mount a layer's copy, unless it is; anew when the file is another, or the kernel oopsed since."""
-        file, kind = found(self.store, digest)
+        file, kind = find_copy(self.store, digest)
         at = self.private / f"sterile-{digest}"
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
@@ -140,7 +140,7 @@ def digest_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.sha256")
 
 
-def found(store: Path, digest: str) -> tuple[Path, str]:
+def find_copy(store: Path, digest: str) -> tuple[Path, str]:
     """Give a layer's copy, and its kind."""
     for kind in KINDS:
         if (file := place(store, digest, kind)).is_file():
@@ -153,7 +153,7 @@ def lacking(store: Path, image: Image) -> list[Path]:
     return [layer for layer in image.layers if not any(place(store, layer.name, kind).is_file() for kind in KINDS)]
 
 
-def copied(store: Path) -> set[str]:
+def list_copies(store: Path) -> set[str]:
     """Name the layers of which there is a copy, or a part of one."""
     names = os.listdir(folder(store)) if folder(store).is_dir() else []
     return {name.partition(".")[0] for name in names if "." in name}

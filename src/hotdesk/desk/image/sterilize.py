@@ -20,7 +20,7 @@ from hotdesk.desk.image import sterile
 from hotdesk.desk.image.image import Image
 from hotdesk.errors import HostError, ImageError, printable
 from hotdesk.linux import loopdev, syscalls, uids
-from hotdesk.linux.filelock import locked
+from hotdesk.linux.filelock import hold_lock
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 COPY_TIMEOUT_S = 900.0
@@ -81,7 +81,7 @@ def copy(store: Path, digest: str, kinds: Iterable[str]) -> None:
     place = sterile.folder(store)
     place.mkdir(mode=0o700, exist_ok=True)
     failures = []
-    with locked(place / "lock"), standing(store / "layers" / digest) as layer:
+    with hold_lock(place / "lock"), standing(store / "layers" / digest) as layer:
         if any(sterile.place(store, digest, kind).is_file() for kind in sterile.KINDS):
             return
         _check_room(layer, place)
@@ -151,7 +151,7 @@ def _write_ext4(layer: Path, file: Path) -> None:
     options = ["-q", "-F", "-m0", f"-b{BLOCK}", f"-N{count + 1024}", "-O", "^has_journal", "-E", "nodiscard"]
     tool("mkfs.ext4", *options, "-d", str(layer), str(file))
     at = file.with_suffix(".rw")
-    with mounted("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
+    with mount_file("ext4", file, at, sterile.FLAGS & ~syscalls.MS_RDONLY):
         (at / "lost+found").rmdir()
         info = layer.stat()
         os.chown(at, info.st_uid, info.st_gid)
@@ -171,10 +171,10 @@ def measure(layer: Path) -> tuple[int, int]:
 
 def prove(kind: str, file: Path, at: Path) -> None:
     """Mount a copy as a keeper does, and show it with a desk's owners: what this kernel refuses is no copy."""
-    with mounted(kind, file, at, sterile.FLAGS):
+    with mount_file(kind, file, at, sterile.FLAGS):
         owner = os.stat(at).st_uid
         ids = uids.id_map(uids.FIRST)
-        with syscalls.anchored(uids.FIRST + uids.ANCHOR) as anchor:
+        with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
             userns = anchor.open(ids, ids)
         try:
             syscalls.mount_idmapped(str(at), str(at), userns)
@@ -188,7 +188,7 @@ def prove(kind: str, file: Path, at: Path) -> None:
 
 
 @contextmanager
-def mounted(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
+def mount_file(kind: str, file: Path, at: Path, flags: int) -> Iterator[None]:
     """Mount a file for the length of a block."""
     at.mkdir(mode=0o700, exist_ok=True)
     is_read = bool(flags & syscalls.MS_RDONLY)

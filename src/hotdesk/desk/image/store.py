@@ -106,7 +106,7 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
         own = [layer for layer in image.layers if layer not in shared]
         with ExitStack() as stack:
             for layer in own:
-                stack.enter_context(unused(layer, name))
+                stack.enter_context(lock_layer(layer, name))
             record_path(store, name).unlink()
             for layer in own:
                 layer.rename(work / layer.name)
@@ -120,7 +120,7 @@ def restore(store: Path, image: Image) -> None:
 
 
 @contextmanager
-def unused(layer: Path, name: str) -> Iterator[None]:
+def lock_layer(layer: Path, name: str) -> Iterator[None]:
     """Make sure that nobody holds a shared lock on a layer, as whoever mounts it does."""
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -145,7 +145,9 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
             if layer not in named and _is_free(layer)
         ]
         here = set(os.listdir(store / "layers"))
-        swept += [Swept("copy", each, sterile.forget(store, each)) for each in sorted(sterile.copied(store) - here)]
+        swept += [
+            Swept("copy", each, sterile.forget(store, each)) for each in sorted(sterile.list_copies(store) - here)
+        ]
         for folder in sorted((store / "guest").glob("*/*")):
             if not serves(folder, store, images):
                 swept.append(_sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
@@ -173,7 +175,7 @@ def serves(folder: Path, store: Path, images: Collection[Image]) -> bool:
 def _is_free(layer: Path) -> bool:
     """Say whether no desk stands on a layer that no image names."""
     try:
-        with unused(layer, layer.name):
+        with lock_layer(layer, layer.name):
             return True
     except ImageError:
         return False

@@ -58,7 +58,7 @@ class ArchiveBudget:
 
 def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer: bool) -> None:
     """Write what a tar stream holds; in a `layer` whiteouts are left out, as `whiteout` deals with them."""
-    with opened(stream) as tar:
+    with open_tar(stream) as tar:
         for info in headers(tar):
             budget.spend(info.size if info.isreg() else 0)
             above, name = place(info, budget.limits)
@@ -69,7 +69,7 @@ def unpack(root: RootDirectory, stream: IO[bytes], budget: ArchiveBudget, layer:
 def whiteout(root: RootDirectory, stream: IO[bytes], limits: ArchiveLimits) -> None:
     """Remove what a layer says is gone from those below; goes first, as it may say so after its files."""
     budget = ArchiveBudget(limits)
-    with opened(stream) as tar:
+    with open_tar(stream) as tar:
         for info in headers(tar):
             budget.spend(0)
             above, name = place(info, limits)
@@ -90,7 +90,7 @@ def erase(root: RootDirectory, above: bytes, name: bytes) -> None:
         os.close(fd)
 
 
-def opened(stream: IO[bytes], mode: Literal["r|", "r:"] = "r|") -> tarfile.TarFile:
+def open_tar(stream: IO[bytes], mode: Literal["r|", "r:"] = "r|") -> tarfile.TarFile:
     """Read a tar's headers one after the other, names as the bytes they are."""
     return tarfile.open(fileobj=stream, mode=mode, encoding="utf-8", errors="surrogateescape")
 

@@ -15,7 +15,16 @@ from contextlib import closing
 from io import BufferedReader
 from lzma import LZMAError
 
-from hotdesk.desk.image.archive import Folder, Kind, Wrapped, compressed, kind_of, plain, verify, whole
+from hotdesk.desk.image.archive import (
+    Folder,
+    Kind,
+    Wrapped,
+    decompress_stream,
+    is_compressed,
+    kind_of,
+    reopen_file,
+    verify,
+)
 from hotdesk.desk.image.manifests import docker_layers, oci_layers
 from hotdesk.desk.image.normalise import find_python, furnish
 from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
@@ -55,25 +64,25 @@ def unwrap(archive: int, root: RootDirectory, machine: str, limits: ArchiveLimit
         with closing(Folder(archive)) as parts:
             squash(root, parts.open, oci_layers(parts, machine), limits)
         return "oci"
-    with whole(archive) as file, plain(file, limits) as stream:
+    with reopen_file(archive) as file, decompress_stream(file, limits) as stream:
         kind = kind_of(stream)
     if kind == "tar":
-        with whole(archive) as file, plain(file, limits) as stream:
+        with reopen_file(archive) as file, decompress_stream(file, limits) as stream:
             unpack(root, stream, ArchiveBudget(limits), layer=False)
         return kind
     with tempfile.TemporaryFile(dir=work) as spool:
-        layout = Wrapped(_spooled(archive, spool.fileno(), limits))
+        layout = Wrapped(_spool_archive(archive, spool.fileno(), limits))
         layers = oci_layers(layout, machine) if kind == "oci" else docker_layers(layout, machine)
         squash(root, layout.open, layers, limits, of_content=kind == "docker")
     return kind
 
 
-def _spooled(archive: int, spool: int, limits: ArchiveLimits) -> int:
+def _spool_archive(archive: int, spool: int, limits: ArchiveLimits) -> int:
     """Give a descriptor of the plain archive: itself, or the spool it is uncompressed into."""
-    with whole(archive) as file:
-        if not compressed(file):
+    with reopen_file(archive) as file:
+        if not is_compressed(file):
             return archive
-        with plain(file, limits) as stream, os.fdopen(os.dup(spool), "wb") as target:
+        with decompress_stream(file, limits) as stream, os.fdopen(os.dup(spool), "wb") as target:
             shutil.copyfileobj(stream, target, 1 << 20)
     return spool
 
@@ -89,11 +98,11 @@ def squash(
     budget = ArchiveBudget(limits)
     for number, (name, digest) in enumerate(layers):
         with open_part(name) as part:
-            verify(plain(part, limits) if of_content else part, digest, name)
+            verify(decompress_stream(part, limits) if of_content else part, digest, name)
         if number:
-            with open_part(name) as part, plain(part, limits) as stream:
+            with open_part(name) as part, decompress_stream(part, limits) as stream:
                 whiteout(root, stream, limits)
-        with open_part(name) as part, plain(part, limits) as stream:
+        with open_part(name) as part, decompress_stream(part, limits) as stream:
             unpack(root, stream, budget, layer=True)
 
 

@@ -61,7 +61,7 @@ class Burning:
         fire.numbers.append(number)
         return True
 
-    def reaped(self, pid: int) -> None:
+    def note_exit(self, pid: int) -> None:
         """Look again at once at the desk whose first process has just ended."""
         for fire in self.fires.values():
             if pid in fire.children:

@@ -75,7 +75,7 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
         layer = store / "layers" / digest
         image = Image(
             name=name,
-            digest=_whole_digest(digest, below),
+            digest=_hash_stack(digest, below),
             layers=(layer, *below.layers),
             python=below.python,
             arch=below.arch,
@@ -102,7 +102,7 @@ def room(settings: Config) -> int:
     return max(0, free.f_bavail * free.f_frsize - settings.disk_floor)
 
 
-def _whole_digest(digest: str, below: Image) -> str:
+def _hash_stack(digest: str, below: Image) -> str:
     """Tell a layer on one image from the same on another: their Pythons may compile in different ways."""
     parts = (digest, *(layer.name for layer in below.layers), below.python, below.arch)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

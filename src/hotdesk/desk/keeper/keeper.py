@@ -64,7 +64,7 @@ class Keeper:
         self.early: set[int] = set()
         """Exits seen while a runtime is at work that were nobody's we knew: what it starts may end before it does."""
         self.roots = Roots(settings, self.desks, self.early, self)
-        self.burning = Burning(settings, self.ended)
+        self.burning = Burning(settings, self.report_end)
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
         self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
@@ -86,7 +86,7 @@ class Keeper:
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
         self.snapshots.wake = wake_w
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self.signalled)
+            signal.signal(number, self.note_signal)
         self.warm()
         try:
             while self.open_for_business:
@@ -157,7 +157,7 @@ class Keeper:
                 tracked.knocked = True
                 self.send({"event": "knock", "desk": tracked.room.desk})
 
-    def signalled(self, number: int, _frame: object) -> None:
+    def note_signal(self, number: int, _frame: object) -> None:
         """Note a signal. Ctrl-C reaches the whole terminal group; the owner decides what it means."""
         if number == signal.SIGTERM:
             self.open_for_business = False
@@ -354,14 +354,14 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            if self.doorman.ended(pid) or self.readers.ended(pid):
+            if self.doorman.note_exit(pid) or self.readers.note_exit(pid):
                 continue
-            if self.saves.ended(pid, os.waitstatus_to_exitcode(status)):
+            if self.saves.note_exit(pid, os.waitstatus_to_exitcode(status)):
                 continue
             self.early.add(pid)
             for tracked in list(self.desks.values()):
                 self.note_exit(tracked, pid, os.waitstatus_to_exitcode(status))
-            self.burning.reaped(pid)
+            self.burning.note_exit(pid)
             if not any(tracked.is_starting() for tracked in self.desks.values()):
                 self.early.clear()
 
@@ -374,7 +374,7 @@ class Keeper:
         elif pid == tracked.init:
             self.burn(tracked.room.desk, "out of memory" if tracked.ran_out_of_memory() else "its first process ended")
         else:
-            self.roots.ended(tracked, pid, status)
+            self.roots.note_exit(tracked, pid, status)
 
     def burn_due(self) -> None:
         """Burn desks whose time is up. Use only puts an end off, so nothing is due before the nearest end known."""
@@ -412,7 +412,7 @@ class Keeper:
             self.refuse(tracked.root.number, DeskGone(f"desk {desk} is gone: {why}; open another"))
         self.burning.begin(tracked, why, number)
 
-    def ended(self, fire: Fire, leftovers: list[str]) -> None:
+    def report_end(self, fire: Fire, leftovers: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
         if fire.tracked.noted:
             self.outbox.add("keeper", "Burnt", {"desk": fire.tracked.room.desk, "why": fire.why})

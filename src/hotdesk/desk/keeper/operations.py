@@ -23,11 +23,11 @@ _HUSH_INTERVAL_S = 0.1
 
 def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
-    disk = tracked.room.disk.used(tracked.room.desk, tracked.room.folder / "disk")
+    disk = tracked.room.disk.measure_usage(tracked.room.desk, tracked.room.folder / "disk")
     return {
         **tracked.room.cgroup.usage(),
         "disk": disk,
-        "outgoing": syscalls.in_netns(tracked.room.netns, netstat.outgoing),
+        "outgoing": syscalls.run_in_netns(tracked.room.netns, netstat.outgoing),
     }
 
 
@@ -132,7 +132,7 @@ def has_stopped(tracked: TrackedDesk, seconds: float) -> bool:
     """Wait until everything in a desk has stopped; say whether it did in time."""
     end = now() + seconds
     again = now() + THAW_AFTER_S
-    while not tracked.room.cgroup.frozen():
+    while not tracked.room.cgroup.is_frozen():
         if now() > end:
             return False
         if now() > again:  # who waits for a child amid vfork stops only when that goes on: let both

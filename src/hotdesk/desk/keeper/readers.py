@@ -44,7 +44,7 @@ class Readers:
         if name in self.pids:
             os.kill(self.pids[name], signal.SIGKILL)  # not reaped yet, so nobody else's
 
-    def ended(self, pid: int) -> bool:
+    def note_exit(self, pid: int) -> bool:
         """Note the exit of one."""
         found = [name for name, reader in self.pids.items() if reader == pid]
         for name in found:

@@ -86,20 +86,20 @@ class Roots:
             elif root.hard <= now():
                 self.end(tracked, root, f"did not start within {START_TIMEOUT_S:.0f} s")
 
-    def ended(self, tracked: TrackedDesk, pid: int, status: int) -> None:
+    def note_exit(self, tracked: TrackedDesk, pid: int, status: int) -> None:
         """Take an exit that may be of a desk's root, or of the runtime that starts it."""
         root = tracked.root
         if root is None:
             return
         if pid == root.runtime:
-            self.started(tracked, root, status)
+            self.note_runtime_exit(tracked, root, status)
         elif pid == root.init and root.proven:
             self.lose(tracked)
             self.owner.send({"event": "rootless", "desk": tracked.room.desk})
         elif pid == root.init:
             self.end(tracked, root, "ended at once")
 
-    def started(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
+    def note_runtime_exit(self, tracked: TrackedDesk, root: RootGuest, status: int) -> None:
         """Take the runtime's end; what it started must then be proven."""
         room, root.runtime = tracked.room, 0
         root.hard = now() + PROOF_TIMEOUT_S

@@ -69,7 +69,7 @@ class Saves:
         os.close(write)
         return child, read
 
-    def ended(self, pid: int, status: int) -> bool:
+    def note_exit(self, pid: int, status: int) -> bool:
         """Take a child's exit; False when it is not one of these."""
         if pid not in self.children:
             return False

@@ -42,17 +42,17 @@ class Doorman:
 
     def waiting(self) -> dict[int, socket.socket]:
         """Give the gates at which a call must start the door, by descriptor."""
-        if self.door.pid or not self.door.rested():
+        if self.door.pid or not self.door.can_restart():
             return {}
         return {gate.fileno(): gate for gate in self.gates.values()}
 
     def resting(self) -> bool:
         """Say whether the door is away and may not be started yet."""
-        return not self.door.pid and not self.door.rested()
+        return not self.door.pid and not self.door.can_restart()
 
     def be_ready(self) -> None:
         """Start the door before the first call, for a desk that will make one."""
-        if not self.door.pid and self.door.rested():
+        if not self.door.pid and self.door.can_restart():
             self.start()
 
     def start(self) -> None:
@@ -79,7 +79,7 @@ class Doorman:
         """Start keys, unless they run, in a folder of their own."""
         if self.keys.pid:
             return
-        folder = _own_folder(self.settings.lib / "keys")
+        folder = _make_keys_folder(self.settings.lib / "keys")
         self.keys.start({"uid": uids.KEYS, "root": str(folder)})
         for desk in self.gates:
             self.keys.tell({"desk": desk})
@@ -103,9 +103,9 @@ class Doorman:
             self.keys.tell({"line": "door"}, ours.fileno())
             self.door.tell({"line": "keys"}, theirs.fileno())
 
-    def ended(self, pid: int) -> bool:
+    def note_exit(self, pid: int) -> bool:
         """Note the exit of either; the next need starts another."""
-        return self.door.ended(pid) or self.keys.ended(pid)
+        return self.door.note_exit(pid) or self.keys.note_exit(pid)
 
     def close(self) -> None:
         """Hang up; both end by themselves."""
@@ -113,7 +113,7 @@ class Doorman:
         self.keys.close()
 
 
-def _own_folder(folder: Path) -> Path:
+def _make_keys_folder(folder: Path) -> Path:
     """Make the folder keys live in, theirs alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileNotFoundError):

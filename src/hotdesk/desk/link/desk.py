@@ -17,7 +17,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.link.channel import GRACE_S, MAX_LISTING_BYTES, SILENCE_TIMEOUT_S, Body, Data, GuestEvent, GuestReply
 from hotdesk.desk.link.handle import Handle, NoHandle
-from hotdesk.desk.link.link import Link, stopped
+from hotdesk.desk.link.link import Link, explain_stop
 from hotdesk.desk.link.process import EXIT_GRACE_S, LinkedProcess, ask_exec, collect, collect_fed
 from hotdesk.desk.link.replies import as_done, as_entry, as_error, as_running, check
 from hotdesk.desk.link.watch import LinkedWatch
@@ -34,7 +34,7 @@ from hotdesk.desk.seam import (
     Spec,
     Usage,
     as_bytes,
-    written,
+    format_bound,
 )
 from hotdesk.errors import BriefError, DeskError, FileError, HotdeskError, LinkError
 
@@ -78,7 +78,7 @@ class LinkedDesk:
         spec = getattr(self.outside, "spec", None)
         if not isinstance(spec, Spec):
             return f"<Desk {self.id} {state}>"
-        size = f"cpus={spec.cpus:g} memory={written(spec.memory, ' bytes')}"
+        size = f"cpus={spec.cpus:g} memory={format_bound(spec.memory, ' bytes')}"
         return f"<Desk {self.id} {state} image={spec.image} {size}>"
 
     def __dir__(self) -> Many[str]:
@@ -179,7 +179,7 @@ class LinkedDesk:
 
     async def processes(self) -> list[Running]:
         """List the programs started here."""
-        return await self.listed({"op": "processes"}, "processes", 10_000, as_running)
+        return await self.fetch_list({"op": "processes"}, "processes", 10_000, as_running)
 
     async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yield a file's bytes."""
@@ -235,7 +235,7 @@ class LinkedDesk:
     async def list(self, path: str = ".", *, depth: int = 1, limit: int = 100_000) -> list[Entry]:
         """List a folder."""
         ask: Body = {"op": "list", "path": path, "depth": max(1, depth)}
-        return await self.listed(ask, path, limit, as_entry)
+        return await self.fetch_list(ask, path, limit, as_entry)
 
     async def stat(self, path: str) -> Entry:
         """Describe one path."""
@@ -276,7 +276,7 @@ class LinkedDesk:
         for _ in range(_DIAL_ATTEMPTS):
             sock = await self.outside.dial(parse_port(port))
             try:
-                failure = await self.connected(sock, port)
+                failure = await self.wait_connected(sock, port)
             except BaseException:
                 sock.close()
                 raise
@@ -287,7 +287,7 @@ class LinkedDesk:
                 break
         raise DeskError(f"port {port} of desk {self.id}: {os.strerror(failure)}")
 
-    async def connected(self, sock: socket.socket, port: int) -> int:
+    async def wait_connected(self, sock: socket.socket, port: int) -> int:
         """Wait until a socket is connected; give why it is not."""
         with anyio.move_on_after(DIAL_SECONDS) as scope:
             await anyio.wait_writable(sock)
@@ -330,7 +330,7 @@ class LinkedDesk:
     async def end_all(self, snapshot: str) -> None:
         """Have the link end with what ran; an error leaves everything as it was."""
         link, was_up, obituary = self.link, self.down is None, self.link.obituary
-        link.obituary = functools.partial(stopped, self.id)
+        link.obituary = functools.partial(explain_stop, self.id)
         self.down = self.down or anyio.Event()
         try:
             await self.outside.halt(snapshot)
@@ -339,7 +339,7 @@ class LinkedDesk:
             if was_up:
                 self.let_go_on()
             raise
-        link.break_off(await stopped(self.id))
+        link.break_off(await explain_stop(self.id))
 
     async def boot(self, snapshot: str = "") -> None:
         """Start a halted desk, and let calls go on; they learn it when it does not come up."""
@@ -370,7 +370,7 @@ class LinkedDesk:
 
     async def rollback(self, snapshot: SnapshotId) -> None:
         """Have the files as they were, and start anew; also when whoever asked is cancelled meanwhile."""
-        name = named(snapshot)
+        name = check_snapshot(snapshot)
         async with self.rebooting:
             with anyio.CancelScope(shield=True):
                 await self.halt(name)
@@ -378,7 +378,7 @@ class LinkedDesk:
 
     async def forget(self, snapshot: SnapshotId) -> None:
         """Delete a snapshot."""
-        name = named(snapshot)
+        name = check_snapshot(snapshot)
         async with self.rebooting:
             await self.outside.forget(name)
 
@@ -397,7 +397,7 @@ class LinkedDesk:
     @asynccontextmanager
     async def snapshot_of(self, snapshot: SnapshotId | None) -> AsyncIterator[SnapshotId]:
         """Give the snapshot that is meant, or one taken now that is not kept."""
-        source = await self.snapshot() if snapshot is None else SnapshotId(named(snapshot))
+        source = await self.snapshot() if snapshot is None else SnapshotId(check_snapshot(snapshot))
         try:
             yield source
         finally:
@@ -428,7 +428,7 @@ class LinkedDesk:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await channel.drop()
 
-    async def listed(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
+    async def fetch_list(self, body: Body, path: str, limit: int, read: Callable[[object], Listed]) -> Many[Listed]:
         """Give what the guest lists, each checked, up to a limit."""
         channel = await (await self.up()).open(body)
         found: Many[Listed] = []
@@ -453,7 +453,7 @@ class LinkedDesk:
                 await channel.drop()
 
 
-def named(snapshot: str) -> str:
+def check_snapshot(snapshot: str) -> str:
     """Check that a text can name a snapshot."""
     if not (name := parse_snapshot(snapshot)):
         raise BriefError("a snapshot without a name; `snapshot` gives one")

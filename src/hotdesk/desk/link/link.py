@@ -30,7 +30,7 @@ async def _hung_up() -> DeskGone:
     return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
 
 
-async def stopped(desk: str) -> DeskGone:
+async def explain_stop(desk: str) -> DeskGone:
     """Say why calls have no answer that were under way when a desk was stopped."""
     return DeskGone(f"desk {desk} was stopped, and what ran in it ended; call again once it is resumed")
 
@@ -247,7 +247,7 @@ class Link:
             raise self.lost() from None
         except BaseException:
             if begun and self.failure is None:
-                await self.last_moment()
+                await self.wait_for_drain()
             if not begun or self.failure is not None:
                 raise
 
@@ -263,7 +263,7 @@ class Link:
         """Say whether the guest was stopped on purpose."""
         return self.paused or self.hushed
 
-    async def last_moment(self) -> None:
+    async def wait_for_drain(self) -> None:
         """Give a guest a moment to take the rest of a frame whose writer was cancelled, or end the link."""
         with contextlib.suppress(anyio.ClosedResourceError, OSError):  # the link ended meanwhile
             with anyio.move_on_after(STUCK_SECONDS, shield=True) as patience:

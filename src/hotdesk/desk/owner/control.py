@@ -198,9 +198,9 @@ class ControlServer:
             case "POST", ["forks"]:
                 await self.fork(sock, desk, *_parse_forks(json.loads(body or b"{}")))
             case _:
-                await respond(sock, 200, await self.last(method, desk, parts, body))
+                await respond(sock, 200, await self.use_disk(method, desk, parts, body))
 
-    async def last(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
+    async def use_disk(self, method: str, desk: LinkedDesk, parts: list[str], body: bytes) -> object:
         """Do what has to do with a desk's disk: keep its files, stop it and start it anew, open others with them."""
         data = json.loads(body or b"{}")
         snapshot = SnapshotId(parse_snapshot(data.get("snapshot") if isinstance(data, dict) else 0))
@@ -233,10 +233,10 @@ class ControlServer:
                 return [asdict(question) for question in self.asks().open_questions()]
             case "POST", ["questions", number]:
                 approved, digest, behind = _parse_answer(json.loads(body))
-                return asdict(await self.asks().answer(number, approved, named(pid, uid, behind), digest))
+                return asdict(await self.asks().answer(number, approved, name_caller(pid, uid, behind), digest))
             case "POST", ["allow", name]:
                 rule, behind = _parse_allow(json.loads(body))
-                await self.asks().allow(as_id(name), [rule], named(pid, uid, behind))
+                await self.asks().allow(as_id(name), [rule], name_caller(pid, uid, behind))
                 return {}
             case "POST", ["unlock"]:
                 await self.asks().unlock(_parse_unlock(json.loads(body)))
@@ -309,7 +309,7 @@ def parse_behind(name: object) -> str:
     return name
 
 
-def named(pid: int, uid: int, behind: str = "") -> str:
+def name_caller(pid: int, uid: int, behind: str = "") -> str:
     """Name who calls, as the kernel says; and on whose behalf, as they say."""
     return f"uid {uid} pid {pid}" + (f" for {behind}" if behind else "")
 
@@ -358,7 +358,7 @@ async def respond(sock: socket.socket, status: int, value: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def controlled(
+async def serve_control(
     runtime: KeeperRuntime,
     path: Path,
     asks: Callable[[], Asks] | None = None,

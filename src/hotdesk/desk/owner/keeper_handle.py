@@ -14,7 +14,7 @@ import anyio.lowlevel
 
 from hotdesk.brief.data import Scope
 from hotdesk.desk.link.desk import LinkedDesk
-from hotdesk.desk.link.link import Link, stopped
+from hotdesk.desk.link.link import Link, explain_stop
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
 from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
 from hotdesk.desk.request import KeeperRequest
@@ -96,7 +96,7 @@ class KeeperHandle:
             obituary = link.obituary if link is not None else None
             try:
                 if link is not None:
-                    link.obituary = functools.partial(stopped, self.desk)
+                    link.obituary = functools.partial(explain_stop, self.desk)
                 await self.runtime.keeper.ask(KeeperRequest("halt", self.desk, snapshot=snapshot))
             except BaseException:
                 if link is not None and obituary is not None:
@@ -106,7 +106,7 @@ class KeeperHandle:
                 raise
         self.paused = self.hushed = False
         if link is not None:
-            link.break_off(await stopped(self.desk))
+            link.break_off(await explain_stop(self.desk))
 
     async def boot(self, snapshot: str = "") -> Link:
         """Have the keeper start the desk, and take its guest's call; one that does not come up is burnt."""
@@ -180,9 +180,9 @@ class KeeperHandle:
             async with self.rising:
                 if self.thawing is None:
                     with anyio.CancelScope(shield=True):
-                        return await self.risen()
+                        return await self.ensure_root()
 
-    async def risen(self) -> Link:
+    async def ensure_root(self) -> Link:
         """Give the link to a root that is up, or will be in a moment."""
         if self.roots is None or self.roots.is_over():
             body, fds = await self.runtime.keeper.ask(KeeperRequest("root", self.desk), 1)

@@ -128,9 +128,9 @@ class RemoteRuntime:
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Link to an open desk."""
         link = await self.borrow(desk)
-        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.outside(desk), self.burn)
+        return LinkedDesk(desk, link, str((link.hello or {}).get("home", "/")), self.get_handle(desk), self.burn)
 
-    def outside(self, desk: DeskId) -> RemoteHandle:
+    def get_handle(self, desk: DeskId) -> RemoteHandle:
         """Give a desk from outside; nothing of it needs its guest."""
         return RemoteHandle(self, desk)
 
@@ -219,7 +219,7 @@ class RemoteRuntime:
         try:
             with anyio.move_on_after(CALL_SECONDS):
                 while True:
-                    if connected(sock, self.path):
+                    if try_connect(sock, self.path):
                         return sock
                     await anyio.sleep(_CONNECT_RETRY_S)
             raise KeeperError(f"the owner at {self.path} took no call for {CALL_SECONDS:.0f} s")
@@ -239,7 +239,7 @@ def as_question(data: object) -> Asked:
     return event
 
 
-def connected(sock: socket.socket, path: Path) -> bool:
+def try_connect(sock: socket.socket, path: Path) -> bool:
     """Connect, unless the owner's queue is full."""
     try:
         sock.connect(str(path))

@@ -37,7 +37,7 @@ SESSION = "/usr/local/lib/hotdesk/session"
 """In an image with a screen: the program that starts what shows it, and then runs its arguments."""
 DRAW = ("sleep", "0.5")
 """Until the panel, for which nobody else waits, is drawn."""
-OPEN = ("env", *(f"--unset={name}" for name in door_files.closed_environment()))
+OPEN = ("env", *(f"--unset={name}" for name in door_files.build_closed_environment()))
 """Starts the desktop of a desk kept ready, whose programs may have egress later."""
 READY = "/usr/local/lib/hotdesk/ready"
 """In an image with a server of its own: the program that starts it unless it is up, with `all` all it may need."""
@@ -114,7 +114,7 @@ class KeeperRuntime:
             self.desks[desk] = ready
             ready.link.paused = False
             handle.thaw()
-            closed = dict.fromkeys(door_files.closed_environment()) if ca and not proven else {}
+            closed = dict.fromkeys(door_files.build_closed_environment()) if ca and not proven else {}
             if env := {**closed, **(door_files.environment() if ca else {}), **led.env}:
                 await ready.settle(env)
             if ca and not proven and self.supervisor is not None:
@@ -197,7 +197,7 @@ class KeeperRuntime:
         """
         if scope == CLOSED and not spec.root and not gated:
             return spec, ""
-        supervisor = self.supervised()
+        supervisor = self.get_supervisor()
         if supervisor is None:
             if scope != CLOSED or gated:
                 raise BriefError("these desks have no way out; leave the scope away")
@@ -208,7 +208,7 @@ class KeeperRuntime:
         ca, env = await supervisor.admit(desk, spec, scope)
         return replace(spec, env={**env, **spec.env}), ca
 
-    def supervised(self) -> Supervisor | None:
+    def get_supervisor(self) -> Supervisor | None:
         """Give who supervises these desks, made on first need; None where nobody does."""
         if self.supervisor is None and self.supervise is not None:
             self.supervisor = self.supervise(self.parts, self.tasks)

@@ -18,8 +18,8 @@ from pathlib import Path
 from hotdesk.config import GIB, MIB
 from hotdesk.desk.room.accounting import Charges
 from hotdesk.linux import loopdev, syscalls
-from hotdesk.linux.filelock import locked
-from hotdesk.linux.filesystem import FLAGS, open_folder, opened, tool
+from hotdesk.linux.filelock import hold_lock
+from hotdesk.linux.filesystem import FLAGS, hold_folder, open_folder, tool
 
 # ioctl arguments are bytearrays: Python copies at most 1024 bytes of an immutable one.
 SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE = 0x5000940E, 0x5000940F, 0x50009417
@@ -49,7 +49,7 @@ class Btrfs:
     def mount(self) -> None:
         """Mount the pool here, making it first where there is none."""
         self.mounted.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(self.file.with_suffix(".lock")):
+        with hold_lock(self.file.with_suffix(".lock")):
             fresh = not self.file.exists()
             if fresh:
                 _format_pool(self.file)
@@ -73,7 +73,7 @@ class Btrfs:
 
     def enable_quota(self) -> None:
         """Account by subvolume: simple quotas where the kernel has them (6.7), else the older, slower kind."""
-        with opened(self.mounted) as root:
+        with hold_folder(self.mounted) as root:
             try:
                 fcntl.ioctl(root, QUOTA_CTL, struct.pack("=2Q", QUOTA_ENABLE_SIMPLE, 0))
             except OSError:
@@ -81,16 +81,16 @@ class Btrfs:
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         """Make a limited subvolume."""
-        with opened(self.mounted) as root:
+        with hold_folder(self.mounted) as root:
             fcntl.ioctl(root, SUBVOL_CREATE, bytearray(struct.pack("=q4088s", 0, desk.encode())))
         self.charges.begin(desk)
-        return self.limited(desk, size)
+        return self.apply_limit(desk, size)
 
     def snapshot(self, desk: str, name: str, at: Path) -> None:
         """Take a snapshot; the kernel writes out what waits to be, and copies nothing."""
         self.branch(desk, name, READ_ONLY)
         try:
-            self.charges.keep(desk, name, self.written(desk) if self.simple else 0)
+            self.charges.keep(desk, name, self.read_usage(desk) if self.simple else 0)
         except OSError:
             self.drop(name)
             raise
@@ -99,18 +99,18 @@ class Btrfs:
         """Make a subvolume that begins as a snapshot is."""
         self.branch(name, desk, 0)
         self.charges.begin(desk, name)
-        return self.limited(desk, size)
+        return self.apply_limit(desk, size)
 
     def branch(self, source: str, name: str, flags: int) -> None:
         """Have a second subvolume with what one holds."""
-        with opened(self.mounted) as root, opened(self.mounted / source) as fd:
+        with hold_folder(self.mounted) as root, hold_folder(self.mounted / source) as fd:
             syscalls.ioctl(root, SNAP_CREATE, struct.pack("=q2Q32x4040s", fd, 0, flags, name.encode()))
 
     def look(self, name: str, at: Path) -> int:
         """Open the files of a snapshot."""
         return open_folder(self.mounted / name / "up")
 
-    def limited(self, desk: str, size: int) -> Path:
+    def apply_limit(self, desk: str, size: int) -> Path:
         """Give a subvolume that was just made, once it is limited."""
         try:
             self.resize(desk, size)
@@ -122,7 +122,7 @@ class Btrfs:
     def resize(self, desk: str, size: int) -> None:
         """Limit a subvolume; a pool whose maker was killed too early gets its quotas now."""
         self.sizes[desk] = size
-        with opened(self.mounted / desk) as fd:
+        with hold_folder(self.mounted / desk) as fd:
             most = max(size - self.charges.beside(desk), MIB)
             arguments = struct.pack("=6Q", 0, LIMIT_MAX_REFERENCED, most, 0, 0, 0)
             try:
@@ -131,13 +131,13 @@ class Btrfs:
                 self.enable_quota()
                 fcntl.ioctl(fd, QGROUP_LIMIT, arguments)
 
-    def used(self, desk: str, at: Path) -> int:
+    def measure_usage(self, desk: str, at: Path) -> int:
         """Say how much counts against a desk's size."""
-        return self.written(desk) + self.charges.beside(desk)
+        return self.read_usage(desk) + self.charges.beside(desk)
 
-    def written(self, desk: str) -> int:
+    def read_usage(self, desk: str) -> int:
         """Read the kernel's account of a subvolume: what is written, and what waits to be."""
-        with opened(self.mounted / desk) as fd:
+        with hold_folder(self.mounted / desk) as fd:
             arguments = bytearray(struct.pack("=2Q4080x", 0, _FIRST_INODE))
             fcntl.ioctl(fd, INO_LOOKUP, arguments)
         (number,) = struct.unpack_from("=Q", arguments)
@@ -148,7 +148,7 @@ class Btrfs:
     def accounts(self) -> Path:
         """Give the folder in which the kernel shows its accounts, one a subvolume."""
         info = bytearray(1024)
-        with opened(self.mounted) as fd:
+        with hold_folder(self.mounted) as fd:
             fcntl.ioctl(fd, FS_INFO, info)
         name = info[16:32].hex()
         pool = f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
@@ -165,14 +165,14 @@ class Btrfs:
     def tidy(self, most: int = _ACCOUNTS) -> None:
         """Have the kernel finish deletions when many wait: by itself it does so half a minute later."""
         if len(os.listdir(self.accounts)) > most:
-            with opened(self.mounted) as fd:
+            with hold_folder(self.mounted) as fd:
                 fcntl.ioctl(fd, SYNC)
 
     def drop(self, name: str) -> None:
         """Delete a subvolume; the kernel frees its blocks in the background."""
         self.charges.drop(name)
         self.sizes.pop(name, None)
-        with opened(self.mounted) as root:
+        with hold_folder(self.mounted) as root:
             try:
                 fcntl.ioctl(root, SNAP_DESTROY, bytearray(struct.pack("=q4088s", 0, name.encode())))
             except OSError as e:

@@ -13,7 +13,7 @@ from hotdesk.desk.room.btrfs import Btrfs
 from hotdesk.desk.room.ext4 import Ext4
 from hotdesk.errors import DeskError, HostError
 from hotdesk.linux import syscalls
-from hotdesk.linux.filesystem import FLAGS, used_bytes
+from hotdesk.linux.filesystem import FLAGS, count_used_bytes
 
 _INODES_PER_MIB = 256
 
@@ -50,7 +50,7 @@ class Disk(Protocol):
         """Delete a snapshot, or a layer already unmounted. Absent is no error."""
         ...
 
-    def used(self, desk: str, at: Path) -> int:
+    def measure_usage(self, desk: str, at: Path) -> int:
         """Say how many bytes a desk's layer holds."""
         ...
 
@@ -87,9 +87,9 @@ class Memory:
         """Refuse: there is no snapshot."""
         raise DeskError("a disk in memory has no snapshots")
 
-    def used(self, desk: str, at: Path) -> int:
+    def measure_usage(self, desk: str, at: Path) -> int:
         """Ask the file system."""
-        return used_bytes(at)
+        return count_used_bytes(at)
 
     def drop(self, name: str) -> None:
         """Do nothing: it went with its mount."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from hotdesk.config import MIB
 from hotdesk.errors import DeskError
 from hotdesk.linux import loopdev, syscalls
-from hotdesk.linux.filesystem import FLAGS, open_folder, opened, tool, used_bytes
+from hotdesk.linux.filesystem import FLAGS, count_used_bytes, hold_folder, open_folder, tool
 
 PIECE = 64 * MIB
 
@@ -59,7 +59,7 @@ class Ext4:
 
         The file system itself is not frozen: were its keeper killed amid that, the kernel would keep it for ever.
         """
-        with opened(at) as mounted:
+        with hold_folder(at) as mounted:
             syscalls.syncfs(mounted)
             self.files[name] = self.copy(self.files[desk])
 
@@ -84,7 +84,7 @@ class Ext4:
         try:
             size = os.fstat(source).st_size
             os.ftruncate(target, size)
-            for start, end in written(source, size):
+            for start, end in list_extents(source, size):
                 while start < end:
                     start += os.copy_file_range(source, target, min(PIECE, end - start), start, start)
         except BaseException:
@@ -98,16 +98,16 @@ class Ext4:
             os.close(fd)
         (self.folder / name).unlink(missing_ok=True)
 
-    def used(self, desk: str, at: Path) -> int:
+    def measure_usage(self, desk: str, at: Path) -> int:
         """Ask the file system."""
-        return used_bytes(at)
+        return count_used_bytes(at)
 
     def leftovers(self) -> list[str]:
         """List files of keepers killed while formatting."""
         return [file.name for file in self.folder.iterdir()] if self.folder.exists() else []
 
 
-def written(file: int, size: int) -> list[tuple[int, int]]:
+def list_extents(file: int, size: int) -> list[tuple[int, int]]:
     """Give the parts of a sparse file that hold something."""
     found = []
     end = 0

@@ -34,6 +34,6 @@ def environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**standard, **extra}
 
 
-def shared_memory(memory: int) -> int:
+def compute_shm_size(memory: int) -> int:
     """Return how much of a desk's memory /dev/shm may take."""
     return memory // 2

@@ -21,7 +21,7 @@ from hotdesk.desk.room.rootfs import Layers
 from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls, sysctl, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
-from hotdesk.linux.filesystem import opened
+from hotdesk.linux.filesystem import hold_folder
 
 GATE = ("127.0.0.1", 3128)
 
@@ -58,8 +58,8 @@ class Room:
     def prepare(self, guest: dict[str, bytes], ca: str = "", source: str | None = None) -> None:
         """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
         spec = self.spec
-        with syscalls.anchored(self.base + uids.ANCHOR) as anchor:
-            self.netns, self.gate = syscalls.in_new_netns(open_gate)
+        with syscalls.start_anchor(self.base + uids.ANCHOR) as anchor:
+            self.netns, self.gate = syscalls.run_in_new_netns(open_gate)
             self.furnish(guest)
             if spec.root:
                 self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
@@ -97,7 +97,7 @@ class Room:
         path = f"{self.folder}/link/{name}"
         with suppress(FileNotFoundError):
             os.unlink(path)
-        with opened(self.folder / "link") as fd:
+        with hold_folder(self.folder / "link") as fd:
             listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
         os.chmod(path, mode)
         os.chown(path, self.base + uid, self.base + uid)
@@ -190,7 +190,7 @@ class Room:
 
 def _way_out(ca: str) -> dict[str, str]:
     """Give the variables by which programs find the door of a desk, or learn that it has none."""
-    return door_files.environment() if ca else door_files.closed_environment()
+    return door_files.environment() if ca else door_files.build_closed_environment()
 
 
 def limits_of(spec: Spec) -> CgroupLimits:

@@ -14,7 +14,7 @@ from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.seam import SNAPSHOTS
 from hotdesk.errors import BriefError, DeskError
 from hotdesk.linux import syscalls
-from hotdesk.linux.filesystem import opened
+from hotdesk.linux.filesystem import hold_folder
 from hotdesk.linux.openat2 import remove
 
 _OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
@@ -69,7 +69,7 @@ class Layers:
         upper, work = layer / "up", layer / "work"
         if not source:
             upper.mkdir(mode=0o755)
-        with opened(layer) as fd:
+        with hold_folder(layer) as fd:
             remove(fd, b"work")  # an overlay that was not taken down in order is not put up again upon the same
         work.mkdir(mode=0o700)
         identity.plant(upper, files)

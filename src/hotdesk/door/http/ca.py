@@ -142,7 +142,7 @@ def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.hostname_checks_common_name = False
     context.set_alpn_protocols(_ALPN)
-    for file in _trusted_files():
+    for file in _list_trusted_files():
         try:
             context.load_verify_locations(cafile=file)
         except OSError:
@@ -152,7 +152,7 @@ def upstream_context(extra_ca_pem: bytes | None = None) -> ssl.SSLContext:
     return context
 
 
-def _trusted_files() -> list[Path]:
+def _list_trusted_files() -> list[Path]:
     """List the files of the host's trust store: its bundle, else its folder."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile:

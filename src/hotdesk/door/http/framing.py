@@ -53,7 +53,7 @@ KEPT = frozenset((b"content-length", b"host"))
 """What a `Connection` field cannot name away: without them a request is another request."""
 
 
-class Broken(Exception):  # noqa: N818 - an answer to somebody, not an error of ours
+class HttpMessageError(Exception):
     """Bytes that are no message we take: `reason` is plain, short, and holds none of them.
 
     `status` is what to answer the desk that sent it. When an upstream did, the answer is 502 whatever it says.
@@ -103,25 +103,25 @@ class Headers:
         value = self._values.get(name)
         if value is None or len(self._values) == len(self.pairs):
             return value
-        return b", ".join(self.all(name))
+        return b", ".join(self.get_all(name))
 
-    def all(self, name: bytes) -> list[bytes]:
+    def get_all(self, name: bytes) -> list[bytes]:
         """Give every value of a field."""
         return [value for key, value in self if key == name]
 
     def once(self, name: bytes) -> bytes | None:
         """Give the value of a field that may stand in a head once."""
         value = self._values.get(name)
-        if value is not None and len(self._values) != len(self.pairs) and len(self.all(name)) > 1:
-            raise Broken(400, f"the header {name.decode()} is repeated")
+        if value is not None and len(self._values) != len(self.pairs) and len(self.get_all(name)) > 1:
+            raise HttpMessageError(400, f"the header {name.decode()} is repeated")
         return value
 
-    def listed(self, name: bytes) -> list[bytes]:
+    def get_list(self, name: bytes) -> list[bytes]:
         """Give the members of a field that is a list, in lower case."""
         value = self.get(name)
         return [] if value is None else [member.strip(b" \t") for member in value.lower().split(b",")]
 
-    def without(self, names: Container[bytes]) -> Headers:
+    def remove(self, names: Container[bytes]) -> Headers:
         """Leave fields out."""
         return Headers([pair for pair in self.pairs if pair[0].lower() not in names])
 
@@ -135,7 +135,7 @@ def end_to_end(headers: Headers, more: Container[bytes] = ()) -> list[tuple[byte
 
     `more` is left out as well, by its names in lower case.
     """
-    names = headers.listed(b"connection")
+    names = headers.get_list(b"connection")
     dropped = HOP.union(names) - KEPT if names else HOP
     return [
         pair
@@ -148,18 +148,18 @@ def _parse_fields(head: bytes, fields: tuple[re.Pattern[bytes], ...]) -> Headers
     """Read the fields of a whole head: every line but the first and the empty last one."""
     count = head.count(b"\r\n") - 2
     if count > HEADERS:
-        raise Broken(431, f"more than {HEADERS} headers")
+        raise HttpMessageError(431, f"more than {HEADERS} headers")
     # Each match begins with a line end of its own and reaches to the next: as many as lines, and all was read.
     plain, padded = fields
     pairs = plain.findall(head)
     if len(pairs) != count:
         pairs = [(name, value.rstrip(b" \t")) for name, value in padded.findall(head)]
     if len(pairs) != count or head[-4:] != b"\r\n\r\n":
-        raise Broken(400, wrong(head))
+        raise HttpMessageError(400, diagnose_head(head))
     return Headers(pairs)
 
 
-def wrong(head: bytes) -> str:
+def diagnose_head(head: bytes) -> str:
     """Say why a head is none."""
     lines = head.split(b"\r\n")
     if STRAY.search(head) or lines[-2:] != [b"", b""]:
@@ -209,43 +209,45 @@ def find_end(buffer: bytes | bytearray, searched: int = 0) -> int:
     if end >= 0:
         return end + 4
     if buffer[:1] in (b"\r", b"\n", b" ", b"\t"):
-        raise Broken(400, "white space before the first line")
+        raise HttpMessageError(400, "white space before the first line")
     if STRAY.search(buffer, max(searched - 1, 0)):
-        raise Broken(400, "a control character, or a line that does not end in CR LF")
+        raise HttpMessageError(400, "a control character, or a line that does not end in CR LF")
     if len(buffer) >= LINE_LIMIT and buffer.find(b"\r\n", 0, LINE_LIMIT) < 0:
-        raise Broken(414, f"the first line is longer than {LINE_LIMIT} bytes")
+        raise HttpMessageError(414, f"the first line is longer than {LINE_LIMIT} bytes")
     if len(buffer) >= HEAD_LIMIT:
-        raise Broken(431, f"the head is longer than {HEAD_LIMIT} bytes")
+        raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
     return -1
 
 
-def first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
+def match_first_line(head: bytes, form: re.Pattern[bytes]) -> re.Match[bytes] | None:
     """Match the first line of a head within bounds."""
     if len(head) > HEAD_LIMIT:
-        raise Broken(431, f"the head is longer than {HEAD_LIMIT} bytes")
+        raise HttpMessageError(431, f"the head is longer than {HEAD_LIMIT} bytes")
     matched = form.match(head)
     if len(head) > LINE_LIMIT and head.find(b"\r\n", 0, LINE_LIMIT) < 0:
-        raise Broken(414, f"the first line is longer than {LINE_LIMIT} bytes")
+        raise HttpMessageError(414, f"the first line is longer than {LINE_LIMIT} bytes")
     return matched
 
 
 def parse_request(head: bytes) -> Request:
     """Read the head of a request, its empty line included."""
-    matched = first_line(head, _REQUEST_LINE)
+    matched = match_first_line(head, _REQUEST_LINE)
     if matched is None:
-        raise _no_request(head)
+        raise _diagnose_request(head)
     method, target, minor = matched.groups()
     version: Version = "1.1" if minor == b"1" else "1.0"
     headers = _parse_fields(head, _SENT_FIELDS)
     if MIMIC.search(head):
-        raise Broken(400, "a header that some servers read as Content-Length, Transfer-Encoding or the like; write `-`")
+        raise HttpMessageError(
+            400, "a header that some servers read as Content-Length, Transfer-Encoding or the like; write `-`"
+        )
     if headers.once(b"host") is None and version == "1.1":
-        raise Broken(400, "a request without a Host header")
-    body = framed(headers, version)
+        raise HttpMessageError(400, "a request without a Host header")
+    body = parse_framing(headers, version)
     if body and method == b"CONNECT":
-        raise Broken(400, "a CONNECT with a body")
+        raise HttpMessageError(400, "a CONNECT with a body")
     alive, upgrade = _persistent(headers, version)
-    expects = b"expect" in headers._values and version == "1.1" and expected(headers) and bool(body)
+    expects = b"expect" in headers._values and version == "1.1" and check_expect(headers) and bool(body)
     return Request(method.decode(), target, headers, body, alive, expects, upgrade, version)
 
 
@@ -255,57 +257,57 @@ def _persistent(headers: Headers, version: Version) -> tuple[bool, bytes]:
         return False, b""
     if headers.get(b"connection") in (None, b"keep-alive", b"Keep-Alive"):
         return True, b""
-    words = headers.listed(b"connection")
+    words = headers.get_list(b"connection")
     upgrade = headers.get(b"upgrade") if b"upgrade" in words else None
     return b"close" not in words, (upgrade or b"").lower()
 
 
-def _no_request(head: bytes) -> Broken:
+def _diagnose_request(head: bytes) -> HttpMessageError:
     """Say why a head begins no request."""
     words = head[: head.find(b"\r\n")].split(b" ")
     if len(words) == 3 and words[2].startswith(b"HTTP/") and words[2] not in (b"HTTP/1.0", b"HTTP/1.1"):
-        return Broken(505, "only HTTP/1.1 is spoken here, neither HTTP/2 nor anything else")
-    return Broken(400, "the first line is not a method, a target and a version")
+        return HttpMessageError(505, "only HTTP/1.1 is spoken here, neither HTTP/2 nor anything else")
+    return HttpMessageError(400, "the first line is not a method, a target and a version")
 
 
-def framed(headers: Headers, version: str) -> Body:
+def parse_framing(headers: Headers, version: str) -> Body:
     """Give how the body ends that a head announces."""
     if b"transfer-encoding" not in headers._values and b"content-length" not in headers._values:
         return None
     coding, length = headers.once(b"transfer-encoding"), headers.once(b"content-length")
     if coding is not None:
         if length is not None:
-            raise Broken(400, "both Content-Length and Transfer-Encoding")
+            raise HttpMessageError(400, "both Content-Length and Transfer-Encoding")
         if version != "1.1":
-            raise Broken(400, "Transfer-Encoding in HTTP/1.0")
+            raise HttpMessageError(400, "Transfer-Encoding in HTTP/1.0")
         if coding.lower() != b"chunked":
-            raise Broken(501, "a Transfer-Encoding other than chunked")
+            raise HttpMessageError(501, "a Transfer-Encoding other than chunked")
         return "chunked"
     if length is None:
         return None
     if not length.isdigit():
-        raise Broken(400, "a Content-Length that is no number")
+        raise HttpMessageError(400, "a Content-Length that is no number")
     if len(length) > LENGTH_DIGITS:
-        raise Broken(413, f"a Content-Length of more than {LENGTH_DIGITS} digits")
+        raise HttpMessageError(413, f"a Content-Length of more than {LENGTH_DIGITS} digits")
     return int(length)
 
 
-def expected(headers: Headers) -> bool:
+def check_expect(headers: Headers) -> bool:
     """Tell whether a 100 (Continue) is waited for."""
-    if headers.listed(b"expect") != [b"100-continue"]:
-        raise Broken(417, "an Expect other than 100-continue")
+    if headers.get_list(b"expect") != [b"100-continue"]:
+        raise HttpMessageError(417, "an Expect other than 100-continue")
     return True
 
 
 def parse_response(head: bytes, method: str) -> Response:
     """Read the head of an answer to a request of that method (not CONNECT), its empty line included."""
-    matched = first_line(head, STATUS_LINE)
+    matched = match_first_line(head, STATUS_LINE)
     if matched is None:
-        raise Broken(400, "the first line is not a version and a status")
+        raise HttpMessageError(400, "the first line is not a version and a status")
     minor, code, reason = matched.groups(b"")
     headers, status = _parse_fields(head, _ANSWERED_FIELDS), int(code)
     version: Version = "1.1" if minor == b"1" else "1.0"
-    body = framed(headers, version)
+    body = parse_framing(headers, version)
     alive = _persistent(headers, version)[0] and status != 101
     if status < 200 or status == 204:
         # What follows an answer that can have no body and announces one is anybody's guess.
@@ -350,7 +352,7 @@ class BodyReader:
     def eof(self) -> None:
         """Say that the connection ended: which ends a body, or breaks it."""
         if not self.done and self._body != "close":
-            raise Broken(400, "the connection ended before the body did")
+            raise HttpMessageError(400, "the connection ended before the body did")
         self.done = True
 
     def _unchunk(self, data: bytes) -> tuple[bytes, bytes]:
@@ -369,7 +371,9 @@ class BodyReader:
         if self._last:
             return b"".join(parts), self._finish()
         if not _CHUNK_BEGUN.fullmatch(self._pending):
-            raise Broken(400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be")
+            raise HttpMessageError(
+                400, "a chunk's size is no plain hexadecimal number, or its end is not where it should be"
+            )
         return b"".join(parts), b""
 
     def _finish(self) -> bytes:
@@ -378,15 +382,15 @@ class BodyReader:
             return self._wait()
         trailers = _parse_fields(self._pending[:end], _ANSWERED_FIELDS)
         if any(name in trailers for name in FRAMING):
-            raise Broken(400, "a trailer that would change where the body ends or whom it is for")
+            raise HttpMessageError(400, "a trailer that would change where the body ends or whom it is for")
         self.done = True
         return self._pending[end:]
 
     def _wait(self) -> bytes:
         if STRAY.search(self._pending):
-            raise Broken(400, "a control character in a trailer, or a line that does not end in CR LF")
+            raise HttpMessageError(400, "a control character in a trailer, or a line that does not end in CR LF")
         if len(self._pending) >= TRAILER_LIMIT:
-            raise Broken(431, f"trailers of more than {TRAILER_LIMIT} bytes")
+            raise HttpMessageError(431, f"trailers of more than {TRAILER_LIMIT} bytes")
         return b""
 
 
@@ -395,29 +399,29 @@ class BodyReader:
 
 def request_head(method: str, target: bytes, headers: Headers) -> bytes:
     """Write the head of a request, provided that `parse_request` reads the same from it."""
-    head = written(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
+    head = format_head(b"%b %b HTTP/1.1\r\n" % (method.encode(errors="replace"), target), headers)
     try:
         read = parse_request(head)
-    except Broken as broken:
-        raise Broken(500, f"a request that cannot be written: {broken.reason}") from None
+    except HttpMessageError as broken:
+        raise HttpMessageError(500, f"a request that cannot be written: {broken.reason}") from None
     if (read.method, read.target, read.headers) != (method, target, headers):
-        raise Broken(500, "a request that would be read as another")
+        raise HttpMessageError(500, "a request that would be read as another")
     return head
 
 
 def response_head(status: int, reason: bytes, headers: Headers) -> bytes:
     """Write the head of an answer, provided that `parse_response` reads the same from it."""
-    head = written(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
+    head = format_head(b"HTTP/1.1 %d %b\r\n" % (status, reason), headers)
     try:
         read = parse_response(head, "GET")
-    except Broken as broken:
-        raise Broken(500, f"an answer that cannot be written: {broken.reason}") from None
+    except HttpMessageError as broken:
+        raise HttpMessageError(500, f"an answer that cannot be written: {broken.reason}") from None
     if (read.status, read.reason, read.headers) != (status, reason, headers):
-        raise Broken(500, "an answer that would be read as another")
+        raise HttpMessageError(500, "an answer that would be read as another")
     return head
 
 
-def written(first: bytes, headers: Headers) -> bytes:
+def format_head(first: bytes, headers: Headers) -> bytes:
     """Put a head together; whoever calls checks it."""
     return b"".join((first, *[b"%b: %b\r\n" % (raw, value) for raw, value in headers.pairs], b"\r\n"))
 

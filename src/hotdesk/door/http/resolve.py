@@ -21,7 +21,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import ip_address
 
-from hotdesk.door.policy.address import Address, Network, check, plain
+from hotdesk.door.policy.address import Address, Network, check, normalise_address
 from hotdesk.linux import jail, landlock, syscalls
 
 UNDER_WAY = 64
@@ -115,7 +115,7 @@ class Resolver:
 def as_address(host: str) -> Address | None:
     """Read a host written as an address, in its one plain form."""
     try:
-        return plain(ip_address(host))
+        return normalise_address(ip_address(host))
     except ValueError:
         return None
 
@@ -137,8 +137,8 @@ def read_answer(data: bytes) -> tuple[tuple[Address, ...], frozenset[Address]]:
             next((text for text in _FAILURES.values() if text == reply["error"]), "cannot be resolved")
         )
     try:
-        found = tuple(plain(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
-        return found, frozenset(plain(ip_address(str(text))) for text in reply["own"])
+        found = tuple(normalise_address(ip_address(str(text))) for text in reply["addresses"][:ADDRESSES])
+        return found, frozenset(normalise_address(ip_address(str(text))) for text in reply["own"])
     except (ValueError, LookupError, TypeError):
         raise UnresolvedError("the resolver's answer is broken") from None
 
@@ -207,7 +207,7 @@ def answer(question: bytes) -> dict[str, object]:
         name = str(json.loads(question)["name"]) if number else "-"
         if name and not NAME.match(name):
             return {"id": number, "error": "not a name"}
-        reply = {"id": number, "addresses": look_up(name) if name else [], "own": list(own_addresses())}
+        reply = {"id": number, "addresses": look_up(name) if name else [], "own": list(list_own_addresses())}
     except socket.gaierror as e:
         return {"id": number, "error": _FAILURES.get(e.errno or 0, "cannot be resolved")}
     except (OSError, LookupError, UnicodeError):
@@ -244,12 +244,12 @@ class IfAddrs(ctypes.Structure):
     )
 
 
-def own_addresses() -> Iterator[str]:
+def list_own_addresses() -> Iterator[str]:
     """List the addresses of this host's interfaces, as they are now."""
     first = ctypes.c_void_p()
     syscalls.check(syscalls.libc.getifaddrs(ctypes.byref(first)), "getifaddrs")
     try:
-        yield from filter(None, map(written, entries(first.value)))
+        yield from filter(None, map(format_sockaddr, entries(first.value)))
     finally:
         syscalls.libc.freeifaddrs(first)
 
@@ -262,7 +262,7 @@ def entries(at: int | None) -> Iterable[int | None]:
         at = entry.next
 
 
-def written(at: int | None) -> str | None:
+def format_sockaddr(at: int | None) -> str | None:
     """Write a struct sockaddr of the internet families as text."""
     family = ctypes.c_uint16.from_address(at).value if at else 0
     if family == socket.AF_INET:

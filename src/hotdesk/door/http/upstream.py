@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from hotdesk.brief.names import bracketed, split_authority
+from hotdesk.brief.names import bracket_ipv6, split_authority
 from hotdesk.door import canary, echo
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver, UnresolvedError, as_address
@@ -126,7 +126,7 @@ class Upstreams:
         """Have the host's own proxy connect us."""
         parts = urlsplit(self.proxy)
         wire = await self.open(parts.hostname or "", parts.port or 3128, True, parts.hostname or "")
-        where = f"{bracketed(host)}:{port}".encode()
+        where = f"{bracket_ipv6(host)}:{port}".encode()
         headers = framing.Headers(((b"Host", where),))
         if parts.username:
             token = base64.b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode())

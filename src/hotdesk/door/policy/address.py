@@ -66,11 +66,11 @@ def check(
     `named` are addresses and networks written as such: they may be, but what hands out credentials or is this host
     only if written exactly. `private` admits what only private networks answer at, and nothing else.
     """
-    address = plain(address)
+    address = normalise_address(address)
     covering = [network for network in named if address in network]
     if any(network.num_addresses == 1 for network in covering):
         return None
-    for part in (address, *carried(address)):
+    for part in (address, *extract_ipv4(address)):
         if part in METADATA:
             return f"{address} is a metadata address"
         kind = kind_of(part)
@@ -81,7 +81,7 @@ def check(
     return None
 
 
-def plain(address: Address) -> Address:
+def normalise_address(address: Address) -> Address:
     """Give an address without a zone, and an IPv4 address that is written as IPv6 as IPv4: what would be dialled."""
     if isinstance(address, IPv4Address):
         return address
@@ -98,7 +98,7 @@ def kind_of(address: Address) -> str | None:
     return "reserved"
 
 
-def carried(address: Address) -> list[IPv4Address]:
+def extract_ipv4(address: Address) -> list[IPv4Address]:
     """List the IPv4 addresses an IPv6 address leads to: by NAT64, 6to4, Teredo or ISATAP."""
     if isinstance(address, IPv4Address):
         return []

@@ -30,7 +30,7 @@ from hotdesk.brief.data import ANY, READ, Rule, Scheme, Scope, Verdict
 from hotdesk.brief.names import is_address
 from hotdesk.brief.paths import compile_glob, compile_value, names, parameters, readings
 from hotdesk.brief.rules import PORTS, check_rule, rule_text
-from hotdesk.door.policy.address import carried, check
+from hotdesk.door.policy.address import check, extract_ipv4
 from hotdesk.door.policy.target import Target
 from hotdesk.errors import BriefError
 
@@ -169,7 +169,7 @@ def rank(rule: Rule, whole: bool) -> tuple[object, ...]:
 
 
 @lru_cache(maxsize=4096)
-def compiled(rule: Rule) -> Compiled:
+def compile_rule(rule: Rule) -> Compiled:
     """Make a rule ready once."""
     return Compiled(check_rule(rule))
 
@@ -188,7 +188,7 @@ class Index:
         self.exact: dict[str, list[Compiled]] = {}
         self.below: dict[str, list[Compiled]] = {}
         networks: dict[Network, list[Compiled]] = {}
-        self.all = sorted({each.rule: each for each in map(compiled, rules)}.values(), key=order, reverse=True)
+        self.all = sorted({each.rule: each for each in map(compile_rule, rules)}.values(), key=order, reverse=True)
         for each in self.all:
             host = each.rule.host
             if "/" in host:
@@ -199,7 +199,7 @@ class Index:
                 self.exact.setdefault(host, []).append(each)
         self.networks = tuple(networks.items())
 
-    def named(self, host: str) -> Iterator[Compiled]:
+    def match_host(self, host: str) -> Iterator[Compiled]:
         """Give the rules that name a host, in the order they decide."""
         yield from self.exact.get(host, ())
         if self.below:
@@ -213,16 +213,16 @@ class Index:
                 if address in network:
                     yield from rules
 
-    def first(self, view: RequestView) -> Rule | None:
+    def find_rule(self, view: RequestView) -> Rule | None:
         """Give the rule that decides."""
-        for each in self.named(view.target.host):
+        for each in self.match_host(view.target.host):
             if not each.mismatch(view):
                 return each.rule
         return None
 
     def open(self, end: End, host: str) -> bool:
         """Say whether any request there could be admitted or asked."""
-        for each in self.named(host):
+        for each in self.match_host(host):
             if end in each.ends:
                 if each.whole:
                     return False
@@ -230,9 +230,9 @@ class Index:
                     return True
         return False
 
-    def closed(self, end: End, host: str) -> bool:
+    def is_closed(self, end: End, host: str) -> bool:
         """Say whether everything there is denied by a rule."""
-        whole = next((each for each in self.named(host) if end in each.ends and each.whole), None)
+        whole = next((each for each in self.match_host(host) if end in each.ends and each.whole), None)
         return whole is not None and not self.open(end, host)
 
 
@@ -264,8 +264,8 @@ class Policy:
     def judge(self, target: Target) -> PolicyDecision:
         """Decide a request."""
         view = RequestView(target)
-        rule = self.index.first(view) or (_ANYWHERE if self.opens(target.host) else None)
-        top = self.top.index.first(view) if self.top else None
+        rule = self.index.find_rule(view) or (_ANYWHERE if self.opens(target.host) else None)
+        top = self.top.index.find_rule(view) if self.top else None
         if rule is not None and rule.verdict == "deny":
             return PolicyDecision("deny", rule, f"denied by the rule {rule_text(rule)!r}", top)
         if self.top and (top is None or top.verdict == "deny"):
@@ -277,7 +277,7 @@ class Policy:
 
     def decide_approval(self, view: RequestView, rule: Rule | None, top: Rule | None) -> PolicyDecision:
         """Decide a request that needs an approval."""
-        approved = self.answers.first(view) if self.approved else None
+        approved = self.answers.find_rule(view) if self.approved else None
         if approved is not None and approved.verdict == "allow":
             return PolicyDecision("allow", approved, "admitted by an approval", top)
         if rule is None:
@@ -287,7 +287,7 @@ class Policy:
 
     def missing(self, target: Target) -> str:
         """Say what no rule admits."""
-        if next(self.index.named(target.host), None) is None:
+        if next(self.index.match_host(target.host), None) is None:
             return f"no rule names the host {target.host}"
         return f"no rule admits {target.method} {target.url}"
 
@@ -296,7 +296,7 @@ class Policy:
         if scheme == "https" and self.tunnel(host, port):
             return True
         end = (scheme, port)
-        here = self.index.open(end, host) or (self.answers.open(end, host) and not self.index.closed(end, host))
+        here = self.index.open(end, host) or (self.answers.open(end, host) and not self.index.is_closed(end, host))
         here = here or (self.opens(host) and end not in (("http", 443), ("https", 80)))
         return here and (self.top is None or self.top.index.open(end, host))
 
@@ -306,8 +306,8 @@ class Policy:
 
     def bars(self, host: str) -> bool:
         """Say whether everything of a host or at an address is denied, by whatever name it is reached."""
-        for name in reached(host):
-            if next((each.whole for each in self.index.named(name) if each.whole or not each.catches), False):
+        for name in expand_host(host):
+            if next((each.whole for each in self.index.match_host(name) if each.whole or not each.catches), False):
                 return True
         return self.top is not None and self.top.bars(host)
 
@@ -317,10 +317,10 @@ class Policy:
         It yields to every deny or ask for a host as specific, whatever its path: nobody could look.
         """
         end = ("https", port)
-        found = next((each.rule for each in self.tunnels.named(host) if end in each.ends), None)
+        found = next((each.rule for each in self.tunnels.match_host(host) if end in each.ends), None)
         if found is None or (self.top is not None and self.top.tunnel(host, port) is None):
             return None
-        guards = (each.rule for each in self.index.named(host) if each.catches and end in each.ends)
+        guards = (each.rule for each in self.index.match_host(host) if each.catches and end in each.ends)
         stopped = any(host_rank(rule.host) >= host_rank(found.host) for rule in guards)
         return None if stopped else found
 
@@ -333,13 +333,13 @@ class Policy:
         """Say which rule decided and why, and of every other why it did not."""
         view, decision = RequestView(target), self.judge(target)
         lines = [f"{target.method} {target.url}: {decision.verdict}: {decision.why}"]
-        lines += _considered("", self.index, view, decision.rule)
-        lines += _considered("approved: ", self.answers, view, decision.rule)
-        lines += _considered("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
+        lines += _explain_rules("", self.index, view, decision.rule)
+        lines += _explain_rules("approved: ", self.answers, view, decision.rule)
+        lines += _explain_rules("ceiling: ", self.top.index, view, decision.ceiling) if self.top else []
         lines += [f"{rule_text(rule)}: another step" for rule in self.rules if rule.step not in ("", self.step)]
         return tuple(lines)
 
-    def allowed(self) -> tuple[str, ...]:
+    def list_allowed(self) -> tuple[str, ...]:
         """List what is admitted or asked, for a denial to show."""
         return self.listed
 
@@ -347,12 +347,12 @@ class Policy:
     def listed(self) -> tuple[str, ...]:
         """Work out that list: a desk may be denied as often as it likes."""
         rules = [each.rule for index in (self.tunnels, self.index, self.answers) for each in index.all]
-        texts = [rule_text(rule) for rule in rules if rule.verdict != "deny" and not self.outside(rule)]
+        texts = [rule_text(rule) for rule in rules if rule.verdict != "deny" and not self.is_outside_ceiling(rule)]
         texts += [rule_text(_ANYWHERE)] if self.anywhere else []
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return (*texts[:SHOWN], *more)
 
-    def outside(self, rule: Rule) -> bool:
+    def is_outside_ceiling(self, rule: Rule) -> bool:
         """Say whether the ceiling can never admit what a rule names."""
         return self.top is not None and not overlapping(rule, self.top)
 
@@ -360,18 +360,18 @@ class Policy:
         """Give the policy of another step."""
         return Policy(self.rules, step, self.ceiling, self.approved, self.anywhere)
 
-    def widened(self, rule: Rule) -> Policy:
+    def widen(self, rule: Rule) -> Policy:
         """Give the policy with one more rule that was approved."""
         if rule.verdict != "allow" or rule.tunnel:
             raise BriefError(f"{rule_text(rule)!r} cannot be approved: only an allow can, and no tunnel; write a brief")
         return Policy(self.rules, self.step, self.ceiling, (*self.approved, check_rule(rule)), self.anywhere)
 
 
-def reached(host: str) -> Iterator[str]:
+def expand_host(host: str) -> Iterator[str]:
     """Give a host, and the IPv4 addresses that an IPv6 address carries."""
     yield host
     if ":" in host:
-        yield from map(str, carried(ip_address(host)))
+        yield from map(str, extract_ipv4(ip_address(host)))
 
 
 def is_public(host: str) -> bool:
@@ -386,9 +386,9 @@ def rule_texts(scope: Scope) -> tuple[str, ...]:
     return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []))
 
 
-def _considered(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
+def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:
     """Say of each rule whether it holds for a request."""
-    named = set(map(id, index.named(view.target.host)))
+    named = set(map(id, index.match_host(view.target.host)))
     lines = []
     for each in index.all:
         why = each.mismatch(view) if id(each) in named else "another host"
@@ -397,7 +397,7 @@ def _considered(who: str, index: Index, view: RequestView, decided: Rule | None)
     return lines
 
 
-def beyond(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
+def find_beyond_ceiling(scope: Scope, ceiling: Iterable[Rule]) -> tuple[str, ...]:
     """Say which rules and grants of a scope the ceiling can never admit."""
     top = Policy(ceiling)
     if not top.rules:
@@ -414,7 +414,7 @@ def overlapping(rule: Rule, top: Policy) -> bool:
         return any(meets(rule, end, top) for end in ends(rule))
     others = (top.tunnels if rule.tunnel else top.index).all
     return any(
-        each.rule.verdict != "deny" and each.ends & ends(rule) and _shared_host(rule.host, each.rule.host)
+        each.rule.verdict != "deny" and each.ends & ends(rule) and _has_shared_host(rule.host, each.rule.host)
         for each in others
     )
 
@@ -424,15 +424,15 @@ def meets(rule: Rule, end: End, top: Policy) -> bool:
     scheme, port = end
     if rule.tunnel:
         return top.tunnel(rule.host, port) is not None
-    methods = compiled(rule).methods
+    methods = compile_rule(rule).methods
     admits = any(
         each.rule.verdict != "deny" and end in each.ends and (each.methods & methods or each.every)
-        for each in top.index.named(rule.host)
+        for each in top.index.match_host(rule.host)
     )
     return admits and top.index.open((scheme, port), rule.host)
 
 
-def _shared_host(one: str, other: str) -> bool:
+def _has_shared_host(one: str, other: str) -> bool:
     """Say whether two patterns have a host in common."""
     if is_address(one) or is_address(other):
         return is_address(one) and is_address(other) and overlap(ip_network(one), ip_network(other))

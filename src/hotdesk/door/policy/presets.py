@@ -84,7 +84,7 @@ def preset_environment(names: Iterable[str], machine: PackageSources | None = No
     return found
 
 
-def without_password(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
+def list_password_hosts(names: Iterable[str], machine: PackageSources | None = None) -> tuple[str, ...]:
     """List the hosts whose configured user and password stay outside: a desk gets them by a grant, or not at all."""
     machines = [machine or read_machine(name) for name in names]
     parts = [urlsplit(url) for own in machines for url in web((*own.pip, *own.npm, *own.apt))]
@@ -93,7 +93,7 @@ def without_password(names: Iterable[str], machine: PackageSources | None = None
 
 def _pip_variables(machine: PackageSources) -> dict[str, str]:
     """Tell pip, and uv, which has names of its own; pip must also be told that plain HTTP is meant."""
-    urls = [_public_url(url) for url in web(machine.pip)]
+    urls = [_strip_credentials(url) for url in web(machine.pip)]
     index, extra = ([], urls) if machine.default_pip else (urls[:1], urls[1:])
     plain = [urlsplit(url).netloc for url in urls if url.startswith("http:")]
     variables = {
@@ -108,10 +108,10 @@ def _pip_variables(machine: PackageSources) -> dict[str, str]:
 
 def _npm_variables(machine: PackageSources) -> dict[str, str]:
     """Tell npm its registry; those of scopes cannot be told by a variable a shell would pass on."""
-    return {} if machine.default_npm else {"npm_config_registry": _public_url(web(machine.npm)[0])}
+    return {} if machine.default_npm else {"npm_config_registry": _strip_credentials(web(machine.npm)[0])}
 
 
-def _public_url(url: str) -> str:
+def _strip_credentials(url: str) -> str:
     """Give a URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
@@ -133,31 +133,31 @@ def as_reached(rules: Iterable[Rule], lookups: Lookups = LOOKUPS) -> tuple[Rule,
 
 def pypi(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's Python indexes; files lie beside the index, under the folder above it."""
-    own = tuple(rule for url in machine.pip for rule in configured(url, above=True))
-    return own if own and not machine.default_pip else own + public(_public_index())
+    own = tuple(rule for url in machine.pip for rule in build_source_rules(url, above=True))
+    return own if own and not machine.default_pip else own + parse_public_rules(_list_public_index())
 
 
 def npm(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's registries."""
-    own = tuple(rule for url in machine.npm for rule in configured(url))
+    own = tuple(rule for url in machine.npm for rule in build_source_rules(url))
     if own and not machine.default_npm:
         return own
     if not (host := urlsplit(machine.public_npm).hostname):
         raise BriefError(
             "no npm is here to say which registry it asks; install it, set npm_config_registry, or --allow HOST"
         )
-    return own + public((f"read {host}",))
+    return own + parse_public_rules((f"read {host}",))
 
 
 def debian(machine: PackageSources) -> tuple[Rule, ...]:
     """Read from the machine's archives."""
-    own = tuple(rule for url in machine.apt for rule in configured(url))
+    own = tuple(rule for url in machine.apt for rule in build_source_rules(url))
     if not own:
         raise BriefError("this machine's apt has no archive on the web to name; write its host: --allow HOST")
     return own
 
 
-def _public_index() -> tuple[str, ...]:
+def _list_public_index() -> tuple[str, ...]:
     """Name the public index and where its files lie, as pip itself knows them."""
     index = import_module("pip._internal.models.index").PyPI
     return f"read {index.netloc}", f"read {index.file_storage_domain}"
@@ -165,7 +165,7 @@ def _public_index() -> tuple[str, ...]:
 
 def github(machine: PackageSources) -> tuple[Rule, ...]:
     """Read repositories, releases and the API of GitHub."""
-    return public(GITHUB)
+    return parse_public_rules(GITHUB)
 
 
 PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
@@ -176,12 +176,12 @@ PRESETS: dict[str, Callable[[PackageSources], tuple[Rule, ...]]] = {
 }
 
 
-def public(texts: tuple[str, ...]) -> tuple[Rule, ...]:
+def parse_public_rules(texts: tuple[str, ...]) -> tuple[Rule, ...]:
     """Give rules for hosts everybody knows."""
     return tuple(parse_rule(text) for text in texts)
 
 
-def configured(url: str, above: bool = False) -> tuple[Rule, ...]:
+def build_source_rules(url: str, above: bool = False) -> tuple[Rule, ...]:
     """Give the rule for a source the machine is configured for; none for what is no web address.
 
     Such a host may be on a private network: whoever configured this machine named it.
@@ -302,4 +302,4 @@ def _read_apt() -> tuple[str, ...]:
 
 def web(urls: Iterable[str]) -> list[str]:
     """Give those that are on the web."""
-    return [url for url in urls if configured(url)]
+    return [url for url in urls if build_source_rules(url)]

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from hotdesk.brief.data import Grant, Rule, Scope, SecretPlace
 from hotdesk.brief.grants import check_grant, parse_grant
 from hotdesk.brief.grants import read_words as read_grant_words
-from hotdesk.brief.names import bracketed, canonical_name, split_authority
+from hotdesk.brief.names import bracket_ipv6, canonicalize_name, split_authority
 from hotdesk.brief.rules import words_of
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.presets import PRESETS, parse_rules
@@ -88,7 +88,7 @@ def names_of(names: Mapping[str, str]) -> dict[str, str]:
 def _lead_of(name: str, upstream: str) -> tuple[str, str]:
     """Check where one name leads."""
     try:
-        host = canonical_name(name)
+        host = canonicalize_name(name)
         if split_authority(upstream)[1] is None:
             raise ValueError("has no port")
     except ValueError as e:
@@ -102,7 +102,7 @@ def _check_reach(scope: Scope) -> None:
     policy = Policy(replace(rule, step="") for rule in scope.rules if not rule.tunnel)
     for grant in scope.grants:
         if not policy.reachable("https", grant.host, grant.port):
-            host = bracketed(grant.host) if grant.port == 443 else f"https://{bracketed(grant.host)}:{grant.port}"
+            host = bracket_ipv6(grant.host) if grant.port == 443 else f"https://{bracket_ipv6(grant.host)}:{grant.port}"
             raise BriefError(
                 f"{grant.secret} is granted for {grant.host}, where no rule lets the desk go; add --allow {host!r}"
             )

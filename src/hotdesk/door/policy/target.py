@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hotdesk.brief.data import Scheme
-from hotdesk.brief.names import bracketed, split_authority
-from hotdesk.brief.paths import canonical_path, canonical_query
+from hotdesk.brief.names import bracket_ipv6, split_authority
+from hotdesk.brief.paths import canonicalize_path, check_query
 from hotdesk.brief.rules import METHOD_SHAPE, NEVER, PORTS
 
 LONGEST = 16384
@@ -30,7 +30,7 @@ came from, which host it is for, and under which path. Compared in lower case, w
 """
 
 
-class Unclear(Exception):  # noqa: N818 - what a request is, and read as that: `except Unclear`
+class UnclearTargetError(Exception):
     """A request that could be read in two ways, or in none; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
@@ -59,14 +59,14 @@ class Target:
     query: str = ""
     """Without its question mark; one with nothing behind it is none."""
 
-    def sent(self) -> bytes:
+    def encode_target(self) -> bytes:
         """Give the target of the request line as it goes to the server."""
         return (f"{self.path}?{self.query}" if self.query else self.path).encode("ascii")
 
     @property
     def authority(self) -> str:
         """Give the Host header as it goes to the server."""
-        return bracketed(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
+        return bracket_ipv6(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
     @property
     def url(self) -> str:
@@ -86,7 +86,7 @@ def read(
     `inside` is the authority of the CONNECT it came through, and `scheme` what is spoken there; without one it was
     sent to a proxy, and names its host itself, over http.
     """
-    verb, text, named = _known_method(method), plain("target", line), one_host(hosts)
+    verb, text, named = _check_method(method), check_ascii("target", line), one_host(hosts)
     if inside is None:
         scheme = "http"
         authority, rest = absolute(text, scheme)
@@ -95,9 +95,9 @@ def read(
     else:
         authority, rest = absolute(text, scheme)
     if named != (authority.host, authority.port) and named != (authority.host, default(authority, scheme)):
-        raise Unclear("the Host header is not the host the request is for")
+        raise UnclearTargetError("the Host header is not the host the request is for")
     if inside not in (None, authority):
-        raise Unclear("the request is for another host than the connection it came through")
+        raise UnclearTargetError("the request is for another host than the connection it came through")
     path, mark, query = rest.partition("?")
     return Target(
         scheme, authority.host, authority.port, verb, clear("path", path or "/"), clear("query", query) if mark else ""
@@ -106,9 +106,9 @@ def read(
 
 def connect(line: str | bytes) -> Authority:
     """Read what a CONNECT asks for: `host:port`, both written."""
-    host, port = _authority_of(plain("target", line))
+    host, port = _authority_of(check_ascii("target", line))
     if port is None:
-        raise Unclear("CONNECT needs a port, as in example.test:443")
+        raise UnclearTargetError("CONNECT needs a port, as in example.test:443")
     return Authority(host, port)
 
 
@@ -119,30 +119,30 @@ def is_override(header: str) -> bool:
     return folded in OVERRIDES or folded.startswith("x-forwarded-")
 
 
-def _known_method(method: str | bytes) -> str:
+def _check_method(method: str | bytes) -> str:
     """Give a method that may be judged."""
-    name = plain("method", method)
+    name = check_ascii("method", method)
     if not METHOD_SHAPE.fullmatch(name):
-        raise Unclear("the method is not a word in capitals")
+        raise UnclearTargetError("the method is not a word in capitals")
     if name in NEVER:
-        raise Unclear(f"{name} is never admitted")
+        raise UnclearTargetError(f"{name} is never admitted")
     return name
 
 
 def one_host(hosts: Sequence[str | bytes]) -> tuple[str, int | None]:
     """Give the one host that is named."""
     if len(hosts) != 1:
-        raise Unclear(f"the request has {len(hosts)} Host headers; one is needed")
-    return _authority_of(plain("Host header", hosts[0]))
+        raise UnclearTargetError(f"the request has {len(hosts)} Host headers; one is needed")
+    return _authority_of(check_ascii("Host header", hosts[0]))
 
 
 def absolute(text: str, scheme: Scheme) -> tuple[Authority, str]:
     """Split `http://host:port/path` into whom it is for and what it asks."""
     found = _ABSOLUTE_SHAPE.fullmatch(text)
     if not found:
-        raise Unclear("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
+        raise UnclearTargetError("the target names no host: send http://host/path to a proxy, and /path inside CONNECT")
     if found[1].lower() != scheme:
-        raise Unclear(f"{scheme} is spoken here; https and others go through CONNECT")
+        raise UnclearTargetError(f"{scheme} is spoken here; https and others go through CONNECT")
     host, port = _authority_of(found[2])
     return Authority(host, PORTS[scheme] if port is None else port), found[3]
 
@@ -152,7 +152,7 @@ def _authority_of(text: str) -> tuple[str, int | None]:
     try:
         return split_authority(text)
     except ValueError as e:
-        raise Unclear(f"the host {e}") from None
+        raise UnclearTargetError(f"the host {e}") from None
 
 
 def default(authority: Authority, scheme: Scheme) -> int | None:
@@ -163,12 +163,12 @@ def default(authority: Authority, scheme: Scheme) -> int | None:
 def clear(what: str, text: str) -> str:
     """Give a path or a query in canonical form."""
     try:
-        return canonical_path(text) if what == "path" else canonical_query(text)
+        return canonicalize_path(text) if what == "path" else check_query(text)
     except ValueError as e:
-        raise Unclear(f"the {what} {e}") from None
+        raise UnclearTargetError(f"the {what} {e}") from None
 
 
-def plain(what: str, text: str | bytes) -> str:
+def check_ascii(what: str, text: str | bytes) -> str:
     """Give text that is ASCII and not too long."""
     try:
         decoded = text.decode("ascii") if isinstance(text, bytes) else text
@@ -176,4 +176,4 @@ def plain(what: str, text: str | bytes) -> str:
             return decoded
     except UnicodeDecodeError:
         pass
-    raise Unclear(f"the {what} is not plain ASCII, or longer than {LONGEST} bytes")
+    raise UnclearTargetError(f"the {what} is not plain ASCII, or longer than {LONGEST} bytes")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote_plus, unquote_to_bytes
 
 from hotdesk.door.grant import LiveGrant, Refusal, SecretUse, alone, signs_of
-from hotdesk.door.secrets.outgoing import Outgoing, fold, parameters, pinned
+from hotdesk.door.secrets.outgoing import Outgoing, fold, is_pinned, parameters
 from hotdesk.door.secrets.placeholder import PLACEHOLDER, PREFIX
 from hotdesk.strict import loads
 
@@ -28,14 +28,14 @@ _FORM_TYPE = re.compile(rb"(?i)application/x-www-form-urlencoded(?:\s*;\s*charse
 _JSON_TYPE = re.compile(rb"(?i)application/json(?:\s*;\s*charset=\"?utf-8\"?)?\s*")
 
 
-def in_body(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
+def find_body_uses(here: list[LiveGrant], out: Outgoing) -> Iterator[SecretUse]:
     """Give what may be put into the body of this request."""
     types = [value for name, value in out.headers if fold(name) == b"content-type"]
     patterns = {"form": _FORM_TYPE, "json": _JSON_TYPE}
     for one in here:
         for place in one.places:
             pattern = patterns.get(place.kind)
-            if pattern and pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
+            if pattern and is_pinned(place, out) and len(types) == 1 and pattern.fullmatch(types[0].strip(b" \t")):
                 yield SecretUse(one, place)
 
 
@@ -49,7 +49,7 @@ def swap_body(
         return body, []
     if len(body) > BODY_LIMIT:
         return Refusal(BODY_TOO_LARGE)
-    if why := crowded(kind, body):
+    if why := explain_excess(kind, body):
         return Refusal(why)
     try:
         found = fields(kind, body)
@@ -66,7 +66,7 @@ def swap_body(
     return put_in(body, done, values)
 
 
-def crowded(kind: str, body: bytes) -> str | None:
+def explain_excess(kind: str, body: bytes) -> str | None:
     """Say why a body has too much in it to be taken apart; counted without doing so."""
     match kind:
         case "form" if body.count(b"&") >= MOST_FIELDS or body.count(b"%") > MOST_LOOKED_AT:

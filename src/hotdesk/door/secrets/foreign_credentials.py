@@ -84,7 +84,7 @@ class AllowedCredentials:
 _NOTHING_MORE = AllowedCredentials()
 
 
-def allowed_at(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
+def collect_allowed(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
     """Give what the live grants for a host allow."""
     here = [one for one in grants if one.grant.host == host]
     if not any(one.grant.allow_headers or one.grant.allow_fields or one.kind == "sigv4" for one in here):
@@ -94,7 +94,7 @@ def allowed_at(host: str, grants: Collection[LiveGrant]) -> AllowedCredentials:
     return AllowedCredentials(headers, fields, any(one.kind == "sigv4" for one in here))
 
 
-def foreign(
+def screen_credentials(
     sent: list[tuple[Slot, bytes]],
     uses: Mapping[Slot, SecretUse],
     returned: Mapping[Slot, bytes],

@@ -23,8 +23,8 @@ from urllib.parse import unquote_to_bytes
 
 from hotdesk.door.grant import LiveGrant, Refusal, Returning, SecretUse, alone, signs_of
 from hotdesk.door.policy.minting import minting
-from hotdesk.door.secrets.bodies import in_body, swap_body
-from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, allowed_at, foreign
+from hotdesk.door.secrets.bodies import find_body_uses, swap_body
+from hotdesk.door.secrets.foreign_credentials import AllowedCredentials, collect_allowed, screen_credentials
 from hotdesk.door.secrets.outgoing import (
     AUTHORIZATION,
     IDENTITY,
@@ -32,12 +32,12 @@ from hotdesk.door.secrets.outgoing import (
     Outgoing,
     Slot,
     basic,
-    carried,
-    crowded,
+    explain_excess,
+    extract_placeholder,
     fold,
     harden,
+    is_pinned,
     parts,
-    pinned,
     placeholders,
     slot_of,
     title,
@@ -45,7 +45,15 @@ from hotdesk.door.secrets.outgoing import (
     with_parameter,
 )
 from hotdesk.door.secrets.placeholder import PREFIX
-from hotdesk.door.secrets.signature import PRESIGNED, declared, digest_of, elsewhere, misdirected, sign, unsignable
+from hotdesk.door.secrets.signature import (
+    PRESIGNED,
+    digest_of,
+    elsewhere,
+    explain_misdirection,
+    read_declared_digest,
+    sign,
+    unsignable,
+)
 
 COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
 _COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
@@ -110,7 +118,7 @@ def plan(
     those its grants say so of; `minting_named`: the rule names exactly this path, so that it may make new credentials.
     """
     here = [one for one in grants if (one.grant.host, one.grant.port, "https") == (out.host, out.port, out.scheme)]
-    if why := crowded(out):
+    if why := explain_excess(out):
         return Refusal(why)
     sent = parts(out)
     uses = choose(here, out, sent)
@@ -122,8 +130,8 @@ def plan(
         return refusal
     uses = {slot: use for slot, use in uses.items() if slot not in returned}
     strict = out.host in ours or any(one.grant.host == out.host and not one.grant.foreign for one in grants)
-    allowed = allowed_at(out.host, grants) if strict else None
-    removed = foreign(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
+    allowed = collect_allowed(out.host, grants) if strict else None
+    removed = screen_credentials(sent, uses, returned, issued, allowed) if allowed is not None else frozenset()
     if isinstance(removed, Refusal):
         return removed
     if here and not minting_named and (what := minting(out.host, out.method, out.path, out.query)):
@@ -131,20 +139,20 @@ def plan(
     signing = next((use.live_grant for use in uses.values() if use.live_grant.kind == "sigv4"), None)
     plan = InjectionPlan(
         tuple(uses.values()),
-        tuple(in_body(here, out)),
+        tuple(find_body_uses(here, out)),
         tuple(returned.items()),
         bool(here),
         signing=signing,
         allowed=allowed,
         removed=removed,
     )
-    if plan.signing and (why := unsigned(plan.signing, out, sent)):
+    if plan.signing and (why := explain_unsigned(plan.signing, out, sent)):
         return Refusal(why)
     signers = [one.signer for one in here if one.signer] if strict else []
     if signers and (why := elsewhere(signers, out.host, out.path)):
         return Refusal(why)
     if plan.signing and plan.signing.signer and not plan.body:
-        plan = replace(plan, digest=declared(plan.signing.signer, out.headers))
+        plan = replace(plan, digest=read_declared_digest(plan.signing.signer, out.headers))
     if plan.whole and any(fold(n) == b"content-encoding" and value.lower() != b"identity" for n, value in out.headers):
         return Refusal(COMPRESSED if plan.body else _COMPRESSED_SIGNED)
     return plan
@@ -157,11 +165,13 @@ def _is_presigned(slot: Slot, value: bytes, one: LiveGrant) -> bool:
     return unquote_to_bytes(value).startswith(one.placeholder)
 
 
-def unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
+def explain_unsigned(one: LiveGrant, out: Outgoing, sent: list[tuple[Slot, bytes]]) -> str | None:
     """Say why a request is not signed anew."""
     assert one.signer is not None  # else nothing is written with it
     authorization = next(value for slot, value in sent if one.is_written(slot, value))
-    return unsignable(out.headers, out.query) or misdirected(one.signer, authorization, out.host, out.path, out.headers)
+    return unsignable(out.headers, out.query) or explain_misdirection(
+        one.signer, authorization, out.host, out.path, out.headers
+    )
 
 
 def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]]) -> dict[Slot, SecretUse]:
@@ -169,7 +179,7 @@ def choose(here: list[LiveGrant], out: Outgoing, sent: list[tuple[Slot, bytes]])
     chosen: dict[Slot, SecretUse] = {}
     for one in here:
         for place in one.places:
-            if place.kind in ("form", "json") or not pinned(place, out):
+            if place.kind in ("form", "json") or not is_pinned(place, out):
                 continue
             slot = slot_of(place)
             written = [value for where, value in sent if where == slot and one.is_written(slot, value)]
@@ -182,7 +192,7 @@ def give_back(sent: list[tuple[Slot, bytes]], issued: Returning) -> dict[Slot, b
     """Find what the host issued itself and gets back: its cookies under their names, its tokens as bearer."""
     found: dict[Slot, bytes] = {}
     for slot, value in sent:
-        token = carried(slot, value)
+        token = extract_placeholder(slot, value)
         if token is None or slot in found:
             continue
         scheme = value[: -len(token)]
@@ -224,7 +234,7 @@ def _may_hold(out: Outgoing) -> bool:
     return PREFIX in whole or b"%" in whole or b"basic" in whole.lower()
 
 
-def needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
+def list_needed_grants(plan: InjectionPlan, body: bytes = b"") -> tuple[str, ...]:
     """List the grants whose values a plan needs, now that the body is known."""
     inside = [use.live_grant.id for use in plan.body if use.live_grant.placeholder in body]
     return tuple(dict.fromkeys([*(use.live_grant.id for use in plan.uses), *inside]))
@@ -281,7 +291,7 @@ def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
     return b"Bearer " + secret if use.place.kind == "bearer" else secret
 
 
-def signed(
+def sign_request(
     plan: InjectionPlan, out: Outgoing, sent: OutgoingRequest, headers: Headers, values: Mapping[str, bytes], at: str
 ) -> list[tuple[bytes, bytes]]:
     """Give the headers with the signature the plan wants; `headers` are all that are signed, `at` as in `sign`."""

@@ -117,9 +117,9 @@ class Issued:
 
     def location(self, header: bytes) -> bytes:
         """Read the address of a redirect; give it as the desk may see it."""
-        return self.form.sub(self.replaced_in_form, header)
+        return self.form.sub(self.replace_form_field, header)
 
-    def replaced_in_form(self, m: re.Match[bytes]) -> bytes:
+    def replace_form_field(self, m: re.Match[bytes]) -> bytes:
         """Write a form's field with a placeholder."""
         return m[1] + self.keep(unquote_to_bytes(m[2].replace(b"+", b" "))) if m[2] else m[0]
 
@@ -147,7 +147,7 @@ class JsonAnswer:
         """Take the next bytes; give what may go on."""
         return self.step(self.buffer + data, final=False)
 
-    def last(self, data: bytes) -> bytes:
+    def feed_last(self, data: bytes) -> bytes:
         """Take the last bytes; give all the rest."""
         return self.step(self.buffer + data, final=True)
 
@@ -165,15 +165,15 @@ class JsonAnswer:
             end = _value_end(data, m.end(), nested=m[2] is not None, final=final)
             if end is None:
                 break
-            out += (data[at : m.end()], self.replaced(data[m.end() : end], nested=m[2] is not None))
+            out += (data[at : m.end()], self.replace_value(data[m.end() : end], nested=m[2] is not None))
             at = end
-        cut = m.start() if m else len(data) if final else self.begun(data, at)
+        cut = m.start() if m else len(data) if final else self.find_cut(data, at)
         if len(data) - cut > _LONGEST_HELD:
             raise UnreadableError(f"a field to be kept outside does not end within {_LONGEST_HELD} bytes")
         self.buffer = data[cut:]
         return b"".join([*out, data[at:cut]])
 
-    def replaced(self, text: bytes, nested: bool) -> bytes:
+    def replace_value(self, text: bytes, nested: bool) -> bytes:
         """Keep what a string says, and give its placeholder; an empty one stays."""
         self.count += 1
         if self.count > AN_ANSWER:
@@ -185,7 +185,7 @@ class JsonAnswer:
             raise UnreadableError("a field to be kept outside is not a JSON string") from e
         return self.issued.keep(text) if text else b""
 
-    def begun(self, data: bytes, at: int) -> int:
+    def find_cut(self, data: bytes, at: int) -> int:
         """Say where a field to be kept may begin that the end cuts, or where the data ends."""
         start = max(at, len(data) - self.issued.reach)
         while m := self.issued.quote.search(data, start):
@@ -234,7 +234,7 @@ class FormAnswer:
             raise UnreadableError(f"a form-encoded answer of more than {_LONGEST_HELD} bytes")
         return b""
 
-    def last(self, data: bytes) -> bytes:
+    def feed_last(self, data: bytes) -> bytes:
         """Take the last bytes; give all of it."""
         self.feed(data)
         return self.finish()

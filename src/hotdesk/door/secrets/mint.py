@@ -9,7 +9,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from hotdesk.door.egress import Egress, GrantValue
 from hotdesk.door.http import framing
-from hotdesk.door.http.framing import BodyReader, Broken, Headers
+from hotdesk.door.http.framing import BodyReader, Headers, HttpMessageError
 from hotdesk.door.http.upstream import UnreachableError, Upstreams
 from hotdesk.door.http.wire import HungUpError, Wire
 
@@ -51,7 +51,7 @@ async def client_credentials(way: Egress, live: GrantValue, upstreams: Upstreams
     try:
         wire.write(framing.request_head("POST", line.encode("ascii"), headers) + body)
         token, life = _read_token(await answer(wire))
-    except (HungUpError, Broken, OSError) as e:
+    except (HungUpError, HttpMessageError, OSError) as e:
         raise UnreachableError(f"no token for {live.live_grant.grant.secret} came from {host}: {e}") from None
     finally:
         wire.abort()
@@ -74,9 +74,9 @@ async def answer(wire: Wire) -> bytes:
             reader.eof()
         body += reader.feed(data)[0]
         if len(body) > ANSWER:
-            raise Broken(502, "the token server's answer is too long")
+            raise HttpMessageError(502, "the token server's answer is too long")
     if response.status != 200:
-        raise Broken(502, f"the token server answered {response.status}")
+        raise HttpMessageError(502, f"the token server answered {response.status}")
     return bytes(body)
 
 
@@ -88,5 +88,5 @@ def _read_token(body: bytes) -> tuple[bytes, float]:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or len(token) < 8:
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        raise Broken(502, "the token server's answer has no access_token") from None
+        raise HttpMessageError(502, "the token server's answer has no access_token") from None
     return token.encode(), min(max(life, 0.0), _LONGEST_LIFE)

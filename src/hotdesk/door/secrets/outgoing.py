@@ -62,14 +62,14 @@ def slot_of(place: SecretPlace) -> Slot:
     return place.kind, place.name
 
 
-def pinned(place: SecretPlace, out: Outgoing) -> bool:
+def is_pinned(place: SecretPlace, out: Outgoing) -> bool:
     """Say whether this is the method and path a place is for. What is not a header must name both."""
     if place.kind in ("query", "form", "json") and not (place.method and place.path):
         return False
     return place.method in ("", out.method) and place.path in ("", out.path)
 
 
-def crowded(out: Outgoing) -> str | None:
+def explain_excess(out: Outgoing) -> str | None:
     """Say of what a head has too many to be taken apart; counted by what stands between them."""
     if sum(value.count(b";") + 1 for name, value in out.headers if fold(name) == b"cookie") > COOKIES:
         return f"too many cookies; {COOKIES} can be sent at most"
@@ -105,7 +105,7 @@ def parameters(query: bytes) -> Iterator[tuple[str, bytes, bytes]]:
         yield unquote_to_bytes(name.replace(b"+", b" ")).decode("latin-1"), value, pair
 
 
-def carried(slot: Slot, value: bytes) -> bytes | None:
+def extract_placeholder(slot: Slot, value: bytes) -> bytes | None:
     """Give the placeholder a value is made of: alone; in a header also after a scheme, or as either side of `Basic`."""
     if slot[0] != "header":
         return value if PLACEHOLDER.fullmatch(value) else None

@@ -66,10 +66,10 @@ class Cleaner:
             return pairs
         fields = [pair for pair in pairs if self.unpack is None or pair[0].lower() not in CHANGED]
         if self.issued is not None:
-            fields = [(name, self.kept_outside(name.lower(), value)) for name, value in fields]
+            fields = [(name, self.withhold_tokens(name.lower(), value)) for name, value in fields]
         return self.stream.headers(fields)
 
-    def kept_outside(self, name: bytes, value: bytes) -> bytes:
+    def withhold_tokens(self, name: bytes, value: bytes) -> bytes:
         """Keep the tokens a header brings outside, as far as this host's are."""
         if self.issued is not None and name == b"set-cookie":
             return self.issued.set_cookie(value)
@@ -81,7 +81,7 @@ class Cleaner:
             yield payload
             return
         if last and self.unpack is None:
-            yield self.stream.last(self.withhold.last(payload) if self.withhold is not None else payload)
+            yield self.stream.feed_last(self.withhold.feed_last(payload) if self.withhold is not None else payload)
             return
         for piece in self.unpack.feed(payload) if self.unpack is not None else (payload,):
             yield self.stream.feed(self.withhold.feed(piece) if self.withhold is not None else piece)

@@ -126,11 +126,11 @@ def spellings(value: bytes) -> set[bytes]:
     for before in range(3):
         found |= middles(value, before)
     if not ORDINARY.issuperset(value):
-        found |= escaped(value)
+        found |= list_escaped_forms(value)
     return {one for one in found if len(one) >= LEAST}
 
 
-def escaped(value: bytes) -> set[bytes]:
+def list_escaped_forms(value: bytes) -> set[bytes]:
     """Write a value as the usual programs escape it, and as it reads when its own characters are taken for escapes."""
     found = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
     try:
@@ -150,7 +150,7 @@ def middles(value: bytes, before: int) -> set[bytes]:
 
 
 @functools.lru_cache(4096)
-def unescaped(escape: bytes) -> bytes:
+def decode_escape(escape: bytes) -> bytes:
     """Say what one escape stands for."""
     if escape[:1] == b"%":
         return bytes.fromhex(escape[1:].decode())
@@ -167,7 +167,7 @@ def unescaped(escape: bytes) -> bytes:
 
 def unescape(data: bytes, way: Escapes) -> bytes:
     """Undo every escape of one way, once."""
-    return way.every.sub(lambda m: unescaped(m[0]), data)
+    return way.every.sub(lambda m: decode_escape(m[0]), data)
 
 
 class DecodedBlock:
@@ -176,12 +176,12 @@ class DecodedBlock:
     def __init__(self, data: bytes, way: Escapes, pattern: re.Pattern[bytes], final: bool) -> None:
         self.data = data
         self.pattern = pattern
-        self.size = len(data) if final else whole(data, way)
+        self.size = len(data) if final else find_cut_escape(data, way)
         """Where an escape begins that the end of the block cuts, or where the block ends."""
         pieces = self.pattern.split(data[: self.size])
         self.same = len(pieces) == 1
         """Whether nothing was escaped."""
-        pieces[1::2] = map(unescaped, pieces[1::2])
+        pieces[1::2] = map(decode_escape, pieces[1::2])
         self.text = b"".join(pieces)
 
     @functools.cached_property
@@ -190,7 +190,7 @@ class DecodedBlock:
         found = []
         shorter = 0
         for m in self.pattern.finditer(self.data, 0, self.size):
-            start, end = m.start() - shorter, m.start() - shorter + len(unescaped(m[0]))
+            start, end = m.start() - shorter, m.start() - shorter + len(decode_escape(m[0]))
             found.append((start, m.start(), end, m.end()))
             shorter = m.end() - end
         return found
@@ -211,7 +211,7 @@ class DecodedBlock:
         for m in reversed([*self.pattern.finditer(self.data, max(0, at - _ESCAPE_AT_MOST * remaining), at)]):
             if remaining <= at - m.end():
                 break
-            remaining = max(0, remaining - (at - m.end()) - len(unescaped(m[0])))
+            remaining = max(0, remaining - (at - m.end()) - len(decode_escape(m[0])))
             at = m.start()
         return at - remaining
 
@@ -221,7 +221,7 @@ class DecodedBlock:
         return self.marks[i - 1] if i else (0, 0, 0, 0)
 
 
-def whole(data: bytes, way: Escapes) -> int:
+def find_cut_escape(data: bytes, way: Escapes) -> int:
     """Say where the escape begins that the end of a block cuts, or where the block ends."""
     at = data.find(way.mark, max(0, len(data) - _CUT_AT_MOST))
     while at >= 0:
@@ -388,7 +388,7 @@ class Stream:
         """Take the next bytes; give what may go on."""
         return self.step(self.buffer + data, final=False)
 
-    def last(self, data: bytes) -> bytes:
+    def feed_last(self, data: bytes) -> bytes:
         """Take the last bytes; give all the rest."""
         return self.step(self.buffer + data, final=True)
 

@@ -56,9 +56,9 @@ def unsignable(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> str | No
     if names & {b"x-amz-signature", b"x-amz-credential", b"x-amz-algorithm", b"signature"}:
         return PRESIGNED
     for name, value in headers:
-        if folded(name) == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
+        if fold_name(name) == b"x-amz-content-sha256" and value.strip().upper().startswith(b"STREAMING-"):
             return STREAMED
-        if folded(name) in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
+        if fold_name(name) in (b"x-amz-trailer", b"x-amz-decoded-content-length"):
             return STREAMED
     return None
 
@@ -71,14 +71,14 @@ def key_of(authorization: bytes) -> tuple[bytes, str, str] | None:
     return (m[1], m[4].decode(), m[3].decode()) if m else None
 
 
-def misdirected(
+def explain_misdirection(
     signer: SigV4Signer, authorization: bytes, host: str, path: str, headers: Sequence[tuple[bytes, bytes]]
 ) -> str | None:
     """Say why a signer does not sign a request that is signed so already."""
     key = key_of(authorization)
     if key is None or key[1:] != (signer.service, signer.region):
         return f"the key signs for {signer.service} in {signer.region} only"
-    sources = [unquote_to_bytes(value) for name, value in headers if folded(name) == b"x-amz-copy-source"]
+    sources = [unquote_to_bytes(value) for name, value in headers if fold_name(name) == b"x-amz-copy-source"]
     copied = {source.removeprefix(b"/").partition(b"/")[0].decode("latin-1") for source in sources}
     if signer.bucket and {_bucket_of(host, path), *copied} != {signer.bucket}:
         return f"the key signs for the bucket {signer.bucket} only"
@@ -99,14 +99,14 @@ def _bucket_of(host: str, path: str) -> str:
     return m[1] if m and m[1] else unquote_to_bytes(path.removeprefix("/").partition("/")[0]).decode("latin-1")
 
 
-def folded(name: bytes) -> bytes:
+def fold_name(name: bytes) -> bytes:
     """Bring a header's name to one form: some servers take `_` for `-`."""
     return name.lower().replace(b"_", b"-")
 
 
-def declared(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+def read_declared_digest(signer: SigV4Signer, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
     """Give what is signed for a body that is not at hand: at S3 what the request says of it. Empty: it is needed."""
-    digests = [value.strip() for name, value in headers if folded(name) == b"x-amz-content-sha256"]
+    digests = [value.strip() for name, value in headers if fold_name(name) == b"x-amz-content-sha256"]
     return digests[0] if signer.service == "s3" and len(digests) == 1 and DIGEST.fullmatch(digests[0]) else b""
 
 
@@ -126,19 +126,19 @@ def sign(
     at: str,
 ) -> list[tuple[bytes, bytes]]:
     """Give headers with the signature of what goes out. `digest` stands for the body; `at` is `20150830T123600Z`."""
-    fields = [(name, value) for name, value in headers if folded(name) not in _REMADE]
+    fields = [(name, value) for name, value in headers if fold_name(name) not in _REMADE]
     fields.append((b"X-Amz-Date", at.encode()))
     if signer.service == "s3":
         fields.append((b"X-Amz-Content-Sha256", digest))
-    signed, text = canonical(signer, method, path, query, fields, digest)
+    signed, text = canonicalize_request(signer, method, path, query, fields, digest)
     scope = f"{at[:8]}/{signer.region}/{signer.service}/aws4_request".encode()
     to_sign = b"\n".join([_ALGORITHM, at.encode(), scope, digest_of(text)])
-    mac = hmac.new(_derived(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
+    mac = hmac.new(_derive_key(signer, secret, at), to_sign, hashlib.sha256).hexdigest().encode()
     template = b"%s Credential=%s/%s, SignedHeaders=%s, Signature=%s"
     return [*fields, (b"Authorization", template % (_ALGORITHM, signer.key.encode(), scope, signed, mac))]
 
 
-def canonical(
+def canonicalize_request(
     signer: SigV4Signer, method: str, path: str, query: bytes, headers: Sequence[tuple[bytes, bytes]], digest: bytes
 ) -> tuple[bytes, bytes]:
     """Write a request in the one form that is signed; and the names of the headers in it."""
@@ -148,30 +148,37 @@ def canonical(
             values.setdefault(name.lower(), []).append(b" ".join(value.split()))
     lines = [name + b":" + b",".join(values[name]) + b"\n" for name in sorted(values)]
     signed = b";".join(sorted(values))
-    parts = [method.encode(), canonical_path(signer, path), canonical_query(query), b"".join(lines), signed, digest]
+    parts = [
+        method.encode(),
+        canonicalize_path(signer, path),
+        canonicalize_query(query),
+        b"".join(lines),
+        signed,
+        digest,
+    ]
     return signed, b"\n".join(parts)
 
 
-def canonical_path(signer: SigV4Signer, path: str) -> bytes:
+def canonicalize_path(signer: SigV4Signer, path: str) -> bytes:
     """Write a path encoded once more than it is sent; at S3 encoded once, as S3 reads it."""
     if signer.service == "s3":
-        return b"/".join(encoded(part) for part in (path or "/").encode().split(b"/"))
+        return b"/".join(percent_encode(part) for part in (path or "/").encode().split(b"/"))
     return quote(path or "/", safe="/~").encode()
 
 
-def canonical_query(query: bytes) -> bytes:
+def canonicalize_query(query: bytes) -> bytes:
     """Write a query sorted, every name and value encoded once."""
     pairs = (pair.partition(b"=") for pair in query.split(b"&") if pair)
-    spelt = ((encoded(name), encoded(value)) for name, _, value in pairs)
+    spelt = ((percent_encode(name), percent_encode(value)) for name, _, value in pairs)
     return b"&".join(name + b"=" + value for name, value in sorted(spelt))
 
 
-def encoded(text: bytes) -> bytes:
+def percent_encode(text: bytes) -> bytes:
     """Percent-encode what may be encoded already."""
     return quote(unquote_to_bytes(text), safe="~").encode()
 
 
-def _derived(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
+def _derive_key(signer: SigV4Signer, secret: bytes, at: str) -> bytes:
     """Derive the key of a day, region and service."""
     key = b"AWS4" + secret
     for step in (at[:8], signer.region, signer.service, "aws4_request"):

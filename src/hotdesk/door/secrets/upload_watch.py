@@ -51,7 +51,7 @@ class UploadWatcher:
         if self.found:
             self.buffer = b""
             return b""
-        cut = begun(data)
+        cut = find_cut(data)
         self.buffer = data[cut:]
         return data[:cut]
 
@@ -63,7 +63,7 @@ class UploadWatcher:
         return rest
 
 
-def begun(data: bytes) -> int:
+def find_cut(data: bytes) -> int:
     """Say where a placeholder may begin that the end cuts, or where the data ends."""
     tail = max(0, len(data) - MAX_PLACEHOLDER_BYTES + 1)
     if m := BEGUN.search(data, tail):

@@ -9,13 +9,13 @@ from hotdesk.errors import DeskError, printable
 from hotdesk.hands.browser.results import (
     BrowserResult,
     did,
-    downloaded,
-    listed,
-    paged,
+    format_downloads,
+    format_page,
+    format_tabs,
+    format_value,
+    format_wait,
     read_result,
     summary,
-    valued,
-    waited,
     went,
 )
 from hotdesk.hands.browser.tools import ALL, DEFAULT_TIMEOUT_S, TABS
@@ -166,19 +166,19 @@ class Browser:
             case "browser_tabs":
                 return await self.use_tabs(arguments)
             case "browser_read":
-                return paged(await self.read(integer_of(arguments, "start")), tool)
+                return format_page(await self.read(integer_of(arguments, "start")), tool)
             case "browser_snapshot":
-                return paged(await self.snapshot(integer_of(arguments, "start")), tool)
+                return format_page(await self.snapshot(integer_of(arguments, "start")), tool)
             case "browser_screenshot":
                 return await self.use_screenshot(arguments)
             case "browser_evaluate":
-                return valued(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
+                return format_value(await self.evaluate(text_of(arguments, "expression"), timeout=timeout))
             case "browser_wait_for":
                 what, value = text_of(arguments, "what"), text_of(arguments, "value")
-                return waited(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
+                return format_wait(await self.ask("wait_for", what=what, value=value, timeout=timeout), timeout)
             case "browser_downloads":
                 waits = flag_of(arguments, "wait")
-                return downloaded(await (self.wait_download(timeout) if waits else self.list_downloads()))
+                return format_downloads(await (self.wait_download(timeout) if waits else self.list_downloads()))
         return await self.act(tool, arguments)
 
     async def act(self, tool: str, arguments: Arguments) -> Observation:
@@ -218,7 +218,7 @@ class Browser:
             case "close":
                 return did(f"{tab} was closed", await self.close_tab(tab))
         result = await self.list_tabs()
-        return listed(result)
+        return format_tabs(result)
 
     async def use_screenshot(self, arguments: Arguments) -> Observation:
         """Take a picture."""

@@ -26,7 +26,7 @@ def line(text: str, longest: int = 4000) -> str:
     return printable(clip(text, longest))
 
 
-def shown(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Give a text of several lines as it may be shown."""
     return "\n".join("\t".join(map(printable, each.split("\t"))) for each in clip(text, MAX_TEXT_CHARS).split("\n"))
 
@@ -84,7 +84,7 @@ class BrowserResult:
     """Whether an address gone to was a file, which is being downloaded."""
     status: Whole = 0
     """The HTTP status of a page gone to; 0: it has none."""
-    text: Annotated[str, shown] = ""
+    text: Annotated[str, sanitize_text] = ""
     """The page, a value, or what there is to say of what was done."""
     next: Whole = 0
     """Where the rest of the text begins."""
@@ -133,7 +133,7 @@ def went(result: BrowserResult) -> Observation:
     return Observation(summary(what, result))
 
 
-def paged(result: BrowserResult, tool: str) -> Observation:
+def format_page(result: BrowserResult, tool: str) -> Observation:
     """Give a part of a page."""
     note = ""
     if result.next < result.length:
@@ -147,7 +147,7 @@ def paged(result: BrowserResult, tool: str) -> Observation:
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
 
 
-def valued(result: BrowserResult) -> Observation:
+def format_value(result: BrowserResult) -> Observation:
     """Give the value of an expression."""
     if result.interrupted:
         return did("A dialog came in between", result)
@@ -156,20 +156,20 @@ def valued(result: BrowserResult) -> Observation:
     return Observation("\n".join([result.text, *beside(result), *([note] if note else [])]), note=note)
 
 
-def waited(result: BrowserResult, timeout: float) -> Observation:
+def format_wait(result: BrowserResult, timeout: float) -> Observation:
     """Tell whether what was waited for came about."""
     what = "It came about" if result.met else f"It did not come about within {timeout:g} seconds"
     return Observation(summary(what, result), ok=result.met)
 
 
-def downloaded(result: BrowserResult) -> Observation:
+def format_downloads(result: BrowserResult) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
     what = "The downloads:" if result.met else "No more downloads ended in time:"
     return Observation("\n".join([what, *(lines or ["- none"]), *beside(result)]), ok=result.met)
 
 
-def listed(result: BrowserResult) -> Observation:
+def format_tabs(result: BrowserResult) -> Observation:
     """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
     return Observation("\n".join([f"The tabs; {result.tab.id} is the one in use:", *lines, *beside(result)]))

@@ -95,7 +95,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
     """Write down what a statement imports."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(name), found["path"]))
     if found["some"] is not None:
-        module.imports += [(path, each, each) for each in listed(found["some"], name)]
+        module.imports += [(path, each, each) for each in parse_names(found["some"], name)]
     else:
         module.imports.append((path, "", found["all"]) if found["all"] else (path, "default", found["one"]))
 
@@ -103,7 +103,7 @@ def _note_import(module: Module, name: str, found: re.Match[str]) -> None:
 def _note_export(module: Module, found: re.Match[str]) -> str:
     """Write down what a statement exports; give what is left of it."""
     if found["listed"] is not None:
-        module.exports |= {each: each for each in listed(found["listed"], "a module")}
+        module.exports |= {each: each for each in parse_names(found["listed"], "a module")}
         return ""
     if found["own"]:
         module.exports[found["own"]] = found["own"]
@@ -115,7 +115,7 @@ def _note_export(module: Module, found: re.Match[str]) -> str:
     return found["declared"] or ""
 
 
-def listed(text: str, name: str) -> list[str]:
+def parse_names(text: str, name: str) -> list[str]:
     """Read names with commas between them."""
     names = [each.strip() for each in text.split(",") if each.strip()]
     for each in names:

@@ -122,11 +122,11 @@ def compare(meant: str, field: UntrustedObject) -> dict[str, object]:
     """Say whether a field holds what was meant, and what it holds if not."""
     holds = field.text("value", _MAX_VALUE_CHARS)
     editable = field.flag("editable")
-    same = _plain_text(holds, editable) == _plain_text(meant, editable)
+    same = _normalize_text(holds, editable) == _normalize_text(meant, editable)
     return {"as_meant": same, "holds": "" if same else printable(holds[:500])}
 
 
-def _plain_text(text: str, editable: bool) -> str:
+def _normalize_text(text: str, editable: bool) -> str:
     """Give a text as it is compared: lines end alike; an editable element may show one end more, and empty lines."""
     text = text.replace("\r\n", "\n").replace("\u00a0", " ")
     return "\n".join(line for line in text.split("\n") if line) if editable else text
@@ -191,5 +191,5 @@ async def scroll(page: BrowserPage, ref: str, down: float, right: float) -> dict
         await _find_point(page, ref)
         return {}
     position = await page.look(scripts.SCROLL, down, right)
-    end = position.whole("y") + position.whole("height")
-    return {"text": f"{end} of {position.whole('all')} pixels are above the lower edge"}
+    end = position.read_integer("y") + position.read_integer("height")
+    return {"text": f"{end} of {position.read_integer('all')} pixels are above the lower edge"}

@@ -12,7 +12,7 @@ from hotdesk.errors import DeskError
 from hotdesk.hands.reader import Dial, ProtocolError, VerbResult, actions, navigation, observe
 from hotdesk.hands.reader.cdp import Cdp, CdpError, open_cdp, within
 from hotdesk.hands.reader.page import BrowserPage
-from hotdesk.hands.reader.tabs import DOWNLOADS, Interrupted, Tabs, TabState
+from hotdesk.hands.reader.tabs import DOWNLOADS, PageBlockedError, Tabs, TabState
 
 Act: TypeAlias = Callable[[BrowserPage], Awaitable[dict[str, object] | VerbResult]]
 
@@ -39,7 +39,7 @@ class Connection:
         """Do something with the current tab that may take so long; give what came of it, with what else is new."""
         async with self.lock:
             try:
-                cdp = await self.connected()
+                cdp = await self.ensure_connected()
                 if not answers_dialog:
                     await within(_ROUND_SECONDS, self.dismiss(cdp))
                 page = BrowserPage(cdp, await self.current(cdp))
@@ -57,10 +57,10 @@ class Connection:
         try:
             with anyio.move_on_after(seconds):
                 done = await act(page)
-                with suppress(Interrupted, CdpError):
+                with suppress(PageBlockedError, CdpError):
                     await page.release()
                 return done if isinstance(done, VerbResult) else VerbResult(done)
-        except Interrupted:
+        except PageBlockedError:
             return VerbResult({"interrupted": True})
         finally:
             self.all_tabs.patient = True
@@ -79,7 +79,7 @@ class Connection:
         assert isinstance(done.value, dict)
         return VerbResult({**about, **done.value}, done.blob)
 
-    async def connected(self) -> Cdp:
+    async def ensure_connected(self) -> Cdp:
         """Give the connection, heard to the end; opened if there is none, or the browser ended meanwhile."""
         if self.cdp is not None and self.cdp.web.is_open:
             with suppress(ProtocolError):

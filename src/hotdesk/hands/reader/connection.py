@@ -65,7 +65,7 @@ class ScreenConnection:
             except BlockingIOError:
                 await anyio.wait_writable(self.connection)
 
-    async def updated(self, x: int, y: int) -> bool:
+    async def wait_for_update(self, x: int, y: int) -> bool:
         """Read until a pixel was painted; say whether anything else was."""
         more, came = False, 0
         while came < self.most:

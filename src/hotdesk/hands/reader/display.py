@@ -72,7 +72,7 @@ class Display:
         scaled = scale(box, width, height)
         if format not in ("png", "jpeg") or not 1 <= quality <= 95:
             raise DeskError(f"a picture cannot be {format} of quality {quality}: png, or jpeg of 1 to 95")
-        async with self.connected() as line:
+        async with self.hold_connection() as line:
             await self.look(line)
             image = pixels.picture(line.frame, self.size, box, scaled)
         data = pixels.png(image) if format == "png" else pixels.jpeg(image, quality)
@@ -87,7 +87,7 @@ class Display:
         pauses = sum(seconds(event) for event in events)
         if pauses > MAX_WAIT_S:
             raise DeskError(f"input cannot pause {pauses:g} s: {MAX_WAIT_S:g} at most")
-        async with self.connected(pauses) as line:
+        async with self.hold_connection(pauses) as line:
             waiting = bytearray()
             for event in events:
                 if event[0] == "pause":
@@ -95,7 +95,7 @@ class Display:
                     waiting.clear()
                     await anyio.sleep(seconds(event))
                 else:
-                    waiting += self.written(event)
+                    waiting += self.encode_event(event)
             await self.look(line, waiting, whole=False)
         return VerbResult()
 
@@ -106,7 +106,7 @@ class Display:
         box = self.box(region)
         if not 0 <= quiet <= timeout <= MAX_WAIT_S:
             raise DeskError(f"a screen cannot be quiet {quiet:g} of {timeout:g} s: {MAX_WAIT_S:g} at most")
-        async with self.connected(timeout) as line:
+        async with self.hold_connection(timeout) as line:
             await self.look(line)
             begin = last = anyio.current_time()
             first, previous = bytearray(line.frame), bytearray(line.frame)
@@ -124,7 +124,7 @@ class Display:
 
     async def mark(self, name: str) -> VerbResult:
         """Keep the picture as it is now, to compare with later. The oldest of several makes room."""
-        async with self.connected() as line:
+        async with self.hold_connection() as line:
             await self.look(line)
             self.marks.pop(name, None)
             while len(self.marks) >= _MAX_MARKS:
@@ -137,13 +137,13 @@ class Display:
         box = self.box(region)
         if name not in self.marks:
             raise DeskError(f"no picture was marked {name!r}")
-        async with self.connected() as line:
+        async with self.hold_connection() as line:
             await self.look(line)
             share, where = pixels.compare(self.marks[name], line.frame, self.size, box)
         return VerbResult({"changed": share, "region": where})
 
     @asynccontextmanager
-    async def connected(self, longer: float = 0.0) -> AsyncIterator[ScreenConnection]:
+    async def hold_connection(self, longer: float = 0.0) -> AsyncIterator[ScreenConnection]:
         """Hold the connection for one call, made anew when it broke; what fails ends it."""
         async with self.turn:
             try:
@@ -180,7 +180,7 @@ class Display:
         changes = request(True, 0, 0, width, height) if whole and line.painted else b""
         surely = request(False, 0, 0, width, height) if whole and not line.painted else request(False, x, y, 1, 1)
         await line.send(before + changes + surely)
-        return await line.updated(x, y)
+        return await line.wait_for_update(x, y)
 
     def box(self, region: Sequence[int] | None) -> pixels.Box:
         """Check a region."""
@@ -208,7 +208,7 @@ class Display:
                 return
         raise DeskError(f"{list(event)!r:.80} is no input for a screen of {width} by {height} pixels")
 
-    def written(self, event: Event) -> bytes:
+    def encode_event(self, event: Event) -> bytes:
         """Write an event as RFB has it, and remember where that leaves the pointer."""
         match event:
             case ["move", int(x), int(y)]:

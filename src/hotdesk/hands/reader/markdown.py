@@ -57,11 +57,11 @@ def blocks(node: object, depth: int) -> list[str]:
         return _block_of(inline(node, depth), _HEADINGS[tag] + " ")
     match tag:
         case "ul" | "ol" | "menu":
-            return [text] if (text := listed(node, depth)) else []
+            return [text] if (text := format_list(node, depth)) else []
         case "table":
             return [text] if (text := table(node, depth)) else _blocks_of(children(node), depth)
         case "pre":
-            return [f"```\n{plain(node, depth).strip(chr(10))}\n```"]
+            return [f"```\n{extract_text(node, depth).strip(chr(10))}\n```"]
         case "blockquote":
             quoted = "\n\n".join(_blocks_of(children(node), depth))
             return ["\n".join(f"> {line}".rstrip() for line in quoted.split("\n"))] if quoted else []
@@ -129,7 +129,7 @@ def field(node: dict[str, Any]) -> str:
     return f" [{kind}{f' {name}' if name else ''}: {value}] "
 
 
-def listed(node: dict[str, Any], depth: int) -> str:
+def format_list(node: dict[str, Any], depth: int) -> str:
     """Write a list, one in another set in."""
     lines: list[str] = []
     start = node.get("start", 1)
@@ -170,13 +170,13 @@ def _cells_of(row: dict[str, Any], depth: int) -> list[str]:
     return [_inline_all(children(cell), depth).strip().replace("|", "\\|") for cell in cells]
 
 
-def plain(node: object, depth: int) -> str:
+def extract_text(node: object, depth: int) -> str:
     """Give a node's text as it stands."""
     if isinstance(node, str):
         return node
     if not isinstance(node, dict) or depth > MAX_DEPTH:
         return ""
-    return "\n" if node.get("t") == "br" else "".join(plain(child, depth + 1) for child in children(node))
+    return "\n" if node.get("t") == "br" else "".join(extract_text(child, depth + 1) for child in children(node))
 
 
 def children(node: dict[str, Any]) -> list[Any]:

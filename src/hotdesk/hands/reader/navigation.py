@@ -57,7 +57,7 @@ async def arrive(page: BrowserPage, wait: str, old: str, clock: Countdown) -> di
 
 async def status(page: BrowserPage) -> int:
     """Give the HTTP status of the page; 0: it came otherwise."""
-    return (await page.look(scripts.READY)).whole("status")
+    return (await page.look(scripts.READY)).read_integer("status")
 
 
 async def reload(page: BrowserPage, seconds: float) -> dict[str, object]:
@@ -70,11 +70,11 @@ async def reload(page: BrowserPage, seconds: float) -> dict[str, object]:
 async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, object]:
     """Go so many steps in the tab's history."""
     history = await page.ask("Page.getNavigationHistory")
-    index = history.whole("currentIndex") + steps
+    index = history.read_integer("currentIndex") + steps
     entries = history.each("entries")
     if not 0 <= index < len(entries):
         raise DeskError(f"there is no page {'before' if steps < 0 else 'after'} this one in the tab's history")
-    await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].whole("id"))
+    await page.ask("Page.navigateToHistoryEntry", entryId=entries[index].read_integer("id"))
     clock = Countdown(seconds)
     while not (there := await _is_at(page, index)) and not clock.over:
         await page.pause(0.02)
@@ -84,7 +84,7 @@ async def go_by(page: BrowserPage, steps: int, seconds: float) -> dict[str, obje
 async def _is_at(page: BrowserPage, index: int) -> bool:
     """Say whether the tab stands at this place of its history, and its page has loaded."""
     history = await page.ask("Page.getNavigationHistory")
-    return history.whole("currentIndex") == index and await _is_complete(page)
+    return history.read_integer("currentIndex") == index and await _is_complete(page)
 
 
 async def _is_complete(page: BrowserPage) -> bool:

@@ -10,7 +10,7 @@ from hotdesk.errors import DeskError, printable
 from hotdesk.hands.reader import ProtocolError, VerbResult, scripts
 from hotdesk.hands.reader.cdp import CdpError
 from hotdesk.hands.reader.markdown import MAX_OUTLINE_CHARS, to_markdown
-from hotdesk.hands.reader.page import OBJECT_GROUP, BrowserPage, Countdown, thrown
+from hotdesk.hands.reader.page import OBJECT_GROUP, BrowserPage, Countdown, describe_exception
 from hotdesk.hands.reader.tree import Node, cut, read_nodes, to_lines
 from hotdesk.hands.reader.untrusted import UntrustedObject
 
@@ -32,7 +32,7 @@ async def read(page: BrowserPage, start: int, most: int) -> dict[str, object]:
 
 async def snapshot(page: BrowserPage, start: int, most: int) -> dict[str, object]:
     """Give the page as a tree with references, a part of it."""
-    elements = (await page.look(scripts.READY)).whole("elements")
+    elements = (await page.look(scripts.READY)).read_integer("elements")
     if elements > _MAX_ELEMENTS:
         raise DeskError(
             f"the page has {elements} elements, more than the {_MAX_ELEMENTS} a snapshot can tell: "
@@ -51,7 +51,7 @@ async def _put_frames(page: BrowserPage, nodes: list[Node]) -> int:
         return 0
     for frame in _frames_in((await page.ask("Page.getFrameTree")).facts("frameTree"))[:MAX_FRAMES]:
         try:
-            owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).whole("backendNodeId")
+            owner = (await page.ask("DOM.getFrameOwner", frameId=frame)).read_integer("backendNodeId")
             inner = read_nodes(await page.ask("Accessibility.getFullAXTree", frameId=frame))
         except CdpError:  # it has a process of its own, or is gone
             continue
@@ -75,7 +75,10 @@ async def screenshot(page: BrowserPage, full: bool, ref: str, form: str, quality
     if form == "jpeg":
         parameters["quality"] = quality
     if ref or full:
-        parameters |= {"clip": await (_box_of(page, ref) if ref else _whole_page(page)), "captureBeyondViewport": True}
+        parameters |= {
+            "clip": await (_box_of(page, ref) if ref else _measure_page(page)),
+            "captureBeyondViewport": True,
+        }
     data = (await page.ask_within(_PICTURE_SECONDS, "Page.captureScreenshot", **parameters)).data.get("data")
     if not isinstance(data, str) or len(data) > MAX_PICTURE_BYTES * 4 // 3 + 4:
         raise ProtocolError(f"a picture of more than {MAX_PICTURE_BYTES} bytes, or none")
@@ -93,15 +96,15 @@ async def _box_of(page: BrowserPage, ref: str) -> dict[str, float]:
     area = await page.apply(ref, scripts.BOX)
     if area.flag("framed"):
         raise DeskError(f"{ref} lies in a frame: take a picture of the page instead")
-    return clipped(area)
+    return clip_area(area)
 
 
-async def _whole_page(page: BrowserPage) -> dict[str, float]:
+async def _measure_page(page: BrowserPage) -> dict[str, float]:
     """Say how large a page is."""
-    return clipped((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
+    return clip_area((await page.ask("Page.getLayoutMetrics")).facts("cssContentSize"))
 
 
-def clipped(area: UntrustedObject) -> dict[str, float]:
+def clip_area(area: UntrustedObject) -> dict[str, float]:
     """Give a part of a page that is not larger than a picture may be."""
     width, height = area.number("width"), area.number("height")
     if width < 1 or height < 1:
@@ -118,7 +121,7 @@ async def evaluate(page: BrowserPage, expression: str, most: int, seconds: float
         return outcome(reply.facts("result").facts("value"), most)
     reply = await _evaluate_raw(page, expression, seconds, replMode=True)
     if "exceptionDetails" in reply:
-        raise DeskError(f"the expression could not be evaluated: {thrown(reply)}")
+        raise DeskError(f"the expression could not be evaluated: {describe_exception(reply)}")
     result = reply.facts("result")
     if not (handle := result.text("objectId", 200)):
         value = result.data.get("value", result.data.get("unserializableValue", "undefined"))
@@ -152,7 +155,7 @@ def outcome(value: UntrustedObject, most: int) -> dict[str, object]:
     """Give what came of an expression."""
     if "thrown" in value:
         raise DeskError(f"the expression threw: {printable(value.text('thrown', 2000))}")
-    return {"text": value.text("text", most), "length": value.whole("length")}
+    return {"text": value.text("text", most), "length": value.read_integer("length")}
 
 
 async def wait_for(page: BrowserPage, what: str, value: str, seconds: float) -> dict[str, object]:

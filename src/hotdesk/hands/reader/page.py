@@ -60,7 +60,7 @@ class BrowserPage:
             **where,
         )
         if "exceptionDetails" in reply:
-            raise DeskError(f"the page does not let it be done: {thrown(reply)}")
+            raise DeskError(f"the page does not let it be done: {describe_exception(reply)}")
         return reply.facts("result").facts("value")
 
     async def look(self, script: str, *arguments: object) -> UntrustedObject:
@@ -78,7 +78,7 @@ class BrowserPage:
         """Give our own world in the page."""
         if not self.tab.world:
             reply = await self.ask("Page.createIsolatedWorld", frameId=self.tab.frame, worldName=OBJECT_GROUP)
-            self.tab.world = reply.whole("executionContextId")
+            self.tab.world = reply.read_integer("executionContextId")
         return self.tab.world
 
     async def settle(self) -> None:
@@ -97,7 +97,7 @@ class BrowserPage:
             await self.ask("Runtime.releaseObjectGroup", objectGroup=OBJECT_GROUP)
 
 
-def thrown(reply: UntrustedObject) -> str:
+def describe_exception(reply: UntrustedObject) -> str:
     """Say what a script threw."""
     details = reply.facts("exceptionDetails")
     description = details.facts("exception").data.get("description")

@@ -18,7 +18,7 @@ DOWNLOADS = "/home/user/Downloads"
 STAGES = frozenset({"DOMContentLoaded", "load", "networkIdle"})
 
 
-class Interrupted(Exception):  # noqa: N818 - a state: the page waits for an answer, and so shall not we
+class PageBlockedError(Exception):
     """A page opened a dialog while something was asked of it."""
 
 
@@ -233,7 +233,7 @@ class Tabs:
         """Take note how far a download is."""
         if not (download := self.downloads.get(event.text("guid", 100))):
             return
-        download.received, download.total = event.whole("receivedBytes"), event.whole("totalBytes")
+        download.received, download.total = event.read_integer("receivedBytes"), event.read_integer("totalBytes")
         state = event.text("state", 20)
         if state == download.state or state not in ("inProgress", "completed", "canceled"):
             return
@@ -263,7 +263,7 @@ class Tabs:
                 if event.text("frameId", 100) == tab.frame and event.text("disposition") == "currentTab":
                     tab.loading = True
             case "Page.fileChooserOpened":
-                tab.chooser = event.whole("backendNodeId")
+                tab.chooser = event.read_integer("backendNodeId")
             case "Page.javascriptDialogOpening":
                 self.open_dialog(tab, event)
             case "Page.javascriptDialogClosed":
@@ -285,7 +285,7 @@ class Tabs:
         kind = kind if kind in ("alert", "confirm", "prompt", "beforeunload") else "alert"
         tab.dialog = PageDialog(kind, printable(event.text("message", 1000)))
         if not self.patient:
-            raise Interrupted
+            raise PageBlockedError
 
 
 def file_name(name: str) -> str:

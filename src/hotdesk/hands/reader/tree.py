@@ -71,7 +71,7 @@ def _read_node(data: UntrustedObject) -> Node:
         id=data.text("nodeId", 40),
         role=read_text(data.facts("role")),
         name=read_text(data.facts("name")),
-        backend=data.whole("backendDOMNodeId"),
+        backend=data.read_integer("backendDOMNodeId"),
         ignored=data.flag("ignored"),
         value=read_text(data.facts("value")),
         states=_read_states(data.each("properties")),
@@ -148,11 +148,11 @@ class TreeWriter:
             return f"{'  ' * level}- text: {node.name}{mark}"
         parts = [WORDS.get(node.role, node.role or "node")]
         if node.name:
-            parts.append(quoted(node.name))
+            parts.append(quote(node.name))
         if node.backend:
             parts.append(f"[{self.refer(node.backend)}]")
         if node.value and node.value != node.name:
-            parts.append(f"value={quoted(node.value)}")
+            parts.append(f"value={quote(node.value)}")
         return "  " * level + "- " + " ".join([*parts, *node.states])
 
 
@@ -165,7 +165,7 @@ def _has_line(node: Node, spoken: str) -> bool:
     return node.role not in SILENT or bool(node.name) or "focused" in node.states
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Write a text so that it shows where it ends."""
     return json.dumps(text, ensure_ascii=False)
 

@@ -27,7 +27,7 @@ class UntrustedObject:
             raise ProtocolError(f"{name} is no number")
         return value
 
-    def whole(self, name: str) -> int:
+    def read_integer(self, name: str) -> int:
         """Give a whole number; absent is 0."""
         return math.floor(self.number(name))
 

@@ -3,7 +3,7 @@
 Anthropic's `computer_20250124` and `computer_20251124` carry an `action` and its fields in one input; the members of
 `computer_toolset_20260801` are tools by the same names, with the same fields. OpenAI's `computer` calls carry a list
 of actions, told apart by `type`. A model sees a picture of the size it was told; what it points at is scaled to the
-screen's own pixels, and what lies outside its picture is `Wrong`.
+screen's own pixels, and what lies outside its picture is `ToolArgumentError`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH
-from hotdesk.tool import Wrong
+from hotdesk.tool import ToolArgumentError
 
 Action: TypeAlias = Mapping[str, object]
 _CLICKS: dict[str, dict[str, object]] = {
@@ -58,7 +58,7 @@ class Scale:
     def point(self, x: object, y: object) -> tuple[int, int]:
         """Give a point of the model's picture in pixels of the screen."""
         if type(x) is not int or type(y) is not int or not (0 <= x < self.width and 0 <= y < self.height):
-            raise Wrong(
+            raise ToolArgumentError(
                 f"({x!r:.20}, {y!r:.20}) is no point of the screen: "
                 f"x goes from 0 to {self.width - 1}, y from 0 to {self.height - 1}"
             )
@@ -76,7 +76,9 @@ class Scale:
                     -(-right * self.real[0] // self.width),
                     -(-bottom * self.real[1] // self.height),
                 ]
-        raise Wrong(f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels")
+        raise ToolArgumentError(
+            f"{sides!r:.60} is no region [x0, y0, x1, y1] of a screen of {self.width} by {self.height} pixels"
+        )
 
 
 def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
@@ -87,7 +89,9 @@ def anthropic(action: Action, scale: Scale) -> list[ScreenAction]:
 def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
     """Translate a use of one of the toolset's members."""
     if name in _CLICKS:
-        return [ScreenAction("screen_click", {**coordinate(action, scale), **_CLICKS[name], **_held_keys(action)})]
+        return [
+            ScreenAction("screen_click", {**coordinate(action, scale), **_CLICKS[name], **_parse_held_keys(action)})
+        ]
     match name:
         case "key":
             repeat = action.get("repeat")
@@ -107,39 +111,45 @@ def member(name: str, action: Action, scale: Scale) -> list[ScreenAction]:
         case "left_mouse_up":
             return [ScreenAction("screen_release", {"button": "left"})]
         case "left_click_drag":
-            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, _held_keys(action))
+            return drag([action.get("start_coordinate"), action.get("coordinate")], scale, _parse_held_keys(action))
         case "scroll":
             turned = {"direction": action.get("scroll_direction"), "amount": action.get("scroll_amount")}
-            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **_held_keys(action)})]
+            return [ScreenAction("screen_scroll", {**turned, **coordinate(action, scale), **_parse_held_keys(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": action.get("duration")})]
         case "screenshot":
             return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "zoom":
             return [ScreenAction("screen_zoom", {"region": scale.region(action.get("region")), **scale.picture_size})]
-    raise Wrong(f"there is no action {name[:40]!r}")
+    raise ToolArgumentError(f"there is no action {name[:40]!r}")
 
 
 def openai(actions: object, scale: Scale) -> list[ScreenAction]:
     """Translate the actions of a `computer_call`, in their order."""
     if not isinstance(actions, Sequence) or isinstance(actions, str) or len(actions) > _MAX_ACTIONS:
-        raise Wrong(f"actions are a list of {_MAX_ACTIONS} at most")
+        raise ToolArgumentError(f"actions are a list of {_MAX_ACTIONS} at most")
     return [use for action in actions for use in one(action, scale)]
 
 
 def one(action: object, scale: Scale) -> list[ScreenAction]:
     """Translate one of OpenAI's actions."""
     if not isinstance(action, Mapping):
-        raise Wrong("an action is an object with a type")
-    keys = joined(action.get("keys"))
+        raise ToolArgumentError("an action is an object with a type")
+    keys = join_keys(action.get("keys"))
     meanwhile: dict[str, object] = {"keys": keys} if keys else {}
     match action.get("type"):
         case "click":
             if (button := _OPENAI_BUTTONS.get(str(action.get("button")))) is None:
-                raise Wrong(f"there is no button {action.get('button')!r:.40}; there are {', '.join(_OPENAI_BUTTONS)}")
-            return [ScreenAction("screen_click", {**at(action, scale), "button": button, "count": 1, **meanwhile})]
+                raise ToolArgumentError(
+                    f"there is no button {action.get('button')!r:.40}; there are {', '.join(_OPENAI_BUTTONS)}"
+                )
+            return [
+                ScreenAction("screen_click", {**parse_point(action, scale), "button": button, "count": 1, **meanwhile})
+            ]
         case "double_click":
-            return [ScreenAction("screen_click", {**at(action, scale), "button": "left", "count": 2, **meanwhile})]
+            return [
+                ScreenAction("screen_click", {**parse_point(action, scale), "button": "left", "count": 2, **meanwhile})
+            ]
         case "drag":
             path = action.get("path")
             points = path if isinstance(path, list) else []
@@ -148,7 +158,7 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
         case "keypress" if keys:
             return [ScreenAction("screen_key", {"keys": keys})]
         case "move":
-            return [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
+            return [ScreenAction("screen_move", {**parse_point(action, scale), **meanwhile})]
         case "screenshot":
             return [ScreenAction("screen_screenshot", scale.picture_size)]
         case "scroll":
@@ -157,7 +167,7 @@ def one(action: object, scale: Scale) -> list[ScreenAction]:
             return [ScreenAction("screen_type", {"text": text(action)})]
         case "wait":
             return [ScreenAction("screen_wait", {"seconds": _DEFAULT_WAIT_S})]
-    raise Wrong(f"there is no action of type {action.get('type')!r:.40}")
+    raise ToolArgumentError(f"there is no action of type {action.get('type')!r:.40}")
 
 
 def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
@@ -166,11 +176,11 @@ def scroll(action: Action, scale: Scale, meanwhile: dict[str, object]) -> list[S
     for name, back, forth in (("scroll_y", "up", "down"), ("scroll_x", "left", "right")):
         pixels = action.get(name, 0)
         if type(pixels) is not int:
-            raise Wrong(f"{name} is a whole number of pixels")
+            raise ToolArgumentError(f"{name} is a whole number of pixels")
         if pixels:
             turned = {"direction": forth if pixels > 0 else back, "amount": min(100, max(1, abs(pixels) // PIXELS))}
-            uses.append(ScreenAction("screen_scroll", {**turned, **at(action, scale), **meanwhile}))
-    return uses or [ScreenAction("screen_move", {**at(action, scale), **meanwhile})]
+            uses.append(ScreenAction("screen_scroll", {**turned, **parse_point(action, scale), **meanwhile}))
+    return uses or [ScreenAction("screen_move", {**parse_point(action, scale), **meanwhile})]
 
 
 def drag(points: Sequence[object], scale: Scale, meanwhile: dict[str, object]) -> list[ScreenAction]:
@@ -186,10 +196,10 @@ def pair(point: object, scale: Scale) -> tuple[int, int]:
     match point:
         case [x, y] | (x, y):
             return scale.point(x, y)
-    raise Wrong(f"{point!r:.40} is no point [x, y]")
+    raise ToolArgumentError(f"{point!r:.40} is no point [x, y]")
 
 
-def at(action: Action, scale: Scale) -> dict[str, object]:
+def parse_point(action: Action, scale: Scale) -> dict[str, object]:
     """Give where an action with x and y happens."""
     x, y = scale.point(action.get("x"), action.get("y"))
     return {"x": x, "y": y}
@@ -203,7 +213,7 @@ def coordinate(action: Action, scale: Scale, required: bool = False) -> dict[str
     return {"x": x, "y": y}
 
 
-def _held_keys(action: Action) -> dict[str, object]:
+def _parse_held_keys(action: Action) -> dict[str, object]:
     """Give the keys held down meanwhile, which Anthropic calls text."""
     return {"keys": text(action)} if action.get("text") else {}
 
@@ -211,14 +221,14 @@ def _held_keys(action: Action) -> dict[str, object]:
 def text(action: Action) -> str:
     """Give an action's text."""
     if not isinstance(value := action.get("text"), str):
-        raise Wrong("text is missing")
+        raise ToolArgumentError("text is missing")
     return value
 
 
-def joined(keys: object) -> str:
+def join_keys(keys: object) -> str:
     """Write a list of keys as a chord."""
     if keys is None:
         return ""
     if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys):
-        raise Wrong("keys are a list of names")
+        raise ToolArgumentError("keys are a list of names")
     return "+".join(SPELT.get(each) or each for each in keys)

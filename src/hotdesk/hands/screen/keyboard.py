@@ -128,7 +128,7 @@ class Keyboard:
         """Put a text on both clipboards, see that it is there, and paste it."""
         for selection in windows.SELECTIONS:
             await windows.put(self.seat, text, selection)
-            if await windows.copied(self.seat, selection) != text:
+            if await windows.read_clipboard(self.seat, selection) != text:
                 raise DeskError("the text can be neither typed nor pasted: the clipboard does not keep it")
         keys = keysyms.of_chord(PASTE)
         events = [["key", key, True] for key in keys] + [["key", key, False] for key in reversed(keys)]

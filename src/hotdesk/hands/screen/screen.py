@@ -24,10 +24,10 @@ from hotdesk.hands.screen.tools import (
     Point,
     Region,
     button_of,
+    parse_optional_integer,
     path_of,
     point_of,
     region_of,
-    whole_of,
 )
 from hotdesk.hands.screen.windows import Window
 from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
@@ -122,7 +122,7 @@ class Screen:
 
     async def move(self, x: int, y: int, keys: str = "") -> None:
         """Move the pointer."""
-        await self.act([self.at(x, y)], keys)
+        await self.act([self.build_move(x, y)], keys)
 
     async def click(
         self, x: int | None = None, y: int | None = None, button: Button = "left", count: int = 1, keys: str = ""
@@ -147,12 +147,12 @@ class Screen:
         if len(path) < 2:
             raise DeskError("a drag goes from one point to another")
         number = self.button(button)
-        events: Events = [self.at(*path[0]), ["button", number, True], ["pause", 5 * _STEP_S]]
+        events: Events = [self.build_move(*path[0]), ["button", number, True], ["pause", 5 * _STEP_S]]
         for (x, y), (to_x, to_y) in pairwise(path):
             steps = max(2, (abs(to_x - x) + abs(to_y - y)) // _STRIDE)
             for step in range(1, steps + 1):
                 events += [
-                    self.at(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps),
+                    self.build_move(x + (to_x - x) * step // steps, y + (to_y - y) * step // steps),
                     ["pause", _STEP_S],
                 ]
         await self.act([*events, ["pause", 5 * _STEP_S], ["button", number, False]], keys)
@@ -184,7 +184,7 @@ class Screen:
         """Press chords one after the other: `ctrl+shift+t`, `ctrl+a Delete`."""
         events: Events = []
         for keys in keysyms.of_chords(chords):
-            events += pressed(keys, True) + pressed(keys, False)
+            events += build_key_events(keys, True) + build_key_events(keys, False)
         await self.input(events * repeat)
 
     async def hold_key(self, chord: str, seconds: float) -> None:
@@ -193,11 +193,11 @@ class Screen:
         if not 0 <= seconds <= _MAX_HOLD_S:
             raise DeskError(f"a key cannot be held {seconds:g} s: {_MAX_HOLD_S:g} at most")
         try:
-            await self.input(pressed(keys, True))
+            await self.input(build_key_events(keys, True))
             await anyio.sleep(seconds)
         finally:
             with anyio.move_on_after(5, shield=True):
-                await self.input(pressed(keys, False))
+                await self.input(build_key_events(keys, False))
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
@@ -207,7 +207,7 @@ class Screen:
 
     async def windows(self) -> list[Window]:
         """List the windows."""
-        return await windows.listed(self.seat)
+        return await windows.list_windows(self.seat)
 
     async def focus(self, window: str) -> Window:
         """Bring a window to the front, by its id or words of its title."""
@@ -219,7 +219,7 @@ class Screen:
 
     async def clipboard_get(self) -> str:
         """Give the text on the clipboard."""
-        return await windows.copied(self.seat)
+        return await windows.read_clipboard(self.seat)
 
     async def clipboard_set(self, text: str) -> None:
         """Put a text on the clipboard."""
@@ -236,13 +236,16 @@ class Screen:
                 return _show_picture(
                     await self.screenshot(
                         region_of(arguments, self.size),
-                        whole_of(arguments, "width"),
-                        whole_of(arguments, "height"),
+                        parse_optional_integer(arguments, "width"),
+                        parse_optional_integer(arguments, "height"),
                         kind,
                     )
                 )
             case "zoom":
-                fill = whole_of(arguments, "width") or self.size[0], whole_of(arguments, "height") or self.size[1]
+                fill = (
+                    parse_optional_integer(arguments, "width") or self.size[0],
+                    parse_optional_integer(arguments, "height") or self.size[1],
+                )
                 return _show_picture(await self.zoom(region_of(arguments, self.size) or (0, 0, *self.size), fill))
             case "move":
                 await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
@@ -282,7 +285,7 @@ class Screen:
                 settled = await self.settle(
                     number_of(arguments, "quiet"), number_of(arguments, "timeout"), region_of(arguments, self.size)
                 )
-                return Observation(described(settled))
+                return Observation(describe_stability(settled))
             case "cursor_position":
                 x, y = await self.cursor_position()
                 wide, high = integer_of(arguments, "width", self.size[0]), integer_of(arguments, "height", self.size[1])
@@ -304,7 +307,7 @@ class Screen:
     async def act(self, events: Events, keys: str = "") -> None:
         """Do something with keys held down around it."""
         modifiers = keysyms.of_chord(keys) if keys else []
-        await self.input(pressed(modifiers, True) + events + pressed(modifiers, False))
+        await self.input(build_key_events(modifiers, True) + events + build_key_events(modifiers, False))
 
     async def input(self, events: Events) -> None:
         """Have the screen take some input."""
@@ -321,9 +324,9 @@ class Screen:
         """Move to a point, or stay where the pointer is: others may have moved it."""
         if x is None or y is None:
             x, y = await self.cursor_position()
-        return self.at(x, y)
+        return self.build_move(x, y)
 
-    def at(self, x: int, y: int) -> list[object]:
+    def build_move(self, x: int, y: int) -> list[object]:
         """Check a point, and move there."""
         width, height = self.size
         if not (0 <= x < width and 0 <= y < height):
@@ -337,7 +340,7 @@ class Screen:
         return BUTTONS[name]
 
 
-def pressed(keys: Sequence[int], down: bool) -> Events:
+def build_key_events(keys: Sequence[int], down: bool) -> Events:
     """Press keys in order, or release them the other way round."""
     return [["key", key, down] for key in (keys if down else reversed(keys))]
 
@@ -347,7 +350,7 @@ def _show_picture(picture: Screenshot) -> Observation:
     return Observation(f"{picture.width} by {picture.height} pixels", image=picture.data, media=picture.media)
 
 
-def described(settled: Stability) -> str:
+def describe_stability(settled: Stability) -> str:
     """Say in words whether the picture settled."""
     share = f"{settled.changed:.1%} of it changed"
     if settled.settled:

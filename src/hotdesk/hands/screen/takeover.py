@@ -130,7 +130,7 @@ class Wheel:
         seconds = time.monotonic() - self.holder.since
         return f"a person has controlled this desk for {seconds:.0f} s; try again when they hand it back"
 
-    async def returned(self) -> None:
+    async def wait_until_free(self) -> None:
         """Wait until nobody drives."""
         while self.holder is not None:
             await self.free.wait()
@@ -139,7 +139,7 @@ class Wheel:
     async def reserve(self) -> AsyncIterator[None]:
         """Wait until nobody drives, and let nobody take over for the length of a block."""
         while True:
-            await self.returned()
+            await self.wait_until_free()
             async with self.turning:
                 if self.holder is None:
                     yield
@@ -276,7 +276,7 @@ class Wheel:
         if self.holder is None or self.holder.viewer != viewer:
             raise BriefError("only who holds the wheel has a secret typed")
         if name not in self.secrets:
-            raise BriefError(f"this desk has no placeholder for {shown(name)!r}")
+            raise BriefError(f"this desk has no placeholder for {sanitize_word(name)!r}")
         keys = [["key", ord(each), down] for each in self.secrets[name] for down in (True, False)]
         await self.seat.ask("screen.input", events=keys)
 
@@ -344,7 +344,7 @@ class Wheel:
         done = await self.seat.desk.run(["wmctrl", "-l"], env=DISPLAY, timeout=LOOK_TIMEOUT_S, output_limit=1 << 16)
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         rows = (line.split(maxsplit=3) for line in lines[:MAX_NAMES])
-        return frozenset(shown(words[3]) for words in rows if len(words) == 4)  # a title may be empty
+        return frozenset(sanitize_word(words[3]) for words in rows if len(words) == 4)  # a title may be empty
 
     async def pages(self) -> frozenset[str]:
         """List the addresses the browser shows, if one runs."""
@@ -352,14 +352,14 @@ class Wheel:
         reply = await self.ask("browser.tabs")
         tabs = reply.get("tabs") if isinstance(reply, dict) else None
         listed = [tab.get("url") for tab in tabs[:MAX_NAMES] if isinstance(tab, dict)] if isinstance(tabs, list) else []
-        return frozenset(shown(url.partition("?")[0]) for url in listed if isinstance(url, str))
+        return frozenset(sanitize_word(url.partition("?")[0]) for url in listed if isinstance(url, str))
 
     async def ask(self, verb: str, **arguments: object) -> object:
         """Ask the reader for a value."""
         return (await self.seat.ask(verb, **arguments)).value
 
 
-def shown(text: str) -> str:
+def sanitize_word(text: str) -> str:
     """Write a desk's word so that it can be put in a line."""
     return printable(text)[:MAX_NAME_CHARS]
 

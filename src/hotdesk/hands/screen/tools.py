@@ -140,7 +140,7 @@ TOOLS = (
 )  # fmt: skip
 
 
-def whole_of(arguments: Arguments, name: str) -> int | None:
+def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
     """Give a whole number, if one was given."""
     return integer_of(arguments, name) if name in arguments else None
 
@@ -149,7 +149,7 @@ def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
     """Give a point, or none."""
     if ("x" in arguments) != ("y" in arguments):
         raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
-    return whole_of(arguments, "x"), whole_of(arguments, "y")
+    return parse_optional_integer(arguments, "x"), parse_optional_integer(arguments, "y")
 
 
 def button_of(arguments: Arguments) -> Button:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join
-from hotdesk.desk.owner.control import NOTHING, named, parse_behind, respond, switch
+from hotdesk.desk.owner.control import NOTHING, name_caller, parse_behind, respond, switch
 from hotdesk.desk.owner.keeper_handle import KeeperHandle, hush
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, HotdeskError
@@ -92,7 +92,7 @@ class Watching:
                 await respond(sock, 200, self.tell(desk))
             case "POST", ["wheel"]:
                 act, name, secret, behind = parse_act(json.loads(body))
-                await self.turn(desk, act, name, secret, named(*peer(sock), behind))
+                await self.turn(desk, act, name, secret, name_caller(*peer(sock), behind))
                 await respond(sock, 200, self.tell(desk))
             case _:
                 raise BriefError(NOTHING)

@@ -52,7 +52,7 @@ async def run(seat: Seat, argv: Sequence[str], stdin: bytes = b"") -> Done:
     return await seat.desk.run([SESSION, *argv], stdin=stdin, timeout=COMMAND_TIMEOUT_S, output_limit=MAX_OUTPUT_BYTES)
 
 
-async def listed(seat: Seat) -> list[Window]:
+async def list_windows(seat: Seat) -> list[Window]:
     """List the windows."""
     done = await run(seat, ["sh", "-c", LIST])
     if not done.ok:
@@ -65,17 +65,17 @@ def window(match: re.Match[str]) -> Window:
     """Read one line of a list of windows."""
     identity, numbers, pid, program, title = match.groups()
     x, y, width, height = map(int, numbers.split())
-    return Window(identity, int(pid), x, y, width, height, shown(program), shown(title.strip()))
+    return Window(identity, int(pid), x, y, width, height, sanitize_title(program), sanitize_title(title.strip()))
 
 
-def shown(text: str) -> str:
+def sanitize_title(text: str) -> str:
     """Give what a program calls itself, in one harmless line."""
     return printable(text)[:MAX_TITLE_CHARS]
 
 
 async def focus(seat: Seat, query: str) -> Window:
     """Bring a window to the front, by its id or by words of its title."""
-    there = await listed(seat)
+    there = await list_windows(seat)
     for each in there:
         if query == each.id or (query and query.casefold() in each.title.casefold()):
             done = await run(seat, ["wmctrl", "-i", "-a", each.id])
@@ -107,7 +107,7 @@ async def put(seat: Seat, text: str, selection: _Selection = "clipboard") -> Non
         raise DeskError(f"the clipboard cannot be set: {_describe_failure(done)}")
 
 
-async def copied(seat: Seat, selection: _Selection = "clipboard") -> str:
+async def read_clipboard(seat: Seat, selection: _Selection = "clipboard") -> str:
     """Give the text that is on the clipboard; empty when there is none."""
     done = await run(seat, ["xclip", "-selection", selection, "-out", "-target", "UTF8_STRING"])
     if done.timed_out or done.truncated:

@@ -27,17 +27,20 @@ def card_text(pending: Pending, card: Card | None, now: int) -> str:
     facts = {
         "asks for": KINDS[pending.kind],
         **({"step": pending.step} if pending.step else {}),
-        **({} if card is None else _named_hosts(card.facts)),
+        **({} if card is None else _encode_hosts(card.facts)),
         "digest": pending.digest[:16],
         "job": pending.job,
         "left": describe_deadline(pending, now),
     }
     title = "its card is gone: it can only be refused" if card is None else card.title
-    lines = [f"{pending.id}  {shown(title)}", *(f"  {shown(name):9} {shown(value)}" for name, value in facts.items())]
-    return "\n".join([*lines, *([] if card is None else [*listed(card), *quoted(card.words)])])
+    lines = [
+        f"{pending.id}  {format_fact(title)}",
+        *(f"  {format_fact(name):9} {format_fact(value)}" for name, value in facts.items()),
+    ]
+    return "\n".join([*lines, *([] if card is None else [*format_lines(card), *quote_words(card.words)])])
 
 
-def _named_hosts(facts: Mapping[str, str]) -> dict[str, str]:
+def _encode_hosts(facts: Mapping[str, str]) -> dict[str, str]:
     """Write hosts as they are asked for on the wire, so that no letter passes for another; their domains first."""
     encoded = {name: punycode(value) if name == "host" else value for name, value in facts.items()}
     return {"domain": registrable(encoded["host"]), **encoded} if "host" in encoded else encoded
@@ -51,20 +54,20 @@ def punycode(host: str) -> str:
         return host.encode("unicode_escape").decode()
 
 
-def listed(card: Card) -> list[str]:
+def format_lines(card: Card) -> list[str]:
     """Give the card's lines, each marked so that none passes for a fact; what is left out is said."""
-    lines = [f"  | {shown(line)}" for line in card.lines[:MAX_LINES]]
+    lines = [f"  | {format_fact(line)}" for line in card.lines[:MAX_LINES]]
     rest = len(card.lines) - MAX_LINES
     return [*lines, f"  | … and {rest} lines more: see --json"] if rest > 0 else lines
 
 
-def quoted(words: str) -> list[str]:
+def quote_words(words: str) -> list[str]:
     """Quote what the worker says; it cannot close its own quotation."""
     text = printable(words[:MAX_QUOTE_CHARS]).replace('"', "'")[:MAX_QUOTE_CHARS]
     return [f'  the worker says: "{text}"'] if text else []
 
 
-def shown(value: str) -> str:
+def format_fact(value: str) -> str:
     """Write one fact in a line that cannot be mistaken for another; what is left out is said."""
     rest = len(value) - MAX_FACT_CHARS
     return printable(value[:MAX_FACT_CHARS]) + (f" … and {rest} characters more: see --json" if rest > 0 else "")

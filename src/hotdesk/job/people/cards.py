@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hotdesk.brain.amendments import Amendment, difference, widened
-from hotdesk.brain.permits import granted, is_risky, needs_fresh, select_rules
+from hotdesk.brain.amendments import Amendment, difference, widen_scope
+from hotdesk.brain.permits import is_risky, needs_fresh, select_grants, select_rules
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -34,7 +34,9 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     lines += [f"{item.path} may hold {', '.join(item.active)}" for item in job.deliverables if item.active]
     lines += [f"at stake: {each}" for each in stakes] + [f"preflight failed: {each}" for each in failed]
     words = " ".join([plan.thoughts, *(f"{step.name}: {step.intent}" for step in plan.steps)])
-    return Card("Carry out this plan?", facts, shown(lines), printable(words.strip())[:MAX_QUOTE_CHARS], to_json(plan))
+    return Card(
+        "Carry out this plan?", facts, sanitize_lines(lines), printable(words.strip())[:MAX_QUOTE_CHARS], to_json(plan)
+    )
 
 
 def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
@@ -54,10 +56,12 @@ def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Ca
         *difference(old, new),
         *(f"beyond the brief: {registrable(parse_rule(each).host)}: {each}" for each in outside),
     ]
-    before, after = is_risky(old, job.scope), is_risky(new, widened(job.scope, amendment))
+    before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
     lines += [FOREIGN] if amendment.grants else []
-    return Card("Change the plan?", facts, shown(lines), printable(amendment.reason)[:MAX_QUOTE_CHARS], to_json(new))
+    return Card(
+        "Change the plan?", facts, sanitize_lines(lines), printable(amendment.reason)[:MAX_QUOTE_CHARS], to_json(new)
+    )
 
 
 def step_card(plan: Plan, index: int, job: Brief) -> Card:
@@ -70,7 +74,7 @@ def step_card(plan: Plan, index: int, job: Brief) -> Card:
     return Card(
         "Take this step?",
         facts,
-        shown(list(_step_lines(plan, index, job))),
+        sanitize_lines(list(_step_lines(plan, index, job))),
         printable(step.intent)[:MAX_QUOTE_CHARS],
         subject,
     )
@@ -93,10 +97,12 @@ def repeat_card(step: Step, attempt: int, lost: Sequence[str], unknown: Sequence
         "sent outside": f"{len(sent)} requests that may have changed something" if sent else "nothing that is known",
     }
     lines = [f"sent: {each}" for each in sent]
-    return Card("Take this step again?", facts, shown(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}")
+    return Card(
+        "Take this step again?", facts, sanitize_lines(lines), "", f"{step.name} {attempt} {lost} {unknown} {sent}"
+    )
 
 
-def shown(lines: Sequence[str]) -> tuple[str, ...]:
+def sanitize_lines(lines: Sequence[str]) -> tuple[str, ...]:
     """Make lines safe to show."""
     return tuple(cut(printable(each)) for each in lines)
 
@@ -112,7 +118,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     live = ", makes live state" if step.live else ""
     yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{live}"
     yield from (f"   goes to {each}" for each in _goes_to(step, job))
-    grants = granted(step, job.scope)
+    grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
         if names is None or names:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import anyio
 
-from hotdesk.brain.seam import Halted
+from hotdesk.brain.seam import JobHaltedError
 from hotdesk.errors import alone
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people.wait import Card, OpenQuestions, new_pending
@@ -103,7 +103,7 @@ class People:
                 self.log.machine.note(expired)
                 continue  # somebody may have been first
             if self.log.halted:
-                raise Halted(ASKED)
+                raise JobHaltedError(ASKED)
             if self.give_back and not given_back and time.monotonic() - began > self.patience:
                 given_back = await self.give_back()
             await anyio.sleep(POLL_INTERVAL_S)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hotdesk.brain.amendments import Amendment, widened
-from hotdesk.brain.permits import Stake, granted, matches, needs_fresh, select_rules, stakes, writes
+from hotdesk.brain.amendments import Amendment, widen_scope
+from hotdesk.brain.permits import Stake, matches, needs_fresh, select_grants, select_rules, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
 from hotdesk.brief.names import registrable
 from hotdesk.brief.rules import target_text
 from hotdesk.job.format import size
-from hotdesk.job.people.cards import shown
+from hotdesk.job.people.cards import sanitize_lines
 from hotdesk.job.people.wait import Card
 from hotdesk.plan import Plan, Step
 
@@ -28,25 +28,25 @@ TOOLS = {
 """What tools are for, by how their names begin."""
 
 
-def in_words(card: Card, plan: Plan, job: Brief, only: int | None = None, failed: Sequence[str] = ()) -> Card:
+def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, failed: Sequence[str] = ()) -> Card:
     """Add to a card what it is about in sentences: the whole plan, or `only` one of its steps."""
     chosen = range(len(plan.steps)) if only is None else (only,)
     risks = [
         f"Step {plan.steps[index].name} {each}" for index in chosen for each in step_stakes(plan.steps[index], job)
     ]
     if only is None:
-        risks += [f"{item.path} may hold {listed(item.active)}." for item in job.deliverables if item.active]
+        risks += [f"{item.path} may hold {join_names(item.active)}." for item in job.deliverables if item.active]
     risks += [f"Tried beforehand, and failed: {each}" for each in failed]
     steps = tuple(
-        shown([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
+        sanitize_lines([f"{index + 1}. {plan.steps[index].name}", *_step_points(plan, index, job)]) for index in chosen
     )
-    return replace(card, stakes=shown(bounded(risks, MOST_STAKES)), steps=steps)
+    return replace(card, stakes=sanitize_lines(limit_lines(risks, MOST_STAKES)), steps=steps)
 
 
-def amendment_in_words(card: Card, amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
+def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Add to the card of an amendment what it adds to what is at stake, and the step as it would be."""
     index = next(place for place, step in enumerate(new.steps) if step.name == amendment.step)
-    wide = replace(job, scope=widened(job.scope, amendment))
+    wide = replace(job, scope=widen_scope(job.scope, amendment))
     before = step_stakes(old.steps[index], job)
     risks = [each for each in step_stakes(new.steps[index], wide) if each not in before]
     rules = [parse_rule(each) for each in amendment.hosts]
@@ -54,8 +54,10 @@ def amendment_in_words(card: Card, amendment: Amendment, old: Plan, new: Plan, j
     risks += [f"goes beyond the brief to {destination(each)}." for each in rules if within(each, brief) is None]
     if amendment.grants:
         risks.append("asks for the secret after it may have read foreign content.")
-    described = in_words(card, new, wide, index)
-    return replace(described, stakes=shown(bounded([f"Step {amendment.step} {each}" for each in risks], MOST_STAKES)))
+    described = describe_plan(card, new, wide, index)
+    return replace(
+        described, stakes=sanitize_lines(limit_lines([f"Step {amendment.step} {each}" for each in risks], MOST_STAKES))
+    )
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:
@@ -89,12 +91,12 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     """Say what one step does, a sentence each."""
     step = plan.steps[index]
     points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
-    points += [f"Reads the files {listed(step.files)}."] if step.files else []
-    points += [f"Makes {listed(step.makes)}."] if step.makes else []
+    points += [f"Reads the files {join_names(step.files)}."] if step.files else []
+    points += [f"Makes {join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
     points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
     points += [f"Is checked by this command: {step.check}"] if step.check else []
-    return bounded([_place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
+    return limit_lines([_place_point(plan, index, job), *filter(None, points)], MOST_POINTS)
 
 
 def _place_point(plan: Plan, index: int, job: Brief) -> str:
@@ -114,7 +116,7 @@ def _network_points(step: Step, job: Brief) -> Iterator[str]:
     for rule, how in _destinations(step, job):
         groups.setdefault((act_of(rule), registrable(rule.host), how), []).append(place_of(rule))
     for (act, owner, how), places in groups.items():
-        yield f"{act} {owner} ({listed(list(dict.fromkeys(places)))}){how}."
+        yield f"{act} {owner} ({join_names(list(dict.fromkeys(places)))}){how}."
     if not groups:
         yield "Reaches nothing on the network."
 
@@ -154,7 +156,7 @@ def place_of(rule: Rule) -> str:
 
 def _secret_points(step: Step, job: Brief) -> Iterator[str]:
     """Say which secrets a step uses; their values never come to the desk."""
-    for grant in granted(step, job.scope):
+    for grant in select_grants(step, job.scope):
         yield f"Uses the secret {grant.secret} at {grant.host}; the desk gets a placeholder, never its value."
 
 
@@ -166,10 +168,10 @@ def _tool_point(step: Step) -> str:
         next((words for name, words in TOOLS.items() if each.startswith(name)), f"use {each}") for each in step.tools
     )
     may = list(dict.fromkeys(["use every tool"] if matches("", step.tools) else named))
-    return f"May {listed(may)}." if may else ""
+    return f"May {join_names(may)}." if may else ""
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Write names one after another; of very many the first."""
     some = list(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
@@ -177,7 +179,7 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(some[:-1]), some[-1]))) if some else "nothing"
 
 
-def bounded(lines: Sequence[str], most: int) -> list[str]:
+def limit_lines(lines: Sequence[str], most: int) -> list[str]:
     """Give as many lines as are shown; what is left out is said."""
     rest = len(lines) - most
     return [*lines[:most], *([f"… and {rest} more, among the exact rules"] if rest > 0 else [])]

@@ -129,14 +129,14 @@ def waiting_everywhere(journal: Path) -> dict[str, OpenQuestions]:
 def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int) -> None:
     """Refuse to decide what was decided, what is about something else, and what is too late."""
     if (earlier := waiting.decided.get(pending.id)) is not None:
-        raise BriefError(said_already(earlier, waiting.decided_at[pending.id]))
+        raise BriefError(describe_decision(earlier, waiting.decided_at[pending.id]))
     if not pending.digest.startswith(digest):
         raise BriefError(f"{pending.id} is about {pending.digest[:16]}, not {digest[:80]}; nothing is decided")
     if now >= pending.until:
         raise BriefError(f"{pending.id} waited until {clock(pending.until)} and is {pending.otherwise} since")
 
 
-def said_already(decided: Decided, at: int) -> str:
+def describe_decision(decided: Decided, at: int) -> str:
     """Say who was first."""
     return f"{decided.id} was {decided.answer} by {decided.by or 'nobody: its time was up'} at {clock(at)}"
 

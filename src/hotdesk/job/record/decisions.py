@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Decided, Pending
 from hotdesk.job.people import wait
 from hotdesk.job.people.card_text import card_text
-from hotdesk.job.people.wait import Card, OpenQuestions, read_card, said_already, waiting_everywhere, waiting_in
+from hotdesk.job.people.wait import Card, OpenQuestions, describe_decision, read_card, waiting_everywhere, waiting_in
 from hotdesk.job.record import papers
 from hotdesk.job.record.papers import Papers
 
@@ -92,7 +92,7 @@ def case_of(settings: Config, found: OpenQuestions, pending: Pending) -> OpenDec
     return OpenDecision(pending, found, folder, card if card.digest == pending.digest else None)
 
 
-def decided(case: OpenDecision, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
+def make_decision(case: OpenDecision, answer: Answer, by: str, edited: str = "", words: str = "") -> Decided:
     """Make the decision. What can no longer be shown can only be refused."""
     if case.papers is not None and case.card is not None:
         return wait.decide(case.pending, case.card, case.papers, answer, by, edited=edited, words=words)
@@ -107,4 +107,4 @@ def require_first(settings: Config, decision: Decided) -> None:
     if (first := found.decided.get(decision.id)) is None:
         raise BriefError(f"{decision.id} was too late, or its job is over; nothing is decided")
     if first != decision:
-        raise BriefError(said_already(first, found.decided_at[decision.id]))
+        raise BriefError(describe_decision(first, found.decided_at[decision.id]))

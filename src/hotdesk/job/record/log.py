@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.models.seam import ModelRequest, Reply
-from hotdesk.brain.seam import BudgetSpentError, Halted
+from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
@@ -111,18 +111,18 @@ class JobLog:
         finally:
             self.thinking, self.bound = False, None
         if not results:
-            raise Halted(ASKED) if self.halted else BudgetSpentError(f"its {self.seconds:g} seconds were up")
+            raise JobHaltedError(ASKED) if self.halted else BudgetSpentError(f"its {self.seconds:g} seconds were up")
         return results[0]
 
     def check(self) -> None:
-        """Raise `BudgetSpentError` or `Halted` where the job shall not go on."""
+        """Raise `BudgetSpentError` or `JobHaltedError` where the job shall not go on."""
         if self.halted:
-            raise Halted(ASKED)
-        if why := self.exceeded(0):
+            raise JobHaltedError(ASKED)
+        if why := self.find_exceeded_limit(0):
             raise BudgetSpentError(why)
         self.thinking = True  # whoever checks asks a model next
 
-    def exceeded(self, acts: int) -> str:
+    def find_exceeded_limit(self, acts: int) -> str:
         """Say which limit would be passed with so many acts more; empty: none."""
         budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
@@ -135,7 +135,7 @@ class JobLog:
             return f"its {budget.dollars:g} dollars were used up"
         return ""
 
-    def thought(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used."""
         self.thinking = not step
         used = reply.usage
@@ -150,19 +150,25 @@ class JobLog:
             self.note(event)
             return [0] * len(reply.calls)
         calls = reply.calls
-        if calls and (why := self.exceeded(len(calls))):
+        if calls and (why := self.find_exceeded_limit(len(calls))):
             self.note(event)
             raise BudgetSpentError(why)
         first = self.spent.acts + 1
         acts = [
-            Acted(self.job, step, first + place, named(call.tool), self.papers.write(json.dumps(call_to_json(call))))
+            Acted(
+                self.job,
+                step,
+                first + place,
+                sanitize_tool_name(call.tool),
+                self.papers.write(json.dumps(call_to_json(call))),
+            )
             for place, call in enumerate(calls)
         ]
         self.spent.acts += len(acts)
         self.note(event, *acts)
         return [act.act for act in acts]
 
-    def observed(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
+    def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""
         if not step:
             return ""
@@ -174,7 +180,7 @@ class JobLog:
             self.listener(event)
         return paper
 
-    def planned(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
         """Note a plan, and what is said against it."""
         names = tuple(printable(step.name[:NAME]) for step in plan.steps)
         texts = tuple(printable(each[:LONGEST]) for each in findings)
@@ -182,6 +188,6 @@ class JobLog:
         self.note(Planned(self.job, plan.digest, names, paper, round_number, texts))
 
 
-def named(tool: str) -> str:
+def sanitize_tool_name(tool: str) -> str:
     """Give a tool's name as an event has it: what a model calls a tool may be any text."""
     return tool if tool.isascii() and tool.isidentifier() and len(tool) <= 64 else "?"

@@ -44,7 +44,7 @@ class Pile:
         """Put a paper on the pile, whole or not at all."""
         path, begins = self.folder / self.own, self.offsets.get(self.own, 0)
         record = name.encode() + len(data).to_bytes(4, "big") + data
-        with private_files.translated(path):
+        with private_files.translate_errors(path):
             fd = os.open(path, MAKE, 0o600)
             try:
                 if os.write(fd, record) != len(record):

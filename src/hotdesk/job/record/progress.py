@@ -254,7 +254,7 @@ class Progress:
             step.stand = "to come"
             self.leave(step, at)
 
-    def elapsed(self, now: float) -> float:
+    def compute_elapsed(self, now: float) -> float:
         """Give how long the job was worked at, in seconds."""
         return self.worked + max((self.last if self.over else now) - self.since, 0.0)
 

@@ -98,7 +98,7 @@ def _make_receipt(summary: JobSummary, door: DoorActivity) -> Receipt:
         burnt=tuple(desk for desk in gone if gone[desk]),
         left=tuple(desk for desk in gone if not gone[desk]),
         brain=summary.brain,
-        seconds=progress.elapsed(progress.last),
+        seconds=progress.compute_elapsed(progress.last),
         costs=tuple(progress.shares.values()),
         steps=tuple(progress.steps.values()),
         acts=progress.acts,

@@ -31,7 +31,7 @@ class Replayed(Replay):
         return self.plan
 
 
-def replayed(journal: Path, job: str, papers: Papers) -> Replayed:
+def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
     """Read what was decided: of each step the attempt that was the last."""
     plan, replies, step = "", dict[str, list[Reply]](), ""
     for row in read(journal, job):
@@ -48,7 +48,7 @@ def replayed(journal: Path, job: str, papers: Papers) -> Replayed:
                 step = ""
     if not plan:
         raise BriefError(f"job {job} had no plan, and so nothing was decided that could be repeated")
-    return Replayed(job, _without_writes(from_json(papers.text(plan))), replies)
+    return Replayed(job, _drop_writes(from_json(papers.text(plan))), replies)
 
 
 def harmless(job: Brief) -> Brief:
@@ -59,7 +59,7 @@ def harmless(job: Brief) -> Brief:
     )
 
 
-def _without_writes(plan: Plan) -> Plan:
+def _drop_writes(plan: Plan) -> Plan:
     """Give a plan whose steps only read, as nobody."""
     steps = (
         replace(

@@ -222,7 +222,7 @@ def tell(journal: Path, job: str) -> JobSummary:
 
 def find_job(journal: Path, text: str) -> str:
     """Give the one job whose id begins so; `BriefError` when there is none, or several."""
-    jobs = list(dict.fromkeys(row.chain for row in begun(journal)))
+    jobs = list(dict.fromkeys(row.chain for row in read_job_starts(journal)))
     if text in jobs:
         return text
     found = [job for job in jobs if len(text) >= MIN_ID_CHARS and job.startswith(text)]
@@ -233,6 +233,6 @@ def find_job(journal: Path, text: str) -> str:
     raise BriefError(f"there is no job {text[:40]!r}; `hotdesk jobs` lists them")
 
 
-def begun(journal: Path) -> Iterator[Row]:
+def read_job_starts(journal: Path) -> Iterator[Row]:
     """Give the first event of every job."""
     return read(journal, names=[JobBegun.__name__]) if journal.exists() else iter(())

@@ -11,7 +11,7 @@ from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.job.format import size
 from hotdesk.job.report.facts import Delivered, JobReport, Looked
-from hotdesk.job.report.markup import Child, Markup, is_near, isolate, joined, tag
+from hotdesk.job.report.markup import Child, Markup, is_near, isolate, join_markup, tag
 from hotdesk.job.report.parts import bullets, facts, fingerprint, more, note, picture, pill, section, table
 from hotdesk.job.report.summary import anchor
 
@@ -32,7 +32,9 @@ def card(report: JobReport, item: Delivered) -> Markup:
     looks = list(item.looks.values())
     passed = bool(looks) and all(each.event.outcome == "passed" for each in looks)
     stand = pill("passed every check", "good") if passed else pill("did not pass", "bad")
-    head = tag("div", tag("h3", named(report, item)), stand if looks else pill("not checked", "wait"), class_="title")
+    head = tag(
+        "div", tag("h3", render_name(report, item)), stand if looks else pill("not checked", "wait"), class_="title"
+    )
     pages = [(look, place, page) for look in looks for place, page in enumerate(look.pages, 1)]
     shown = [
         picture(page, f"Picture {place} of {item.path}, as drawn for check {look.event.check}", f"Picture {place}")
@@ -43,14 +45,14 @@ def card(report: JobReport, item: Delivered) -> Markup:
         head,
         identity(item),
         tag("div", *shown, class_="pages") if shown else None,
-        *(checked(each) for each in looks),
+        *(render_check(each) for each in looks),
         certificate(report, item, passed),
         class_="card",
         id=anchor(report, item.path),
     )
 
 
-def named(report: JobReport, item: Delivered) -> Markup:
+def render_name(report: JobReport, item: Delivered) -> Markup:
     """Name a deliverable; where the report lies beside it, by a link to it."""
     link = f"./{quote(item.path)}"
     shown = isolate(item.path)
@@ -64,7 +66,7 @@ def identity(item: Delivered) -> Markup:
     return facts(("Kept", stored), ("SHA-256", fingerprint(item.stored.sha256 if item.stored else looked)))
 
 
-def checked(look: Looked) -> Markup:
+def render_check(look: Looked) -> Markup:
     """Tell what one check saw."""
     event, verdict = look.event, look.verdict
     good = event.outcome == "passed"
@@ -81,21 +83,21 @@ def checked(look: Looked) -> Markup:
         "div",
         head,
         faults(verdict.faults) if verdict.faults else None,
-        _titled("What holds", verdict.held),
-        _titled("Not checked", verdict.not_checked),
+        _render_list("What holds", verdict.held),
+        _render_list("Not checked", verdict.not_checked),
         more("What was looked for, and what was seen", details(verdict)),
         class_="check",
     )
 
 
-def _titled(title: str, lines: Iterable[str]) -> Markup | None:
+def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
     """List lines below a title; nothing where there are none."""
     items = list(lines)
     if not items:
         return None
     rest = f"… and {len(items) - MAX_ITEMS} more" if len(items) > MAX_ITEMS else None
     children: list[Child] = [isolate(each) for each in items[:MAX_ITEMS]]
-    return joined(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
+    return join_markup(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
 
 
 def faults(found: tuple[Fault, ...]) -> Markup:
@@ -112,7 +114,7 @@ def details(verdict: StoredVerdict) -> Markup:
     """Give what was seen, and by what."""
     values = [(isolate(name, 80), isolate(str(value))) for name, value in list(verdict.values.items())[:MAX_ITEMS]]
     tools = ", ".join(f"{name} {version}" for name, version in list(verdict.tools.items())[:MAX_ITEMS])
-    return joined(
+    return join_markup(
         facts(
             ("Looked for", isolate(", ".join(verdict.looked_for[: 2 * MAX_ITEMS]) or "nothing", 2000)),
             ("Seen with", isolate(tools or "nothing was named", 600)),

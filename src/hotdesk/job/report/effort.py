@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Child, Markup, isolate, joined, tag
+from hotdesk.job.report.markup import Child, Markup, isolate, join_markup, tag
 from hotdesk.job.report.parts import section, table
 from hotdesk.job.report.summary import price, seconds
 
@@ -83,4 +83,6 @@ def bar(share: float) -> Markup:
     width = round(max(min(share, 1.0), 0.0) * WIDE)
     back = tag("rect", x=0, y=0, width=WIDE, height=10, class_="track")
     front = tag("rect", x=0, y=0, width=max(width, 4 if share > 0 else 0), height=10, class_="fill")
-    return tag("svg", joined(back, front), viewBox=f"0 0 {WIDE} 10", preserveAspectRatio="none", aria_hidden="true")
+    return tag(
+        "svg", join_markup(back, front), viewBox=f"0 0 {WIDE} 10", preserveAspectRatio="none", aria_hidden="true"
+    )

@@ -8,7 +8,7 @@ import unicodedata
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from hotdesk.errors import escaped, printable
+from hotdesk.errors import escape_character, printable
 
 TAGS = frozenset(
     "a bdi body br caption code dd details div dl dt figcaption figure footer h1 h2 h3 h4 head header html img li main "
@@ -48,7 +48,7 @@ def tag(name: str, /, *children: Child, **attributes: str | int | None) -> Marku
     pairs = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
     if name in EMPTY:
         return Markup(f"<{name}{pairs}>" if name != "rect" else f"<rect{pairs}/>")
-    return Markup(f"<{name}{pairs}>{''.join(map(written, children))}</{name}>")
+    return Markup(f"<{name}{pairs}>{''.join(map(render_child, children))}</{name}>")
 
 
 def attribute(name: str, value: str | int | None) -> str:
@@ -67,7 +67,7 @@ def is_near(link: str) -> bool:
     return link.startswith("#") or (BESIDE.fullmatch(link) is not None and ".." not in unquote(link).split("/"))
 
 
-def written(child: Child) -> str:
+def render_child(child: Child) -> str:
     """Write what is in an element."""
     if isinstance(child, Markup):
         return child.html
@@ -76,21 +76,21 @@ def written(child: Child) -> str:
 
 def escape(text: str) -> str:
     """Write any text so that it is text, and all of it can be seen."""
-    return html.escape(unstacked(printable(text)), quote=True)
+    return html.escape(escape_stacked_marks(printable(text)), quote=True)
 
 
-def unstacked(text: str) -> str:
+def escape_stacked_marks(text: str) -> str:
     """Escape marks that pile up on one letter: drawn, they would cover the lines around it."""
     if text.isascii():
         return text
     shown, run = [], 0
     for character in text:
         run = run + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
-        shown.append(character if run <= MARKS else escaped(character))
+        shown.append(character if run <= MARKS else escape_character(character))
     return "".join(shown)
 
 
-def joined(*parts: Markup | None) -> Markup:
+def join_markup(*parts: Markup | None) -> Markup:
     """Put elements beside each other."""
     return Markup("".join(part.html for part in parts if part is not None))
 
@@ -104,7 +104,7 @@ def block(text: str, longest: int = 1200) -> Markup:
     """Write somebody's words, line by line."""
     lines = cut(text.strip("\n"), longest).split("\n")
     parts = [part for line in lines for part in (tag("br"), tag("bdi", line))]
-    return tag("div", joined(*parts[1:]), class_="words")
+    return tag("div", join_markup(*parts[1:]), class_="words")
 
 
 def cut(text: str, longest: int) -> str:

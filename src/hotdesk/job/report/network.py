@@ -43,10 +43,10 @@ def door(report: JobReport) -> Markup:
         nothing = tag("p", "Nothing was asked of the door: no byte left the desks.")
         return section("door", "Through the door", nothing, alarmed)
     refused = [each for each in exchanges if each.verdict in REFUSED]
-    return section("door", "Through the door", passed(exchanges), stopped(refused), alarmed)
+    return section("door", "Through the door", render_admitted(exchanges), render_refused(refused), alarmed)
 
 
-def passed(exchanges: list[Exchange]) -> Markup:
+def render_admitted(exchanges: list[Exchange]) -> Markup:
     """Count what was admitted, by host."""
     hosts: dict[str, HostTraffic] = {}
     for each in exchanges:
@@ -67,11 +67,13 @@ def passed(exchanges: list[Exchange]) -> Markup:
     ]
     caption = "What was admitted. Secrets are named, never shown: desks hold placeholders only"
     return table(
-        caption + beyond(len(hosts)), ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"), rows
+        caption + describe_truncation(len(hosts)),
+        ("Host", "Requests", "Methods", "Sent", "Received", "Secrets used"),
+        rows,
     )
 
 
-def stopped(refused: list[Exchange]) -> Markup:
+def render_refused(refused: list[Exchange]) -> Markup:
     """List what was refused, and why."""
     if not refused:
         return note("good", "Nothing was refused: no desk asked for more than it was given.")
@@ -80,10 +82,10 @@ def stopped(refused: list[Exchange]) -> Markup:
         (tag("code", isolate(punycode(host[:253]))), f"{count:,}", isolate(f"{method[:20]} {path}", 120), isolate(rule))
         for (method, host, path, rule), count in counted.most_common(_MAX_ROWS)
     ]
-    return table("What was refused" + beyond(len(counted)), ("Host", "Times", "Request", "Why"), rows)
+    return table("What was refused" + describe_truncation(len(counted)), ("Host", "Times", "Request", "Why"), rows)
 
 
-def beyond(count: int) -> str:
+def describe_truncation(count: int) -> str:
     """Say that there is more than is shown."""
     return f" (the {_MAX_ROWS} most frequent of {count:,})" if count > _MAX_ROWS else ""
 
@@ -95,4 +97,6 @@ def alarms(found: list[Alarm]) -> Markup | None:
     rows = [
         (each.what, isolate(each.secret), isolate(each.host[:253]), isolate(each.note)) for each in found[:_MAX_ROWS]
     ]
-    return table("Alarms: what no honest desk does" + beyond(len(found)), ("What", "Secret", "Host", "Note"), rows)
+    return table(
+        "Alarms: what no honest desk does" + describe_truncation(len(found)), ("What", "Secret", "Host", "Note"), rows
+    )

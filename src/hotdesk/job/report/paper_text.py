@@ -77,10 +77,10 @@ class PaperReader:
     def plan(self, name: str) -> list[PlannedStep]:
         """Give the steps of a plan; none when it is gone."""
         steps = self.read_json(name).get("steps")
-        return [planned(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+        return [parse_step(each) for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
 
 
-def planned(step: dict[str, object]) -> PlannedStep:
+def parse_step(step: dict[str, object]) -> PlannedStep:
     """Read a step."""
     makes, grants = (step.get(name) for name in ("makes", "grants"))
     return PlannedStep(
@@ -128,10 +128,10 @@ def output_of(observation: dict[str, object]) -> ToolOutput:
     try:
         match json.loads(text) if text.startswith("{") else None:
             case {"exit_code": int() | None as code, "stdout": str(out), "stderr": str(err), **rest}:
-                parts = (decoded(out), decoded(err), str(rest.get("reason") or ""))
+                parts = (decode_output(out), decode_output(err), str(rest.get("reason") or ""))
                 return ToolOutput("\n".join(filter(None, parts)), code)
             case {"data": str(data)}:
-                return ToolOutput(decoded(data))
+                return ToolOutput(decode_output(data))
             case {"size": int(size)}:
                 return ToolOutput(f"{size:,} bytes")
     except (ValueError, RecursionError, binascii.Error):
@@ -139,7 +139,7 @@ def output_of(observation: dict[str, object]) -> ToolOutput:
     return ToolOutput(text)
 
 
-def decoded(data: str) -> str:
+def decode_output(data: str) -> str:
     """Read what a program wrote."""
     return base64.b64decode(data).decode("utf-8", "replace").strip()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hotdesk.job.event_text import Tone
 from hotdesk.job.people.wait import clock
-from hotdesk.job.report.markup import Child, Markup, joined, tag
+from hotdesk.job.report.markup import Child, Markup, join_markup, tag
 from hotdesk.job.report.pictures import ReportPicture
 
 SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✕", "wait": "•", "plain": "·"}
@@ -77,4 +77,4 @@ def fingerprint(sha256: str) -> Markup:
 
 def more(summary: Child, *children: Markup | None) -> Markup:
     """Keep something out of sight until it is asked for."""
-    return tag("details", tag("summary", summary), joined(*children))
+    return tag("details", tag("summary", summary), join_markup(*children))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hotdesk.job.event_text import ANSWERS, Tone
 from hotdesk.job.people.wait import clock
 from hotdesk.job.report.facts import JobReport, PlannedStep, ReportedDecision
-from hotdesk.job.report.markup import Markup, isolate, joined, tag
+from hotdesk.job.report.markup import Markup, isolate, join_markup, tag
 from hotdesk.job.report.parts import facts, fingerprint, note, pill, section, table
 
 STANDS: dict[str, tuple[str, Tone]] = {
@@ -35,7 +35,7 @@ def means(step: PlannedStep) -> Markup | None:
     rows = [("makes", ", ".join(step.makes)), ("uses the secrets", ", ".join(step.grants))]
     rows.append(("risk", "high: undone when it fails" if step.risk == "high" else ""))
     parts = [tag("span", f"{name} ", isolate(value)) for name, value in rows if value]
-    return tag("p", joined(*parts), class_="means") if parts else None
+    return tag("p", join_markup(*parts), class_="means") if parts else None
 
 
 def digest(report: JobReport) -> Markup | None:

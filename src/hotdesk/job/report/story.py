@@ -57,7 +57,7 @@ class Timeline:
             case Verified():
                 self.looks.setdefault(event.path, {})[event.check] = event
         if isinstance(event, SentBack):
-            self.timeline.append(self.sent_back(event, at, number))
+            self.timeline.append(self.describe_sent_back(event, at, number))
         elif (entry := describe(event).entry) is not None:
             self.timeline.append(Moment(at, *entry, number=number, changed=number))
 
@@ -110,7 +110,7 @@ class Timeline:
             act.has_picture = act.tool.startswith(DRAWN_HERE)
             self.unread += not act.has_picture
 
-    def sent_back(self, event: SentBack, at: int, number: int) -> Moment:
+    def describe_sent_back(self, event: SentBack, at: int, number: int) -> Moment:
         """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
         for look in self.looks.get(event.path, {}).values():

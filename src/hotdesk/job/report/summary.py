@@ -8,7 +8,7 @@ from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, money, plural
 from hotdesk.job.record.progress import Cost
 from hotdesk.job.report.facts import JobReport
-from hotdesk.job.report.markup import Markup, isolate, joined, tag
+from hotdesk.job.report.markup import Markup, isolate, join_markup, tag
 from hotdesk.job.report.paper_text import one_line
 from hotdesk.job.report.parts import facts, note, pill
 
@@ -119,7 +119,7 @@ def anchor(report: JobReport, path: str) -> str:
 def seconds(report: JobReport) -> float:
     """Give how long it was worked at."""
     course = report.tale.course
-    return course.elapsed(course.last)
+    return course.compute_elapsed(course.last)
 
 
 def figures(report: JobReport) -> Markup:
@@ -153,17 +153,17 @@ def brain(name: str) -> Markup:
     """Say who decided, plainly."""
     who = isolate(name or "nobody wrote down who", 200)
     if name.startswith(("written script", "recorded script")):
-        sentence = joined(
+        sentence = join_markup(
             tag("strong", "The decisions came from a written script, not from a model."),
             tag("span", " What it decided was carried out for real, at a real desk. Brain: ", who, "."),
         )
     elif name.startswith("adversary"):
-        sentence = joined(
+        sentence = join_markup(
             tag("strong", "The decisions came from a written adversary, not from a model:"),
             tag("span", " it tries on purpose to do what it must not. Brain: ", who, "."),
         )
     elif name.startswith("replay of"):
-        sentence = joined(
+        sentence = join_markup(
             tag("strong", "The decisions were recorded in an earlier job; no model was asked."),
             tag("span", " Brain: ", who, "."),
         )

@@ -6,7 +6,7 @@ from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, plural
 from hotdesk.job.report.deliverables import faults
 from hotdesk.job.report.facts import Attempted, JobReport, Moment, ToolUse
-from hotdesk.job.report.markup import Markup, block, isolate, joined, tag
+from hotdesk.job.report.markup import Markup, block, isolate, join_markup, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
 from hotdesk.job.report.plan import STANDS
 
@@ -17,11 +17,11 @@ MOST_ACTS, MOST_FAILED = 1000, 12
 
 def timeline(report: JobReport) -> Markup:
     """Tell what happened, in order."""
-    items = [_attempted(each) if isinstance(each, Attempted) else happened(each) for each in report.timeline]
+    items = [_render_attempt(each) if isinstance(each, Attempted) else render_moment(each) for each in report.timeline]
     return section("timeline", "What happened", tag("ol", *items, class_="timeline"))
 
 
-def happened(each: Moment) -> Markup:
+def render_moment(each: Moment) -> Markup:
     """Tell of a moment."""
     return tag(
         "li",
@@ -39,7 +39,7 @@ def happened(each: Moment) -> Markup:
     )
 
 
-def _attempted(each: Attempted) -> Markup:
+def _render_attempt(each: Attempted) -> Markup:
     """Tell of an attempt at a step."""
     word, tone = STANDS[each.outcome or "begun"]
     again = f", attempt {each.attempt}" if each.attempt > 1 else ""
@@ -81,20 +81,23 @@ def failure(attempt: Attempted, place: int, act: ToolUse) -> Markup:
         sequel = tag("span", went_on)
     else:
         sequel = tag(
-            "span", f"It went on with act {after.number}: ", named(after), f" ({after.outcome or 'outcome unknown'})."
+            "span",
+            f"It went on with act {after.number}: ",
+            render_act(after),
+            f" ({after.outcome or 'outcome unknown'}).",
         )
     why = (
         tag("p", tag("span", "The worker then said: "), isolate(after.why), class_="quiet")
         if after and after.why
         else None
     )
-    head = tag("p", tag("strong", f"Act {act.number} failed: "), named(act))
+    head = tag("p", tag("strong", f"Act {act.number} failed: "), render_act(act))
     return tag("div", head, block(act.words) if act.words else None, why, tag("p", sequel), class_="failure")
 
 
-def named(act: ToolUse) -> Markup:
+def render_act(act: ToolUse) -> Markup:
     """Name an act: its tool, and what it was used for."""
-    return joined(tag("code", act.tool), tag("span", " ", isolate(act.call)))
+    return join_markup(tag("code", act.tool), tag("span", " ", isolate(act.call)))
 
 
 def screens(attempt: Attempted) -> Markup | None:

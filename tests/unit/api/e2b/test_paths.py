@@ -13,9 +13,9 @@ from tests.sent_bodies import asked
 
 from hotdesk.api.e2b.envd import signing
 from hotdesk.api.e2b.envd.connect import RpcError
-from hotdesk.api.e2b.envd.fields import named_texts, number, octets, resolve, text, texts
+from hotdesk.api.e2b.envd.fields import number, octets, read_text_map, resolve, text, texts
 from hotdesk.api.e2b.envd.users import caller
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 HOME = "/home/user"
 
@@ -91,14 +91,14 @@ def test_signatures_are_those_of_the_sdk(act: signing.Act, path: str, user: str,
 @pytest.mark.parametrize("expiration", ["x", "-1", "²", "1e9", "9" * 20, " 1"])
 def test_a_time_that_is_none_is_an_invalid_signature(expiration: str) -> None:
     told = signing.Signed("/f", "read", "", "", expiration)
-    with pytest.raises(ErrorResponse, match="invalid signature"):
+    with pytest.raises(E2bError, match="invalid signature"):
         signing.check_expiry(told)
 
 
 @pytest.mark.parametrize(
     ("read", "value"),
     [(number, True), (number, 1.5), (number, "x"), (number, []), (text, 1), (text, "a\0b"), (texts, "ab"),
-     (texts, [1]), (texts, ["a\0"]), (named_texts, ["a"]), (named_texts, {"a": 1}), (named_texts, {"a": "\0"}),
+     (texts, [1]), (texts, ["a\0"]), (read_text_map, ["a"]), (read_text_map, {"a": 1}), (read_text_map, {"a": "\0"}),
      (octets, "!"), (octets, "é"), (octets, 1)],
 )  # fmt: skip
 def test_a_field_of_another_kind_is_refused(read: object, value: object) -> None:

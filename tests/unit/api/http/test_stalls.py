@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from hotdesk.api.http.stalls import Stall, watched
+from hotdesk.api.http.stalls import Stall, watch_loop
 
 pytestmark = pytest.mark.anyio
 LIMIT = 0.05
@@ -50,7 +50,7 @@ def busy(count: int) -> Iterator[None]:
 )
 async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Callable[[], object], name: str) -> None:
     found: list[Stall] = []
-    with watched(LIMIT, found.append):
+    with watch_loop(LIMIT, found.append):
         await anyio.sleep(0.03)
         block()
         await anyio.sleep(0.03)
@@ -59,7 +59,7 @@ async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Cal
 
 async def test_a_busy_machine_is_no_stall() -> None:
     found: list[Stall] = []
-    with busy(6), watched(LIMIT, found.append):
+    with busy(6), watch_loop(LIMIT, found.append):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             compute(0.015)

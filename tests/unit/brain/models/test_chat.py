@@ -10,7 +10,7 @@ from tests.providers.server import Trouble
 
 from hotdesk.brain.models.chat import Chat
 from hotdesk.brain.models.chat_wire import extend_call, gather, reply
-from hotdesk.brain.models.client import Cut, Events, Patience
+from hotdesk.brain.models.client import Events, Patience, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Results
 from hotdesk.errors import BriefError, ModelError
 from hotdesk.tool import Observation, Tool
@@ -91,7 +91,7 @@ def test_a_call_at_an_absurd_place_is_no_call() -> None:
 
 
 async def test_an_answer_without_its_end_broke_off() -> None:
-    with pytest.raises(Cut):
+    with pytest.raises(ReplyCutError):
         await gather(events(choice({"content": "Half of"})))
 
 

@@ -16,7 +16,7 @@ PRICE = ModelPrice(input=3.0, output=15.0, cached=0.3, stored=3.75)
     [(PRICE, 3 + 1.5 + 0.6 + 1.875), (ModelPrice(3.0, 15.0), 3 + 1.5 + 6 + 1.5), (ModelPrice(0.0, 0.0), 0.0)],
 )
 def test_the_operators_price_is_taken(price: ModelPrice, dollars: float) -> None:
-    priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).priced(USAGE, "chat:m@http://127.0.0.1:1/v1")
+    priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).price_usage(USAGE, "chat:m@http://127.0.0.1:1/v1")
     assert priced.dollars == pytest.approx(dollars)
     assert (priced.input, priced.up) == (1_000_000, 7)
 
@@ -25,10 +25,10 @@ def test_the_operators_price_is_taken(price: ModelPrice, dollars: float) -> None
     "name", ["anthropic:nobody-1", "openai:nobody-1", "chat:gpt-5.4@http://127.0.0.1:1/v1", "ollama:gpt-5.4"]
 )
 def test_an_unknown_price_is_unknown_and_not_nothing(name: str) -> None:
-    assert Prices().priced(USAGE, name).dollars is None
+    assert Prices().price_usage(USAGE, name).dollars is None
 
 
 def test_the_public_table_knows_common_models() -> None:
-    dollars = Prices().priced(USAGE, "anthropic:claude-sonnet-4-5").dollars
+    dollars = Prices().price_usage(USAGE, "anthropic:claude-sonnet-4-5").dollars
     assert dollars is not None
     assert dollars > 0

@@ -10,7 +10,7 @@ import pytest
 from hotdesk.cli.jobs.approve import card, listing
 from hotdesk.errors import BriefError
 from hotdesk.event import Asked
-from hotdesk.job.people.questions import PendingQuestion, chosen
+from hotdesk.job.people.questions import PendingQuestion, select_question
 
 ASKED = Asked(
     "i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET xn--80ak6aa92e.com/x", "GET", "xn--80ak6aa92e.com", "/x", 41.6,
@@ -66,16 +66,16 @@ def test_what_of_a_rule_is_not_shown_is_said() -> None:
 
 def test_a_question_is_found_by_its_whole_id_and_digest() -> None:
     found = [PendingQuestion(Path("a"), ASKED), PendingQuestion(Path("b"), replace(ASKED, id="99999999"))]
-    assert chosen(found, "1a2b3c4d").owner == Path("a")
-    assert chosen(found, "1a2b3c4d", "f0f0").owner == Path("a")
+    assert select_question(found, "1a2b3c4d").owner == Path("a")
+    assert select_question(found, "1a2b3c4d", "f0f0").owner == Path("a")
     for number, digest in (("1a2b", ""), ("1a2b3c4d", "00"), ("", "")):
         with pytest.raises(BriefError, match="nothing waits"):
-            chosen(found, number, digest)
+            select_question(found, number, digest)
 
 
 def test_an_id_that_two_questions_have_answers_neither() -> None:
     with pytest.raises(BriefError, match="several"):
-        chosen([PendingQuestion(Path("a"), ASKED), PendingQuestion(Path("b"), ASKED)], "1a2b3c4d")
+        select_question([PendingQuestion(Path("a"), ASKED), PendingQuestion(Path("b"), ASKED)], "1a2b3c4d")
 
 
 def test_an_empty_list_says_so() -> None:

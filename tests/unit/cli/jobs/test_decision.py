@@ -66,8 +66,8 @@ def test_a_card_of_another_digest_is_no_card_and_can_only_be_refused(ledger: Led
     assert case is not None
     assert case.card is None
     with pytest.raises(BriefError, match="only be refused"):
-        decisions.decided(case, "approved", "", "")
-    assert decisions.decided(case, "refused", "", "").digest == "ab" * 32
+        decisions.make_decision(case, "approved", "", "")
+    assert decisions.make_decision(case, "refused", "", "").digest == "ab" * 32
 
 
 def test_a_question_is_not_approved_and_a_plan_not_answered(ledger: Ledger) -> None:

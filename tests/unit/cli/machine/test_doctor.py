@@ -9,7 +9,7 @@ import pytest
 from hotdesk.cli.machine.doctor import MARKS, PLAIN, Paper, as_json, exit_code, render
 from hotdesk.doctor.examination import MEASURES, Examination
 from hotdesk.doctor.machine import Confined, MachineFacts
-from hotdesk.doctor.measure import THEMES, Finding, Result, failed, passed, untested
+from hotdesk.doctor.measure import THEMES, Finding, Result, report_failure, report_pass, report_untested
 
 FACTS = MachineFacts(
     name="Debian",
@@ -30,20 +30,20 @@ FACTS = MachineFacts(
 
 def examined(finding: Finding, *, unopened: str | None = None) -> Examination:
     """Give an examination in which the last measure was found so, and all others held."""
-    results = [Result(measure, passed("as it should be")) for measure in MEASURES]
+    results = [Result(measure, report_pass("as it should be")) for measure in MEASURES]
     return Examination(FACTS, [Result(MEASURES[-1], finding), *results[:-1]], unopened)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    found = examined(failed("x " * 190), unopened=None)
+    found = examined(report_failure("x " * 190), unopened=None)
     lines = "\n".join(render(found, Paper(width, False, MARKS))).splitlines()
     assert max(map(len, lines[1:-1])) <= width
     assert "\x1b" not in "".join(lines)
 
 
 def test_a_failure_has_its_promise_and_remedy_and_the_rest_is_short() -> None:
-    text = "\n".join(render(examined(failed("broken")), Paper(120, False, MARKS)))
+    text = "\n".join(render(examined(report_failure("broken")), Paper(120, False, MARKS)))
     assert f"✘ {MEASURES[-1].name}" in text
     assert f"{MEASURES[-1].promise}: broken" in text
     assert text.count("remedy: ") == 1
@@ -52,24 +52,24 @@ def test_a_failure_has_its_promise_and_remedy_and_the_rest_is_short() -> None:
 
 
 def test_colours_are_only_where_they_are_wanted() -> None:
-    assert "\x1b[1;31m✘\x1b[0m" in "\n".join(render(examined(failed("x")), Paper(80, True, MARKS)))
-    assert "\n  ! " in "\n".join(render(examined(failed("x")), Paper(80, False, PLAIN)))
+    assert "\x1b[1;31m✘\x1b[0m" in "\n".join(render(examined(report_failure("x")), Paper(80, True, MARKS)))
+    assert "\n  ! " in "\n".join(render(examined(report_failure("x")), Paper(80, False, PLAIN)))
 
 
 def test_exit_codes() -> None:
-    assert exit_code(examined(passed("x"))) == 0
-    assert exit_code(examined(untested("x"))) == 0
-    assert exit_code(examined(failed("x"))) == 1
-    assert exit_code(examined(failed("x"), unopened="no crun")) == 125
+    assert exit_code(examined(report_pass("x"))) == 0
+    assert exit_code(examined(report_untested("x"))) == 0
+    assert exit_code(examined(report_failure("x"))) == 1
+    assert exit_code(examined(report_failure("x"), unopened="no crun")) == 125
 
 
 def test_the_reason_why_no_desk_opened_is_the_last_word() -> None:
-    text = "\n".join(render(examined(untested("x"), unopened="no crun"), Paper(80, False, MARKS)))
+    text = "\n".join(render(examined(report_untested("x"), unopened="no crun"), Paper(80, False, MARKS)))
     assert "No desk could be opened: no crun" in text
 
 
 def test_json_has_every_measure_once_in_one_order() -> None:
-    told = json.loads(json.dumps(as_json(examined(untested("x")))))
+    told = json.loads(json.dumps(as_json(examined(report_untested("x")))))
     assert told["schema"] == 1
     assert [measure["theme"] for measure in told["measures"]] == sorted(
         (measure.theme for measure in MEASURES), key=list(THEMES).index

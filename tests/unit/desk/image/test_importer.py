@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import manifests
-from hotdesk.desk.image.archive import Folder, Wrapped, kind_of, plain
+from hotdesk.desk.image.archive import Folder, Wrapped, decompress_stream, kind_of
 from hotdesk.desk.image.normalise import FILES, find_python, furnish, strip
 from hotdesk.desk.image.untar import ArchiveBudget, ArchiveLimits, unpack, whiteout
 from hotdesk.desk.image.unwrap import squash
@@ -227,7 +227,7 @@ def test_a_huge_hole_counts_as_what_it_unpacks_to(tree: Path) -> None:
 
 def test_a_compressed_bomb_stops_at_the_limit(tree: Path) -> None:
     bomb = gzip.compress(bytes(64 << 20))
-    stream = plain(io.BufferedReader(io.BytesIO(bomb)), ArchiveLimits(entries=1, size=1 << 20))
+    stream = decompress_stream(io.BufferedReader(io.BytesIO(bomb)), ArchiveLimits(entries=1, size=1 << 20))
     with pytest.raises(ImageError, match="more than is allowed"):
         shutil.copyfileobj(stream, io.BytesIO())
 

@@ -71,7 +71,7 @@ def test_the_keyring_is_the_distributions_own() -> None:
 
 def test_a_package_counts_only_when_it_is_wholly_installed() -> None:
     told = "crun installed\nmount config-files\nutil-linux half-configured\nbtrfs-progs not-installed\n\n"
-    assert requirements.installed_of(told) == {"crun"}
+    assert requirements.parse_installed(told) == {"crun"}
 
 
 def test_this_machine_knows_dpkg_but_no_invented_package() -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.desk.image.sources import FORMAT, PackageIndex, distribution, keyrings, lines, parse, public, settings
+from hotdesk.desk.image.sources import (
+    FORMAT,
+    PackageIndex,
+    distribution,
+    keyrings,
+    lines,
+    parse,
+    sanitize_line,
+    settings,
+)
 from hotdesk.errors import ImageError
 
 KEYS = ["/usr/share/keyrings/debian-archive-keyring.gpg"]
@@ -123,7 +132,7 @@ def test_a_machine_fed_by_strangers_says_so() -> None:
     ],
 )
 def test_an_images_sources_hold_no_secret_of_the_machine(line: str, expected: str) -> None:
-    assert public(line) == expected
+    assert sanitize_line(line) == expected
 
 
 def test_the_machines_ways_to_its_mirrors_are_kept() -> None:

@@ -177,10 +177,10 @@ def test_an_exit_is_waited_for_and_looked_at_at_once(fires: Burning, ended: Ende
     fires.begin(desk, "asked", 1)
     assert ended.told == [], "its first process is a zombie with the desk's user id until it is reaped"
     fires.fires[desk.room.desk].look += 100
-    fires.reaped(98)
+    fires.note_exit(98)
     fires.turn()
     assert ended.told == []
-    fires.reaped(99)
+    fires.note_exit(99)
     fires.turn()
     assert len(ended.told) == 1
 

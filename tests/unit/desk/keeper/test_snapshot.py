@@ -56,7 +56,7 @@ class Cgroup:
         """Stop or go on."""
         self.stopped = frozen
 
-    def frozen(self) -> bool:
+    def is_frozen(self) -> bool:
         """Say whether it has stopped."""
         return self.stopped
 
@@ -86,7 +86,7 @@ def test_a_slow_snapshot_keeps_only_its_own_desk_busy(failure: Exception | None)
     assert select.select([ear], [], [], 10)[0]
     taking.turn()
     require_idle(held)
-    assert cgroup.frozen() is False
+    assert cgroup.is_frozen() is False
     assert owner.heard == [{"re": 7, "ok": {"snapshot": "1"}}] if failure is None else len(owner.heard) == 1
     assert failure is None or isinstance(owner.heard[0], HotdeskError)
     os.close(ear)

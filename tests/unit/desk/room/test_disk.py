@@ -71,7 +71,7 @@ for order in sys.stdin:
             say(flags=[line.split()[5] for line in info if str(folder) in line.split()[4]])
     elif order == "use\\n":
         (layer / "file").write_bytes(bytes(8 << 20))
-        say(used=chosen.used(name, at))
+        say(used=chosen.measure_usage(name, at))
     elif order == "tidy\\n":
         for number in range(100):
             chosen.make(f"short{number}", size, at)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.config import MIB
-from hotdesk.desk.room.ext4 import Ext4, written
+from hotdesk.desk.room.ext4 import Ext4, list_extents
 
 BLOCK = 4096
 
@@ -41,7 +41,7 @@ def test_what_holds_something_is_found(file: int, size: int, parts: list[tuple[i
     os.ftruncate(file, size)
     for start, end in parts:
         os.pwrite(file, b"x" * (end - start), start)
-    assert written(file, size) == parts
+    assert list_extents(file, size) == parts
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -45,7 +45,7 @@ def fill(layer, name, most):
     return written // MIB
 
 def used(name):
-    return chosen.used(name, at(name)) // MIB
+    return chosen.measure_usage(name, at(name)) // MIB
 
 def descriptors():
     return len(os.listdir("/proc/self/fd"))

@@ -24,7 +24,7 @@ from hotdesk.door.http.resolve import (
     Resolver,
     UnresolvedError,
     answer,
-    own_addresses,
+    list_own_addresses,
     serve,
 )
 
@@ -261,7 +261,7 @@ def test_a_question_that_is_none_does_not_stop_the_child() -> None:
 def test_a_host_knows_its_own_addresses() -> None:
     kernel = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, timeout=10, check=True).stdout
     told = {ip_address(line.split()[3].split("/")[0]) for line in kernel.splitlines()}
-    assert {ip_address(text) for text in own_addresses()} == told
+    assert {ip_address(text) for text in list_own_addresses()} == told
 
 
 LIVE = """

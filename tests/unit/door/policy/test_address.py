@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotdesk.door.policy.address import GLOBAL_V6, METADATA, as_network, check, plain
+from hotdesk.door.policy.address import GLOBAL_V6, METADATA, as_network, check, normalise_address
 
 REFUSED = {
     "unspecified": "0.0.0.0 0.1.2.3 ::",
@@ -48,7 +48,7 @@ PUBLIC = """
 
 @pytest.mark.parametrize(("text", "kind"), [(text, kind) for kind, texts in REFUSED.items() for text in texts.split()])
 def test_what_is_not_of_the_internet_is_refused_by_its_kind(text: str, kind: str) -> None:
-    assert check(ip_address(text)) == f"{plain(ip_address(text))} is {kind}"
+    assert check(ip_address(text)) == f"{normalise_address(ip_address(text))} is {kind}"
 
 
 @pytest.mark.parametrize(("text", "reason"), CARRIED.items())
@@ -108,7 +108,7 @@ def test_private_admits_what_only_private_networks_answer_at(text: str, admitted
 
 @given(st.ip_addresses())
 def test_nothing_the_library_calls_private_is_ever_dialled(address: object) -> None:
-    found = plain(ip_address(str(address)))
+    found = normalise_address(ip_address(str(address)))
     if check(found) is None:
         assert found not in METADATA
         assert not (found.is_private or found.is_loopback or found.is_multicast) or found in GLOBAL_V6

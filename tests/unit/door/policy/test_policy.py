@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hotdesk.brief import ANY, READ, Rule, Scope, check_rule, parse_grant, parse_rule, rule_text
 from hotdesk.door.policy.budget import RuleBudget
-from hotdesk.door.policy.policy import Policy, beyond
+from hotdesk.door.policy.policy import Policy, find_beyond_ceiling
 from hotdesk.door.policy.target import Authority, Target, read
 from hotdesk.errors import BriefError
 
@@ -162,7 +162,7 @@ def test_a_rule_holds_in_its_step() -> None:
 def test_an_approval_answers_an_ask_and_the_default_never_a_deny(
     texts: str, approved: str, asked: str, expected: str
 ) -> None:
-    policy = Policy(rules(*texts.split(" | "))).widened(parse_rule(approved))
+    policy = Policy(rules(*texts.split(" | "))).widen(parse_rule(approved))
     decision = policy.judge(request(asked))
     assert decision.verdict == expected
     assert (decision.why == "admitted by an approval") == (expected == "allow")
@@ -170,7 +170,7 @@ def test_an_approval_answers_an_ask_and_the_default_never_a_deny(
 
 
 def test_an_approval_is_for_the_step_it_names() -> None:
-    policy = Policy(rules("read a.test"), "one").widened(parse_rule("POST a.test step=one"))
+    policy = Policy(rules("read a.test"), "one").widen(parse_rule("POST a.test step=one"))
     assert policy.judge(request("POST https://a.test/")).verdict == "allow"
     assert policy.for_step("two").judge(request("POST https://a.test/")).verdict == "deny"
 
@@ -178,7 +178,7 @@ def test_an_approval_is_for_the_step_it_names() -> None:
 @pytest.mark.parametrize("text", ["deny a.test", "ask a.test", "tunnel a.test"])
 def test_only_an_allow_can_be_approved(text: str) -> None:
     with pytest.raises(BriefError):
-        Policy(()).widened(parse_rule(text))
+        Policy(()).widen(parse_rule(text))
 
 
 def test_what_an_approval_would_change_is_said() -> None:
@@ -204,12 +204,12 @@ def test_nothing_exceeds_the_ceiling(ceiling: str, asked: str, expected: str) ->
     decision = policy.judge(request(asked))
     assert decision.verdict == expected
     assert ("operator's ceiling" in decision.why) == (expected != "allow")
-    wider = policy.widened(parse_rule("write a.test/x")).widened(parse_rule("write a.test")).judge(request(asked))
+    wider = policy.widen(parse_rule("write a.test/x")).widen(parse_rule("write a.test")).judge(request(asked))
     assert wider.verdict == {"ask": "allow"}.get(expected, expected)
 
 
 def test_an_approved_rule_does_not_exceed_the_ceiling() -> None:
-    policy = Policy((), ceiling=rules("read a.test")).widened(parse_rule("write b.test"))
+    policy = Policy((), ceiling=rules("read a.test")).widen(parse_rule("write b.test"))
     assert policy.judge(request("https://b.test/")).verdict == "deny"
     assert not policy.reachable("https", "b.test", 443)
 
@@ -251,7 +251,7 @@ def test_only_what_could_be_admitted_is_reachable(texts: str, end: tuple[str, st
 
 @pytest.mark.parametrize(("base", "expected"), [("read b.test", True), ("deny a.test", False), ("deny a.test/y", True)])
 def test_an_approved_host_is_reachable_unless_it_is_denied(base: str, expected: bool) -> None:
-    policy = Policy(rules(base)).widened(parse_rule("read a.test/x"))
+    policy = Policy(rules(base)).widen(parse_rule("read a.test/x"))
     assert policy.reachable("https", "a.test", 443) is expected
 
 
@@ -306,9 +306,9 @@ def test_a_denial_lists_what_is_allowed_under_the_ceiling() -> None:
         rules("read a.test", "deny b.test", "ask write c.test", "tunnel d.test"),
         ceiling=rules("read *.x.test", "a.test", "tunnel d.test"),
     )
-    assert policy.allowed() == ("tunnel d.test", "read a.test")
-    assert Policy(rules("read b.test", "ask write a.test/x")).allowed() == ("read b.test", "ask write a.test/x")
-    many = Policy(rules(*(f"read h{number}.test" for number in range(30)))).allowed()
+    assert policy.list_allowed() == ("tunnel d.test", "read a.test")
+    assert Policy(rules("read b.test", "ask write a.test/x")).list_allowed() == ("read b.test", "ask write a.test/x")
+    many = Policy(rules(*(f"read h{number}.test" for number in range(30)))).list_allowed()
     assert (len(many), many[-1]) == (21, "and 10 more")
 
 
@@ -337,14 +337,14 @@ def test_a_denial_lists_what_is_allowed_under_the_ceiling() -> None:
     ],
 )
 def test_what_the_ceiling_can_never_admit_is_known_up_front(text: str, ceiling: str, outside: bool) -> None:
-    assert bool(beyond(Scope(rules(text)), rules(*ceiling.split(" | ")))) is outside
-    assert beyond(Scope(rules(text)), ()) == ()
+    assert bool(find_beyond_ceiling(Scope(rules(text)), rules(*ceiling.split(" | ")))) is outside
+    assert find_beyond_ceiling(Scope(rules(text)), ()) == ()
 
 
 def test_a_grant_outside_the_ceiling_is_known_up_front() -> None:
     scope = Scope(grants=(parse_grant("erp@erp.test"),))
-    assert beyond(scope, rules("read a.test")) == ("erp@erp.test: outside the operator's ceiling",)
-    assert beyond(scope, rules("read erp.test")) == ()
+    assert find_beyond_ceiling(scope, rules("read a.test")) == ("erp@erp.test: outside the operator's ceiling",)
+    assert find_beyond_ceiling(scope, rules("read erp.test")) == ()
 
 
 LABELS = st.sampled_from(["a", "b", "xa", "example", "test"])
@@ -395,14 +395,14 @@ def test_a_ceiling_never_allows_more(some: list[Rule], ceiling: list[Rule], targ
     assert WEIGHT[bound.verdict] <= min(WEIGHT[free.verdict], WEIGHT[Policy(ceiling).judge(target).verdict])
     if bound.verdict != "deny":
         assert free.rule is not None
-        assert not beyond(Scope((free.rule,)), ceiling)
+        assert not find_beyond_ceiling(Scope((free.rule,)), ceiling)
 
 
 @given(st.lists(RULES, min_size=1, max_size=5), RULES, TARGETS)
 def test_an_approval_undoes_no_deny(some: list[Rule], extra: Rule, target: Target) -> None:
     target = aimed(target, some[0])
     before = Policy(some).judge(target)
-    after = Policy(some).widened(replace(extra, verdict="allow")).judge(target)
+    after = Policy(some).widen(replace(extra, verdict="allow")).judge(target)
     assert before.rule is None or before.verdict != "deny" or after == before
     assert WEIGHT[after.verdict] >= WEIGHT[before.verdict]
 
@@ -472,6 +472,6 @@ def measure(policy: Policy, target: Target) -> float:
 
 def test_what_a_denial_shows_is_worked_out_once() -> None:
     policy = Policy(rules("read example.test", "read other.test"), ceiling=rules("read example.test"))
-    assert policy.allowed() == ("read example.test",)
-    assert policy.allowed() is policy.allowed()
-    assert policy.widened(parse_rule("GET example.test/x")).allowed() != policy.allowed()
+    assert policy.list_allowed() == ("read example.test",)
+    assert policy.list_allowed() is policy.list_allowed()
+    assert policy.widen(parse_rule("GET example.test/x")).list_allowed() != policy.list_allowed()

@@ -14,11 +14,11 @@ from hotdesk.door.policy.presets import (
     PRESETS,
     PackageSources,
     as_reached,
+    list_password_hosts,
     parse_rules,
     preset,
     preset_environment,
     read_machine,
-    without_password,
 )
 from hotdesk.door.policy.target import Authority, read
 from hotdesk.errors import BriefError
@@ -194,7 +194,7 @@ def test_a_scoped_package_of_npm_can_be_asked_for() -> None:
     machine = PackageSources(public_npm="https://all.example.test/")
     target = read("GET", "/@types%2fnode", ["all.example.test"], Authority("all.example.test", 443))
     assert Policy(preset("npm", machine)).judge(target).verdict == "allow"
-    assert target.sent() == b"/@types%2Fnode"
+    assert target.encode_target() == b"/@types%2Fnode"
 
 
 def test_a_whole_host_can_be_taken_out_of_a_preset() -> None:
@@ -258,7 +258,7 @@ def test_a_desk_is_told_where_this_machine_asks(name: str, machine: PackageSourc
 
 def test_a_password_in_an_index_stays_outside_and_its_host_is_named() -> None:
     machine = PackageSources(pip=(PASSWORD, PLAIN), npm=("https://token@npm.example.test",), default_pip=False)
-    assert without_password(["pypi"], machine) == ("one.example.test", "npm.example.test")
+    assert list_password_hosts(["pypi"], machine) == ("one.example.test", "npm.example.test")
     assert "pass" not in str(preset_environment(["pypi", "npm"], machine))
 
 

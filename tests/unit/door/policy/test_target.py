@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotdesk.brief.data import Scheme
-from hotdesk.door.policy.target import Authority, Target, Unclear, connect, is_override, read
+from hotdesk.door.policy.target import Authority, Target, UnclearTargetError, connect, is_override, read
 
 INSIDE = Authority("example.test", 443)
 
@@ -99,7 +99,7 @@ def test_a_request_is_read(
 def test_what_can_be_read_in_two_ways_is_unclear(
     line: str | bytes, hosts: list[str | bytes], inside: Authority | None
 ) -> None:
-    with pytest.raises(Unclear):
+    with pytest.raises(UnclearTargetError):
         read("GET", line, hosts, inside)
 
 
@@ -120,7 +120,7 @@ def test_what_can_be_read_in_two_ways_is_unclear(
     ],
 )
 def test_what_is_judged_is_what_is_sent(path: str, sent: bytes) -> None:
-    assert asked(path).sent() == sent
+    assert asked(path).encode_target() == sent
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_is_judged_is_what_is_sent(path: str, sent: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_path_that_can_be_read_in_two_ways_is_unclear(path: str) -> None:
-    with pytest.raises(Unclear):
+    with pytest.raises(UnclearTargetError):
         asked(path)
 
 
@@ -143,7 +143,7 @@ def test_a_path_that_can_be_read_in_two_ways_is_unclear(path: str) -> None:
     "method", ["get", "GET ", "", "GE T", "G\0", "CONNECT", "TRACE", "TRACK", "A" * 33, "-A", "G\u00c9T"]
 )
 def test_a_method_is_a_word_in_capitals_and_not_one_that_opens_anything(method: str) -> None:
-    with pytest.raises(Unclear):
+    with pytest.raises(UnclearTargetError):
         asked("/", method)
 
 
@@ -175,7 +175,7 @@ def test_a_connect_is_read(line: str | bytes, authority: Authority) -> None:
     ],
 )  # fmt: skip
 def test_a_connect_needs_one_host_and_one_port(line: str) -> None:
-    with pytest.raises(Unclear):
+    with pytest.raises(UnclearTargetError):
         connect(line)
 
 
@@ -204,12 +204,12 @@ def test_what_is_sent_reads_as_the_same_request(method: str, scheme: Scheme, hos
     try:
         inside = connect(f"{name}:{port}")
         target = read(method, f"/{rest}", [f"{name}:{port}"], inside, scheme)
-    except Unclear:
+    except UnclearTargetError:
         return
     again = Authority(target.host, target.port)
-    assert read(target.method, target.sent(), [target.authority], again, scheme) == target
+    assert read(target.method, target.encode_target(), [target.authority], again, scheme) == target
     if scheme == "http":
-        assert read(method, f"http://{target.authority}{target.sent().decode()}", [target.authority]) == target
+        assert read(method, f"http://{target.authority}{target.encode_target().decode()}", [target.authority]) == target
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=10))
@@ -217,6 +217,6 @@ def test_any_bytes_are_a_request_or_unclear(line: bytes, host: bytes, method: by
     for inside in (None, INSIDE):
         try:
             target = read(method, line, [host], inside)
-        except Unclear:
+        except UnclearTargetError:
             continue
         assert target.host == target.host.lower()

@@ -8,7 +8,7 @@ from tests.outgoing import FORM, HOST, IS_FORM, JSON, OTHER, VALUE, P, asks, bas
 
 from hotdesk.brief import SecretPlace
 from hotdesk.door.grant import Kind, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, needed_grants, plan
+from hotdesk.door.secrets.inject import InjectionPlan, list_needed_grants, plan
 from hotdesk.door.secrets.outgoing import COOKIES, PARAMETERS, Outgoing, harden
 
 
@@ -76,7 +76,7 @@ def test_in_basic_user_and_password_go_as_the_vault_has_them() -> None:
 def test_without_a_placeholder_nothing_is_swapped_and_no_value_is_asked_for() -> None:
     made = plan(asks(), [held(SecretPlace("bearer", swap=True), FORM, JSON)])
     assert isinstance(made, InjectionPlan)
-    assert needed_grants(made) == ()
+    assert list_needed_grants(made) == ()
     assert made.granted
     assert values(sent(asks(), held(SecretPlace("bearer", swap=True))).headers, b"authorization") == []
 

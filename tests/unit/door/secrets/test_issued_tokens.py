@@ -34,7 +34,7 @@ def answered(issued: Issued, data: bytes, *cuts: int, kind: bytes = JSON) -> byt
     out = b"".join(map(stream.feed, pieces)) + stream.finish()
     other = issued.stream(kind)
     assert other is not None
-    assert b"".join(map(other.feed, pieces[:-1])) + other.last(pieces[-1]) + other.finish() == out
+    assert b"".join(map(other.feed, pieces[:-1])) + other.feed_last(pieces[-1]) + other.finish() == out
     return out
 
 

@@ -40,7 +40,7 @@ def scrub(data: bytes, *values: bytes, cuts: tuple[int, ...] = ()) -> bytes:
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
     out = b"".join(map(stream.feed, pieces)) + stream.finish()
-    assert b"".join(map(other.feed, pieces[:-1])) + other.last(pieces[-1]) + other.finish() == out
+    assert b"".join(map(other.feed, pieces[:-1])) + other.feed_last(pieces[-1]) + other.finish() == out
     return out
 
 

@@ -9,17 +9,17 @@ from tests.outgoing import IS_FORM, OTHER, P, asks, held
 
 from hotdesk.brief import Grant, SecretPlace
 from hotdesk.door.grant import LiveGrant, Refusal
-from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, needed_grants, plan, signed
+from hotdesk.door.secrets.inject import InjectionPlan, OutgoingRequest, apply, list_needed_grants, plan, sign_request
 from hotdesk.door.secrets.outgoing import Outgoing
 from hotdesk.door.secrets.signature import (
     LONGEST_AUTHORIZATION,
     PRESIGNED,
     STREAMED,
     SigV4Signer,
-    declared,
     digest_of,
+    explain_misdirection,
     key_of,
-    misdirected,
+    read_declared_digest,
     sign,
     unsignable,
 )
@@ -131,7 +131,7 @@ def test_a_signature_says_its_key_service_and_region() -> None:
 )
 def test_a_key_signs_for_its_bucket(host: str, path: str, source: bytes | None) -> None:
     headers = [] if source is None else [(b"X-Amz-Copy-Source", source)]
-    assert misdirected(S3, said(), host, path, headers) is None
+    assert explain_misdirection(S3, said(), host, path, headers) is None
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_a_key_signs_for_its_bucket(host: str, path: str, source: bytes | None) 
 def test_a_key_signs_for_no_other_bucket_nor_copies_from_one(host: str, path: str, source: bytes | None) -> None:
     for name in (b"X-Amz-Copy-Source", b"x_amz_copy_source"):
         headers = [] if source is None else [(name, source)]
-        assert "bucket" in (misdirected(S3, said(), host, path, headers) or "")
+        assert "bucket" in (explain_misdirection(S3, said(), host, path, headers) or "")
 
 
 @pytest.mark.parametrize("other", [said("sts"), said("s3-outposts"), said(region="eu-west-1"), b"Bearer x"])
 def test_a_key_signs_for_no_other_service_or_region(other: bytes) -> None:
-    assert "s3 in us-east-1 only" in (misdirected(S3, other, "s3.amazonaws.com", "/examplebucket/x", []) or "")
+    assert "s3 in us-east-1 only" in (explain_misdirection(S3, other, "s3.amazonaws.com", "/examplebucket/x", []) or "")
 
 
 def test_what_is_said_of_a_body_counts_at_s3_only() -> None:
     digest = digest_of(b"body")
     for value in (digest, b"UNSIGNED-PAYLOAD"):
-        assert declared(S3, [(b"x-amz-content-sha256", value)]) == value
-        assert declared(SIGNER, [(b"x-amz-content-sha256", value)]) == b""
+        assert read_declared_digest(S3, [(b"x-amz-content-sha256", value)]) == value
+        assert read_declared_digest(SIGNER, [(b"x-amz-content-sha256", value)]) == b""
     for values in ((), (b"x",), (digest, digest), (digest.upper(),)):
-        assert declared(S3, [(b"x-amz-content-sha256", value) for value in values]) == b""
+        assert read_declared_digest(S3, [(b"x-amz-content-sha256", value) for value in values]) == b""
 
 
 BUCKETS = "s3.us-east-1.amazonaws.com"
@@ -187,11 +187,11 @@ def signs(service: str = "s3") -> tuple[bytes, bytes]:
 def go(out: Outgoing, one: LiveGrant, body: bytes = b"") -> tuple[OutgoingRequest, dict[bytes, bytes]]:
     made = plan(out, [one])
     assert isinstance(made, InjectionPlan), made
-    values = dict.fromkeys(needed_grants(made), S3_SECRET)
+    values = dict.fromkeys(list_needed_grants(made), S3_SECRET)
     done = apply(made, out, body, values)
     assert isinstance(done, OutgoingRequest), done
     assert all(name.lower() != b"authorization" for name, _ in done.headers)
-    headers = signed(made, out, done, done.headers, values, AT)
+    headers = sign_request(made, out, done, done.headers, values, AT)
     assert P not in b"".join(value for _, value in headers)
     return done, {name.lower(): value for name, value in headers}
 
@@ -224,7 +224,7 @@ def test_bodies_of_s3_are_not_needed_and_others_are() -> None:
 def test_nothing_is_signed_that_was_not() -> None:
     made = plan(bucket(), [KEY])
     assert isinstance(made, InjectionPlan)
-    assert needed_grants(made) == ()
+    assert list_needed_grants(made) == ()
     assert made.signing is None
     assert not made.whole
 
@@ -289,7 +289,7 @@ def test_a_token_is_never_put_into_a_signature_nor_a_key_anywhere() -> None:
     for one in (placed, replace(placed, signer=None)):
         made = plan(asks(path=f"/{S3.bucket}/x"), [one])
         assert isinstance(made, InjectionPlan)
-        assert needed_grants(made) == ()
+        assert list_needed_grants(made) == ()
     assert isinstance(plan(asks((b"X-Key", P)), [placed]), Refusal)
     assert isinstance(plan(asks((b"Authorization", said())), [replace(placed, signer=None)]), Refusal)
 

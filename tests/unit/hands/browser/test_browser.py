@@ -10,7 +10,7 @@ from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.browser.tools import ALL
 from hotdesk.hands.reader import VerbResult
 from hotdesk.hands.reader.chrome import Chrome
-from hotdesk.tool import Observation, Tool, Wrong
+from hotdesk.tool import Observation, Tool, ToolArgumentError
 
 PICTURE = b"\xff\xd8\xffpicture"
 HERE: dict[str, object] = {"id": "t1", "url": "https://x.test/", "title": "X"}
@@ -142,5 +142,5 @@ async def test_files_that_are_not_there_are_not_uploaded(desk: Desk) -> None:
 
 
 async def test_a_tab_to_select_must_be_named(desk: Desk) -> None:
-    with pytest.raises(Wrong, match=r"tab is missing.*For example"):
+    with pytest.raises(ToolArgumentError, match=r"tab is missing.*For example"):
         await told(desk, "browser_tabs", {}, do="select")

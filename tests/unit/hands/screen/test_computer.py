@@ -10,7 +10,7 @@ from openai.types.responses import computer_action, response_computer_tool_call
 
 from hotdesk.hands.screen.computer import Scale, ScreenAction, anthropic, member, openai
 from hotdesk.hands.screen.tools import TOOLS
-from hotdesk.tool import Wrong
+from hotdesk.tool import ToolArgumentError
 
 NAMED = {tool.name: tool for tool in TOOLS}
 ITS_OWN = Scale()
@@ -161,7 +161,7 @@ def test_scrolling_by_pixels_turns_the_wheel(pixels: tuple[int, int], expected: 
     ],
 )
 def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(ToolArgumentError):
         anthropic(given, HALF)
 
 
@@ -181,5 +181,5 @@ def test_what_cannot_be_meant_is_wrong(given: dict[str, object]) -> None:
     ],
 )
 def test_calls_that_cannot_be_meant_are_wrong(actions: object) -> None:
-    with pytest.raises(Wrong):
+    with pytest.raises(ToolArgumentError):
         openai(actions, HALF)

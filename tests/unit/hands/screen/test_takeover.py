@@ -195,7 +195,7 @@ async def test_programs_of_a_desk_that_no_worker_uses_are_not_stopped(drive: Dri
 async def test_a_desk_that_ends_while_a_person_drives_lets_its_worker_learn_it(drive: Drive) -> None:
     await drive.wheel.take(7, ME)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(drive.wheel.returned)
+        tasks.start_soon(drive.wheel.wait_until_free)
         await anyio.wait_all_tasks_blocked()
         drive.wheel.leave()
     back = drive.events[-1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hotdesk.brain.seam import Halted
+from hotdesk.brain.seam import JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.config import Config
 from hotdesk.drive.journal import FILE, read
@@ -140,7 +140,7 @@ async def test_who_answers_when_time_was_up_is_too_late_for_everybody(office: Of
 async def test_asked_to_stop_a_job_waits_no_longer_and_the_question_stays(office: Office) -> None:
     people = office.people()
     people.log.halted = True
-    with pytest.raises(Halted):
+    with pytest.raises(JobHaltedError):
         await people.decide("question", CARD, "one")
     assert len(waiting_in(office.journal, JOB).open) == 1
 

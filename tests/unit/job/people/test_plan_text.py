@@ -13,7 +13,7 @@ from hotdesk.brain.permits import is_risky, stakes
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Deliverable
 from hotdesk.job.people.cards import amendment_card, plan_card, step_card
-from hotdesk.job.people.plan_text import amendment_in_words, in_words, step_stakes
+from hotdesk.job.people.plan_text import describe_amendment, describe_plan, step_stakes
 from hotdesk.job.people.wait import read_card
 from hotdesk.plan import Plan, Step
 
@@ -22,7 +22,7 @@ SCOPE = Scope(tuple(map(parse_rule, RULES)), (parse_grant("erp@erp.test bearer")
 
 
 def test_a_plan_is_told_in_sentences() -> None:
-    card = in_words(plan_card(PLAN, JOB), PLAN, JOB, failed=("secret erp: no",))
+    card = describe_plan(plan_card(PLAN, JOB), PLAN, JOB, failed=("secret erp: no",))
     assert card.stakes == (
         "Step pay uses the secret erp at example.test (erp.example.test).",
         "Step pay may send data to example.test (POST erp.example.test/orders).",
@@ -75,18 +75,18 @@ def test_everything_that_is_at_stake_has_a_sentence(step: Step, words: str) -> N
 
 def test_a_file_that_acts_is_at_stake() -> None:
     job = replace(JOB, deliverables=(Deliverable("a.xlsm", "xlsm", (), ("macros", "queries")),))
-    assert "a.xlsm may hold macros and queries." in in_words(plan_card(PLAN, job), PLAN, job).stakes
+    assert "a.xlsm may hold macros and queries." in describe_plan(plan_card(PLAN, job), PLAN, job).stakes
 
 
 def test_the_card_of_one_step_is_about_that_step() -> None:
-    card = in_words(step_card(PLAN, 0, JOB), PLAN, JOB, 0)
+    card = describe_plan(step_card(PLAN, 0, JOB), PLAN, JOB, 0)
     assert (card.stakes, [each[0] for each in card.steps]) == ((), ["1. read"])
 
 
 def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> None:
     asked = Amendment("read", ("POST a.very.long.name.evil.test/x",), grants=("erp",))
     new = amend(PLAN, asked)
-    card = amendment_in_words(amendment_card(asked, PLAN, new, JOB), asked, PLAN, new, JOB)
+    card = describe_amendment(amendment_card(asked, PLAN, new, JOB), asked, PLAN, new, JOB)
     assert "Step read goes beyond the brief to evil.test (POST a.very.long.name.evil.test/x)." in card.stakes
     assert "Step read asks for the secret after it may have read foreign content." in card.stakes
     assert not [each for each in card.stakes if "pay" in each]
@@ -96,14 +96,14 @@ def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> N
 def test_no_plan_makes_a_card_endless_or_steers() -> None:
     hosts = tuple(f"POST h{number}.test/{'x' * 400}" for number in range(500))
     steps = (Step("big", "x", ("shell",), hosts, (), tuple(f"f{n}\x1b[2J" for n in range(500)), check="y" * 5000),)
-    card = in_words(plan_card(Plan(steps), JOB), Plan(steps), JOB, failed=tuple("z" * 1000 for _ in range(100)))
+    card = describe_plan(plan_card(Plan(steps), JOB), Plan(steps), JOB, failed=tuple("z" * 1000 for _ in range(100)))
     assert len(card.stakes) <= 61
     assert len(card.steps[0]) <= 43
     assert all(each.isprintable() and len(each) < 350 for each in (*card.stakes, *card.steps[0]))
 
 
 def test_a_card_is_read_back_and_so_is_one_from_before_there_were_sentences() -> None:
-    card = in_words(plan_card(PLAN, JOB), PLAN, JOB)
+    card = describe_plan(plan_card(PLAN, JOB), PLAN, JOB)
     assert read_card(card.as_json()) == card
     old = {name: value for name, value in json.loads(card.as_json()).items() if name not in ("stakes", "steps")}
     assert read_card(json.dumps(old)) == replace(card, stakes=(), steps=())

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hotdesk.brain.seam import BudgetSpentError, Halted
+from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.event import ignore
 from hotdesk.job.record.log import JobLog
@@ -85,7 +85,7 @@ async def test_a_model_that_is_being_asked_is_not_waited_for_when_the_job_shall_
                 log.halt()
 
             tasks.start_soon(stop)
-            with pytest.raises(Halted):
+            with pytest.raises(JobHaltedError):
                 await log.within(think(), thinking=planning)
 
 
@@ -99,5 +99,5 @@ async def test_an_act_under_way_is_finished_when_the_job_shall_stop() -> None:
         return await nap(0.05)
 
     assert await log.within(act()) == "rested"
-    with pytest.raises(Halted):
+    with pytest.raises(JobHaltedError):
         log.check()

@@ -16,7 +16,7 @@ from hotdesk.api.e2b import metrics, network
 from hotdesk.api.e2b.control import images, paging, requests, views
 from hotdesk.api.e2b.control.create import order_of, seconds
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import ErrorResponse, answer, done, refusal_of
+from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.idempotency import IdempotentRequests
 from hotdesk.api.keys import ApiKeys
@@ -28,8 +28,8 @@ DEFAULT_TIMEOUT, OLD_TIMEOUT, FORK_TIMEOUT = 300, 15, 15
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{1,255}")
 
 
-def _key_reused() -> ErrorResponse:
-    return ErrorResponse(422, "this Idempotency-Key was used for another request; use a new one")
+def _key_reused() -> E2bError:
+    return E2bError(422, "this Idempotency-Key was used for another request; use a new one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ControlPlane:
             case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_] as path:
                 tenant = await self.tenants.tenant(caller.tenant)
                 return await images.respond(self.snapshots, tenant, method, path)
-        raise ErrorResponse(404, "there is no such thing here")
+        raise E2bError(404, "there is no such thing here")
 
     @property
     def domain(self) -> str:
@@ -85,7 +85,7 @@ class ControlPlane:
         """Say who asks."""
         caller = self.keys.find(request.headers.get("x-api-key", ""))
         if caller is None or not caller.may("sandboxes"):
-            raise ErrorResponse(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
+            raise E2bError(401, "this key is not known here, or not for sandboxes; `hotdesk key new` makes one")
         return caller
 
     async def create(self, caller: Caller, request: Request, *, old: bool) -> Response:
@@ -98,11 +98,11 @@ class ControlPlane:
             image = self.snapshots.image(tenant, body.template)
             order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
             sandbox = await self.sandboxes.create(tenant, order, caller.described)
-            return answer(views.opened(sandbox, self.domain), 201)
+            return answer(views.describe_connection(sandbox, self.domain), 201)
 
         key = request.headers.get("idempotency-key")
         if key is not None and not KEY_SHAPE.fullmatch(key):
-            raise ErrorResponse(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
+            raise E2bError(400, "an Idempotency-Key has 1 to 255 letters, digits, - and _")
         return await self.idempotency.once(caller.tenant, key, body, work)
 
     def ls(self, caller: Caller, request: Request) -> Response:
@@ -121,14 +121,14 @@ class ControlPlane:
             and metadata.items() <= each.metadata.items()
         )
         page, headers = paging.cut(found, place_of, paging.page_of(query))
-        return answer([views.listed(each) for each in page], headers=headers)
+        return answer([views.summarize(each) for each in page], headers=headers)
 
     def old_ls(self, caller: Caller, request: Request) -> Response:
         """List what runs, newest first."""
         metadata = paging.metadata_of(request.query_params.get("metadata", ""))
         running = [each for each in self.sandboxes.of(caller.tenant) if each.state == "running"]
         found = [each for each in running if metadata.items() <= each.metadata.items()]
-        return answer([views.listed(each) for each in sorted(found, key=place_of, reverse=True)])
+        return answer([views.summarize(each) for each in sorted(found, key=place_of, reverse=True)])
 
     async def list_snapshots(self, caller: Caller, request: Request) -> Response:
         """List snapshots, in pages."""
@@ -147,7 +147,7 @@ class ControlPlane:
         """Say what several sandboxes use now."""
         names = [name for value in request.query_params.getlist("sandbox_ids") for name in value.split(",")]
         if len(names) > paging.MAX_PAGE_ITEMS:
-            raise ErrorResponse(400, f"sandbox_ids takes {paging.MAX_PAGE_ITEMS} at most")
+            raise E2bError(400, f"sandbox_ids takes {paging.MAX_PAGE_ITEMS} at most")
         by_id = {each.id: each for each in self.sandboxes.of(caller.tenant)}
         found = {name: await metrics.newest(by_id[name]) for name in names if name in by_id}
         return answer({"sandboxes": {name: each for name, each in found.items() if each is not None}})
@@ -159,17 +159,17 @@ class ControlPlane:
         resumed = await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False)
         if not resumed:
             self.sandboxes.lengthen(sandbox, timeout)
-        return answer(views.opened(sandbox, self.domain), 201 if resumed else 200)
+        return answer(views.describe_connection(sandbox, self.domain), 201 if resumed else 200)
 
     async def resume(self, request: Request, sandbox: Sandbox) -> Response:
         """Let a paused sandbox go on."""
         body = await requests.read(request, requests.Connecting)
         timeout = seconds(body.timeout, OLD_TIMEOUT, self.sandboxes.serving.longest)
         if not await self.sandboxes.resume(sandbox, timeout, memory=body.memory is not False):
-            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is already running")
+            raise E2bError(409, f"sandbox '{sandbox.id}' is already running")
         if body.auto_pause is not None:
             sandbox.auto_pause = body.auto_pause
-        return answer(views.opened(sandbox, self.domain), 201)
+        return answer(views.describe_connection(sandbox, self.domain), 201)
 
     async def pause(self, request: Request, sandbox: Sandbox) -> Response:
         """Stop a sandbox where it is."""
@@ -181,7 +181,7 @@ class ControlPlane:
         """Let a sandbox last so long from now."""
         body = await requests.read(request, requests.Timeout)
         if sandbox.state == "paused":
-            raise ErrorResponse(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(404, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await self.sandboxes.set_end(sandbox, body.timeout)
         return done()
 
@@ -195,7 +195,7 @@ class ControlPlane:
         body = await requests.read(request, requests.Forking)
         timeout = seconds(body.timeout, FORK_TIMEOUT, self.sandboxes.serving.longest)
         forks = await self.sandboxes.fork(sandbox, body.count or 1, timeout)
-        return answer([{"sandbox": views.opened(each, self.domain)} for each in forks], 201)
+        return answer([{"sandbox": views.describe_connection(each, self.domain)} for each in forks], 201)
 
     async def snapshot(self, request: Request, sandbox: Sandbox) -> Response:
         """Keep a sandbox's files."""
@@ -204,7 +204,7 @@ class ControlPlane:
 
     async def metrics(self, request: Request, sandbox: Sandbox) -> Response:
         """Say what a sandbox uses."""
-        return answer(await metrics.between(sandbox, request.query_params))
+        return answer(await metrics.list_samples(sandbox, request.query_params))
 
     async def logs(self, request: Request, sandbox: Sandbox) -> Response:
         """Give a sandbox's log: E2B's own machinery's, of which there is none here."""
@@ -214,7 +214,7 @@ class ControlPlane:
         """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
         if sandbox.state == "paused":
-            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
         sandbox.internet = body.allow_internet_access
         return done()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.requests import New
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
 from hotdesk.brief.data import Scope
 
@@ -18,23 +18,23 @@ async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, 
     """Read what is asked for."""
     for name, why in NOT_OFFERED.items():
         if getattr(body, name):
-            raise ErrorResponse(501, why)
+            raise E2bError(501, why)
     if body.resumes and not body.auto_pause:
-        raise ErrorResponse(400, "autoResume needs autoPause: only a paused sandbox can be woken")
+        raise E2bError(400, "autoResume needs autoPause: only a paused sandbox can be woken")
     if not body.auto_pause_memory and not body.auto_pause:
-        raise ErrorResponse(400, "autoPauseMemory false needs autoPause")
+        raise E2bError(400, "autoPauseMemory false needs autoPause")
     if not body.auto_pause_memory and body.resumes:
-        raise ErrorResponse(400, "autoPauseMemory false and autoResume exclude each other")
+        raise E2bError(400, "autoPauseMemory false and autoResume exclude each other")
     private = (body.network or {}).get("allowPublicTraffic") is False
     if private and not secure:
-        raise ErrorResponse(400, "allowPublicTraffic false needs a secure sandbox")
+        raise E2bError(400, "allowPublicTraffic false needs a secure sandbox")
     if not secure and not sandboxes.serving.is_local:
-        raise ErrorResponse(400, "a sandbox without a token is for servers on loopback only; make it secure")
+        raise E2bError(400, "a sandbox without a token is for servers on loopback only; make it secure")
     return SandboxOrder(
         body.template, image, timeout, await find_scope(sandboxes, body),
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
-        network=None if body.network is None else network.shown(body.network), internet=body.allow_internet_access,
+        network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def seconds(requested: int | None, default: int, longest: float) -> float:
     """Read how long a sandbox shall last."""
     timeout = default if requested is None else requested
     if timeout <= 0:
-        raise ErrorResponse(400, "timeout takes seconds, more than none")
+        raise E2bError(400, "timeout takes seconds, more than none")
     if timeout > longest:
-        raise ErrorResponse(400, f"a sandbox lasts {longest:.0f} seconds at most here")
+        raise E2bError(400, f"a sandbox lasts {longest:.0f} seconds at most here")
     return float(timeout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
-from hotdesk.api.e2b.responses import ErrorResponse, answer, done
+from hotdesk.api.e2b.responses import E2bError, answer, done
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
@@ -25,19 +25,19 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
             await snapshots.delete(tenant, name)
             return done()
         case "GET", ["templates", "aliases", name]:
-            return answer({"templateID": found(snapshots, tenant, name), "public": False})
+            return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
     word = next((part for part in path[:2] if part in NOT_OFFERED), "")
     if path[0] == "volumecontent":
         word = "volumes"
     if not word:
-        raise ErrorResponse(404, "there is no such thing here")
-    raise ErrorResponse(501, NOT_OFFERED[word])
+        raise E2bError(404, "there is no such thing here")
+    raise E2bError(501, NOT_OFFERED[word])
 
 
-def found(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
+def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
     """Give a template's name, once it is sure that there is one."""
     try:
         image.find(tenant.settings.images, snapshots.image(tenant, name))
     except ImageError:
-        raise ErrorResponse(404, "there is no such template") from None
+        raise E2bError(404, "there is no such template") from None
     return name

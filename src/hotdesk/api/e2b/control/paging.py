@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 MAX_PAGE_ITEMS = 100
 """What one page has at most."""
@@ -33,9 +33,9 @@ def page_of(query: Mapping[str, str]) -> PageRequested:
     """Read which page is asked for."""
     limit, order = query.get("limit", str(MAX_PAGE_ITEMS)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdecimal() or len(limit) > 9 or not 0 < int(limit) <= MAX_PAGE_ITEMS:
-        raise ErrorResponse(400, f"limit takes a number from 1 to {MAX_PAGE_ITEMS}")
+        raise E2bError(400, f"limit takes a number from 1 to {MAX_PAGE_ITEMS}")
     if order not in ("asc", "desc"):
-        raise ErrorResponse(400, "order takes asc or desc")
+        raise E2bError(400, "order takes asc or desc")
     token = query.get("nextToken", "")
     return PageRequested(int(limit), place_of(token) if token else None, order == "asc")
 
@@ -65,7 +65,7 @@ def place_of(token: str) -> Place:
         created, _, name = text.partition(" ")
         return float(created), name
     except (binascii.Error, ValueError):
-        raise ErrorResponse(400, "nextToken is none that this server gave; begin again without it") from None
+        raise E2bError(400, "nextToken is none that this server gave; begin again without it") from None
 
 
 def metadata_of(text: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ def states_of(values: Iterable[str]) -> frozenset[str]:
     """Read which states are asked for; none named is all."""
     named = {each for value in values for each in value.split(",") if each}
     if not named <= STATES:
-        raise ErrorResponse(400, "state takes running, paused, or both with a comma between")
+        raise E2bError(400, "state takes running, paused, or both with a comma between")
     return frozenset(named) or STATES
 
 
@@ -86,5 +86,5 @@ def moment_of(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
-        raise ErrorResponse(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
+        raise E2bError(400, "startedAfter takes a time as RFC 3339 writes it: 2026-01-31T12:00:00Z") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

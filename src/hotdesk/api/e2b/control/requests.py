@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 MAX_BODY_BYTES = 1 << 20
 BodyT = TypeVar("BodyT", bound="Body")
@@ -113,14 +113,14 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
     async for part in request.stream():
         data += part
         if len(data) > MAX_BODY_BYTES:
-            raise ErrorResponse(413, f"the body has more than {MAX_BODY_BYTES >> 20} MiB")
+            raise E2bError(413, f"the body has more than {MAX_BODY_BYTES >> 20} MiB")
     try:
         return kind.model_validate_json(bytes(data) or b"{}")
     except ValidationError as e:
-        raise ErrorResponse(400, wrong(e)) from None
+        raise E2bError(400, describe_error(e)) from None
 
 
-def wrong(error: ValidationError) -> str:
+def describe_error(error: ValidationError) -> str:
     """Say what is wrong with a body, without what was in it: it may be a secret."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part.isidentifier())

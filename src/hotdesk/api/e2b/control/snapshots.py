@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from pydantic import TypeAdapter, ValidationError
 
-from hotdesk.api.e2b.responses import ErrorResponse, log
+from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import image_of
 from hotdesk.api.launch.launcher_client import LauncherClient
@@ -84,7 +84,7 @@ class TenantSnapshots:
             for tenant in list(self.tenants.values()):
                 await self.clear(tenant)
 
-    def all_of(self, tenant: Tenant) -> list[Snapshot]:
+    def list_all(self, tenant: Tenant) -> list[Snapshot]:
         """Give what is known of a tenant's snapshots."""
         if tenant.name not in self.by_tenant:
             self.by_tenant[tenant.name] = read(folder(tenant))
@@ -93,16 +93,16 @@ class TenantSnapshots:
 
     def of(self, tenant: Tenant) -> dict[str, Snapshot]:
         """Give a tenant's snapshots by their ids."""
-        return {each.id: each for each in self.all_of(tenant) if not each.deleted}
+        return {each.id: each for each in self.list_all(tenant) if not each.deleted}
 
     async def take(self, sandbox: Sandbox, name: str | None) -> Snapshot:
         """Keep a sandbox's files; a name that was taken is this one's from then on."""
         tenant = sandbox.tenant
         if sandbox.opened is None:
-            raise ErrorResponse(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
+            raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         if len(self.of(tenant)) >= _MAX_SNAPSHOTS:
-            raise ErrorResponse(429, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
-        word = f"{tenant.name}/{own_name(tenant.name, name)}" if name else new_word()
+            raise E2bError(429, f"there are {_MAX_SNAPSHOTS} snapshots already; delete some")
+        word = f"{tenant.name}/{parse_name(tenant.name, name)}" if name else new_word()
         image = PREFIX + new_word()
         async with sandbox.turning:
             await sandbox.desk.save(image)
@@ -114,13 +114,13 @@ class TenantSnapshots:
         """Delete a snapshot."""
         found = self.find(tenant, reference)
         if found is None:
-            raise ErrorResponse(404, f"template '{printable(reference[:64])}' not found")
+            raise E2bError(404, f"template '{printable(reference[:64])}' not found")
         await self.drop(tenant, found)
 
     async def drop(self, tenant: Tenant, old: Snapshot | None, *new: Snapshot) -> None:
         """Have one snapshot gone, and others there, whatever becomes of whoever asked."""
         with anyio.CancelScope(shield=True):
-            rest = [replace(each, deleted=each is old or each.deleted) for each in self.all_of(tenant)]
+            rest = [replace(each, deleted=each is old or each.deleted) for each in self.list_all(tenant)]
             self.by_tenant[tenant.name] = [*rest, *new]
             await self.write(tenant)
             if old is not None:
@@ -133,9 +133,9 @@ class TenantSnapshots:
 
     async def clear(self, tenant: Tenant) -> None:
         """Delete the images of snapshots that are deleted, unless sandboxes stand on them."""
-        for each in [each for each in self.all_of(tenant) if each.deleted]:
+        for each in [each for each in self.list_all(tenant) if each.deleted]:
             if not self.sandboxes.stand_on(each.image) and await self.forget(tenant, each):
-                self.by_tenant[tenant.name] = [other for other in self.all_of(tenant) if other.image != each.image]
+                self.by_tenant[tenant.name] = [other for other in self.list_all(tenant) if other.image != each.image]
                 await self.write(tenant)
 
     async def forget(self, tenant: Tenant, snapshot: Snapshot) -> bool:
@@ -162,7 +162,7 @@ class TenantSnapshots:
     def image(self, tenant: Tenant, template: str) -> str:
         """Give the image a template or snapshot means."""
         if template.startswith(":") or template.endswith(":"):
-            raise ErrorResponse(400, f"'{printable(template[:64])}' has an empty name or tag")
+            raise E2bError(400, f"'{printable(template[:64])}' has an empty name or tag")
         if (found := self.find(tenant, template)) is not None:
             return found.image
         shape = SHAPE.fullmatch(template)
@@ -170,22 +170,20 @@ class TenantSnapshots:
             image = image_of(shape["name"])
             if NAME_SHAPE.fullmatch(image) and not image.startswith(PREFIX):
                 return image
-        raise ErrorResponse(404, f"template '{printable(template[:64])}' not found")
+        raise E2bError(404, f"template '{printable(template[:64])}' not found")
 
     async def write(self, tenant: Tenant) -> None:
         """Write a tenant's snapshots down."""
         async with self.writing:
-            data = json.dumps([asdict(each) for each in self.all_of(tenant)]).encode()
+            data = json.dumps([asdict(each) for each in self.list_all(tenant)]).encode()
             await anyio.to_thread.run_sync(write, folder(tenant), data)
 
 
-def own_name(tenant: str, name: str) -> str:
+def parse_name(tenant: str, name: str) -> str:
     """Give the bare name of a snapshot that is to be made."""
     shape = SHAPE.fullmatch(name)
     if shape is None or shape["team"] not in (None, tenant) or shape["tag"] not in (None, _TAG):
-        raise ErrorResponse(
-            400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none"
-        )
+        raise E2bError(400, "a snapshot's name has letters, digits and . _ - only; its team is your own, its tag none")
     return shape["name"]
 
 

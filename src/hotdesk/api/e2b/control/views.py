@@ -12,7 +12,7 @@ CLIENT = "hotdesk"
 """A field nobody uses any more, and every SDK insists on."""
 
 
-def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
+def describe_connection(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say what a program needs to use a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
@@ -26,7 +26,7 @@ def opened(sandbox: Sandbox, domain: str) -> dict[str, object]:
     return view | ({"envdAccessToken": sandbox.token} if sandbox.token else {})
 
 
-def listed(sandbox: Sandbox) -> dict[str, object]:
+def summarize(sandbox: Sandbox) -> dict[str, object]:
     """Say what a list shows of a sandbox."""
     view: dict[str, object] = {
         "templateID": sandbox.template,
@@ -47,7 +47,7 @@ def listed(sandbox: Sandbox) -> dict[str, object]:
 
 def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say everything of a sandbox."""
-    view = listed(sandbox) | {
+    view = summarize(sandbox) | {
         "domain": domain,
         "allowInternetAccess": sandbox.internet,
         "lifecycle": {

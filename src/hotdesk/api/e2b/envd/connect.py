@@ -64,14 +64,14 @@ class Envelopes(Response):
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(until_gone, receive, tasks.cancel_scope)
-                last = await ended(self.tell, lambda message: put(envelope(message)))
+                last = await run_stream(self.tell, lambda message: put(envelope(message)))
                 await put(envelope(last, END), more=False)
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 
 
-async def ended(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
+async def run_stream(tell: Callable[[Say], Awaitable[None]], say: Say) -> Message:
     """Tell a stream; give what its last envelope says."""
     try:
         await tell(say)
@@ -96,7 +96,7 @@ def envelope(value: object, flags: int = MESSAGE) -> bytes:
 async def unary(request: Request) -> Message:
     """Give the one message of a call."""
     body = bytearray()
-    async for data in received(request):
+    async for data in read_body(request):
         body += data
         if len(body) > MAX_BYTES:
             raise RpcError("resource_exhausted", f"a message has more than {MAX_BYTES} bytes; send less at a time")
@@ -106,7 +106,7 @@ async def unary(request: Request) -> Message:
 async def messages(request: Request) -> AsyncIterator[Message]:
     """Yield what a caller streams, to its end."""
     buffer = bytearray()
-    async for data in received(request):
+    async for data in read_body(request):
         buffer += data
         while (envelope := take(buffer)) is not None:
             flags, payload = envelope
@@ -142,7 +142,7 @@ async def only(request: Request) -> Message:
     return found
 
 
-async def received(request: Request) -> AsyncIterator[bytes]:
+async def read_body(request: Request) -> AsyncIterator[bytes]:
     """Yield a body's bytes; one that is encoded is not understood."""
     if request.headers.get("content-encoding", "identity") != "identity":
         raise RpcError("unimplemented", "calls are not compressed here")

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hotdesk.api.e2b.envd.connect import until_gone
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError, Worker, as_json
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.errors import DeskGone, HotdeskError, LinkError, alone
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def part_of(header: str, size: int) -> ByteRange:
     begin = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if begin >= end:
-        raise ErrorResponse(416, f"the file has {size} bytes; that range has none of them")
+        raise E2bError(416, f"the file has {size} bytes; that range has none of them")
     return ByteRange(begin, end, size)
 
 
@@ -71,7 +71,7 @@ def is_packed(header: str) -> bool:
         return False
     if "gzip" in accepted:
         return True
-    raise ErrorResponse(406, "a file is sent as it is, or with gzip")
+    raise E2bError(406, "a file is sent as it is, or with gzip")
 
 
 class FileResponse(Response):
@@ -98,7 +98,7 @@ class FileResponse(Response):
                     async with self.call.room.inside.worker(self.call.sandbox.desk) as worker:
                         await self.send_file(worker, put)
                     tasks.cancel_scope.cancel()
-        except* (ErrorResponse, GuestFilesError, HotdeskError) as group:
+        except* (E2bError, GuestFilesError, HotdeskError) as group:
             if begun or isinstance(error := alone(group), DeskGone):
                 self.call.reset()  # half a file is none
             else:
@@ -112,11 +112,11 @@ class FileResponse(Response):
         try:
             part = part_of(headers.get("range", ""), size)
             packed = is_packed(headers.get("accept-encoding", "")) and part.whole
-        except ErrorResponse:
+        except E2bError:
             worker.spoilt = True
             raise
         await worker.give(json.dumps([part.first, part.last]).encode())
-        lines = described(self.path, part, modified, packed)
+        lines = build_headers(self.path, part, modified, packed)
         start = {"type": "http.response.start", "status": 200 if part.whole else 206, "headers": lines}
         packer = zlib.compressobj(1, zlib.DEFLATED, GZIP) if packed else None
         remaining = part.last - part.first if part.last is not None and not packed else None
@@ -143,7 +143,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
     raise LinkError("the program for files spoke strangely")
 
 
-def described(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
+def build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:
     """Say what is sent: never anything a browser would run."""
     lines = {
         "content-type": "application/octet-stream",
@@ -164,17 +164,17 @@ def described(path: str, part: ByteRange, modified: int, packed: bool) -> list[t
     return [(name.encode(), value.encode("latin-1", "replace")) for name, value in lines.items()]
 
 
-def as_refusal(error: BaseException, path: str) -> ErrorResponse:
+def as_refusal(error: BaseException, path: str) -> E2bError:
     """Give what went wrong with a file as callers of `/files` know it."""
-    if isinstance(error, ErrorResponse):
+    if isinstance(error, E2bError):
         return error
     if isinstance(error, GuestFilesError):
         match error.code:
             case "ENOENT":
-                return ErrorResponse(404, f"path '{path}' does not exist")
+                return E2bError(404, f"path '{path}' does not exist")
             case "EISDIR":
-                return ErrorResponse(400, f"path '{path}' is a directory")
+                return E2bError(400, f"path '{path}' is a directory")
             case "ENOSPC" | "EDQUOT":
-                return ErrorResponse(507, "not enough disk space available")
-        return ErrorResponse(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
-    return ErrorResponse(502, f"the sandbox does not answer: {error}")
+                return E2bError(507, "not enough disk space available")
+        return E2bError(400 if error.code in CALLERS else 500, f"path '{path}': {error}")
+    return E2bError(502, f"the sandbox does not answer: {error}")

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from hotdesk.api.e2b.envd import files, filesystem, process, signing
 from hotdesk.api.e2b.envd.connect import Envelopes, RpcError, Say
 from hotdesk.api.e2b.envd.state import EnvdState
-from hotdesk.api.e2b.responses import ErrorResponse, answer, not_running
+from hotdesk.api.e2b.responses import E2bError, answer, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
@@ -84,18 +84,18 @@ def reset_of(scope: Scope) -> Callable[[], None]:
 async def respond(call: EnvdCall) -> Response:
     """Answer a call; streams answer as they go."""
     try:
-        return await found(call)
+        return await route_call(call)
     except RpcError as e:
         if not call.request.headers.get("content-type", "").startswith(Envelopes.media_type):
             raise
-        return refused(e)
+        return stream_error(e)
     except DeskGone:
         raise not_running(call.sandbox.id) from None
     except HotdeskError as e:
         raise _as_rpc(e) from None
 
 
-def refused(error: RpcError) -> Response:
+def stream_error(error: RpcError) -> Response:
     """Give an error as a stream that has only that."""
 
     async def tell(say: Say) -> None:
@@ -104,13 +104,13 @@ def refused(error: RpcError) -> Response:
     return Envelopes(tell)
 
 
-async def found(call: EnvdCall) -> Response:
+async def route_call(call: EnvdCall) -> Response:
     """Find who answers a call, and have it answered."""
     path = call.request.url.path
     if path == "/health":
         return Response(status_code=204)
     if path == "/files":
-        return await files.allowed(call)
+        return await files.authorize_and_respond(call)
     signing.check_token(call.request.headers.get("x-access-token", ""), call.sandbox.token)
     match call.request.method, path:
         case "GET", "/envs":
@@ -118,7 +118,7 @@ async def found(call: EnvdCall) -> Response:
         case "GET", "/metrics":
             return answer(await metrics(call))
         case _, _ if path in _INTERNAL:
-            raise ErrorResponse(404, "there is no such thing here")
+            raise E2bError(404, "there is no such thing here")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
         raise RpcError("unimplemented", f"{path[:100]} is not offered here")

@@ -18,7 +18,7 @@ def field(message: Message, name: str, kind: type[Kind]) -> Kind | None:
     if value is None:
         return None
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        wrong(name)
+        reject_field(name)
     return value
 
 
@@ -39,18 +39,18 @@ def text(message: Message, name: str) -> str:
 def texts(message: Message, name: str) -> list[str]:
     """Give a list of texts."""
     found: list[object] = field(message, name, list) or []
-    return [text({name: one}, name) if one is not None else wrong(name) for one in found]
+    return [text({name: one}, name) if one is not None else reject_field(name) for one in found]
 
 
-def named_texts(message: Message, name: str) -> dict[str, str]:
+def read_text_map(message: Message, name: str) -> dict[str, str]:
     """Give texts by name."""
     found = table(message, name)
     if any("\0" in key for key in found):
-        wrong(name)
-    return {key: text({name: value}, name) if value is not None else wrong(name) for key, value in found.items()}
+        reject_field(name)
+    return {key: text({name: value}, name) if value is not None else reject_field(name) for key, value in found.items()}
 
 
-def wrong(name: str) -> NoReturn:
+def reject_field(name: str) -> NoReturn:
     """Refuse a field of another kind."""
     raise RpcError("invalid_argument", f"{name} is not of the right kind")
 

@@ -13,8 +13,8 @@ from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.download import FileResponse, as_refusal
 from hotdesk.api.e2b.envd.fields import resolve
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
-from hotdesk.api.e2b.envd.users import User, named
-from hotdesk.api.e2b.responses import ErrorResponse, answer
+from hotdesk.api.e2b.envd.users import User, find_user
+from hotdesk.api.e2b.responses import E2bError, answer
 from hotdesk.errors import DeskGone, HotdeskError
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 def act_of(request: Request) -> signing.Act:
     """Say what a request would do to a file."""
     if request.method not in ("GET", "HEAD", "POST"):
-        raise ErrorResponse(405, "files are read with GET and written with POST")
+        raise E2bError(405, "files are read with GET and written with POST")
     return "write" if request.method == "POST" else "read"
 
 
-async def allowed(call: EnvdCall) -> Response:
+async def authorize_and_respond(call: EnvdCall) -> Response:
     """Answer whoever shows the sandbox's token, or a signature by it."""
     act = act_of(call.request)
     shown = call.request.headers.get("x-access-token")
     if shown is not None:
         signing.check_token(shown, call.sandbox.token)
     elif call.sandbox.token:
-        with call.room.tries.counted(call.request.client.host if call.request.client else ""):
+        with call.room.tries.limit_guesses(call.request.client.host if call.request.client else ""):
             signing.find(signing.read(call.request.query_params, act), [call.sandbox])
     return await respond(call)
 
@@ -44,23 +44,23 @@ async def respond(call: EnvdCall) -> Response:
     """Read or write, for the user that is named."""
     query = call.request.query_params
     try:
-        user = named(query.get("username", ""))
+        user = find_user(query.get("username", ""))
         if call.request.method != "POST":
             return FileResponse(call, resolve(query.get("path", ""), user.home))
         with call.cut():
-            return answer([entry async for entry in written(call, user, query)])
+            return answer([entry async for entry in write_uploads(call, user, query)])
     except RpcError as e:
-        raise ErrorResponse(401 if e.code == "unauthenticated" else 400, str(e)) from None
+        raise E2bError(401 if e.code == "unauthenticated" else 400, str(e)) from None
 
 
-async def written(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
+async def write_uploads(call: EnvdCall, user: User, query: Mapping[str, str]) -> AsyncIterator[dict[str, object]]:
     """Write what a caller sends; yield what is said of each file."""
     notes = upload.metadata(call.request.headers)
     data = upload.body(call.request)
     kind = call.request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() == "application/octet-stream":
         if not query.get("path"):
-            raise ErrorResponse(400, "a path is needed for application/octet-stream")
+            raise E2bError(400, "a path is needed for application/octet-stream")
         yield await write(call, user, query["path"], notes, data)
         return
     paths: set[str] = set()
@@ -69,9 +69,9 @@ async def written(call: EnvdCall, user: User, query: Mapping[str, str]) -> Async
             continue
         path = resolve(query.get("path") or filename, user.home)
         if path in paths:
-            raise ErrorResponse(400, f"you cannot upload multiple files to the same path '{path}'")
+            raise E2bError(400, f"you cannot upload multiple files to the same path '{path}'")
         if len(paths) >= upload.MAX_FILES:
-            raise ErrorResponse(400, f"a form of more than {upload.MAX_FILES} files; send fewer at a time")
+            raise E2bError(400, f"a form of more than {upload.MAX_FILES} files; send fewer at a time")
         paths.add(path)
         yield await write(call, user, path, notes, content)
 
@@ -82,7 +82,7 @@ async def write(
     """Write one file; give what is said of it."""
     path = resolve(path, user.home)
     try:
-        await call.room.inside.write(call.sandbox.desk, path, user.number, notes, upload.in_pieces(data))
+        await call.room.inside.write(call.sandbox.desk, path, user.number, notes, upload.rechunk(data))
     except (GuestFilesError, HotdeskError) as e:
         if isinstance(e, DeskGone):
             raise

@@ -108,7 +108,7 @@ async def remove(call: EnvdCall) -> Response:
     return answer({})
 
 
-async def watched(call: EnvdCall, message: Message) -> FolderWatcher:
+async def start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Begin to watch a folder."""
     path = path_of(message, "path", caller(call.request).home)
     recursive, entries = (bool(field(message, name, bool)) for name in ("recursive", "includeEntry"))
@@ -125,7 +125,7 @@ async def watch_dir(call: EnvdCall) -> Response:
     message, seconds = await only(call.request), deadline_of(call.request)
 
     async def tell(say: Say) -> None:
-        watcher = await watched(call, message)
+        watcher = await start_watcher(call, message)
         try:
             await say({"start": {}})
             with anyio.move_on_after(seconds):
@@ -156,11 +156,11 @@ async def _tell_changes(call: EnvdCall, watcher: FolderWatcher, say: Say) -> Non
             if changes is None:
                 await say({"keepalive": {}})
                 continue
-            for event in await watcher.tell(changes, lambda path: described(call, path)):
+            for event in await watcher.tell(changes, lambda path: describe_path(call, path)):
                 await say({"filesystem": event})
 
 
-async def described(call: EnvdCall, path: str) -> Message | None:
+async def describe_path(call: EnvdCall, path: str) -> Message | None:
     """Describe a path that may be gone."""
     try:
         return as_entry(await call.room.inside.do(call.sandbox.desk, "stat", path))
@@ -173,7 +173,7 @@ async def _create_watcher(call: EnvdCall) -> Response:
     message = await unary(call.request)
     if len(call.room.watchers) >= MAX_WATCHERS:
         raise RpcError("resource_exhausted", f"{MAX_WATCHERS} folders are watched already; stop watching one")
-    watcher = await watched(call, message)
+    watcher = await start_watcher(call, message)
     name = secrets.token_hex(8)
     call.room.watchers[name] = watcher
     return answer({"watcherId": name})
@@ -181,21 +181,21 @@ async def _create_watcher(call: EnvdCall) -> Response:
 
 async def _get_watcher_events(call: EnvdCall) -> Response:
     """Give what happened since the last call."""
-    watcher = found(call, await unary(call.request))
-    events = await watcher.tell(await watcher.watch.changes(), lambda path: described(call, path))
+    watcher = find_watcher(call, await unary(call.request))
+    events = await watcher.tell(await watcher.watch.changes(), lambda path: describe_path(call, path))
     return answer({"events": events})
 
 
 async def _remove_watcher(call: EnvdCall) -> Response:
     """Stop watching."""
     message = await unary(call.request)
-    watcher = found(call, message)
+    watcher = find_watcher(call, message)
     del call.room.watchers[text(message, "watcherId")]
     await watcher.watch.close()
     return answer({})
 
 
-def found(call: EnvdCall, message: Message) -> FolderWatcher:
+def find_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Give the watcher a caller means."""
     name = text(message, "watcherId")
     watcher = call.room.watchers.get(name)

@@ -107,7 +107,7 @@ class Inside:
     async def worker(self, desk: Desk) -> AsyncIterator[Worker]:
         """Give a program that has nothing to do; what breaks it off ends it."""
         async with self.busy:
-            worker = await self.ready() or await started(desk)
+            worker = await self.ready() or await start_worker(desk)
             sound = False
             try:
                 yield worker
@@ -161,7 +161,7 @@ class Inside:
             failed: list[GuestFilesError] = []
             try:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(answered, worker, failed, tasks.cancel_scope)
+                    tasks.start_soon(await_result, worker, failed, tasks.cancel_scope)
                     async for part in data:
                         if part:
                             await worker.give(part)
@@ -173,7 +173,7 @@ class Inside:
                 raise failed[0]
 
 
-async def answered(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
+async def await_result(worker: Worker, failed: list[GuestFilesError], scope: anyio.CancelScope) -> None:
     """Hear how writing ended, however long it takes; that ends the giving, too."""
     try:
         await worker.result(math.inf)
@@ -182,7 +182,7 @@ async def answered(worker: Worker, failed: list[GuestFilesError], scope: anyio.C
     scope.cancel()
 
 
-async def started(desk: Desk) -> Worker:
+async def start_worker(desk: Desk) -> Worker:
     """Start a program and send it what it is."""
     process = await desk.start(["/usr/bin/python3", "-I", "-S", "-c", BEGIN], cwd="/", user="root")
     worker = Worker(process, process.output())

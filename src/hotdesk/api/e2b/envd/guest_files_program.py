@@ -150,7 +150,7 @@ def remove(ask: dict[str, Any]) -> object:
     return {}
 
 
-def listed(ask: dict[str, Any]) -> object:
+def list_folder(ask: dict[str, Any]) -> object:
     """Tell a folder's entries, depth first, sorted by name."""
     shown = ask["path"]
     top = os.path.realpath(shown)
@@ -238,8 +238,8 @@ def answer(ask: dict[str, Any]) -> object:
     return {}
 
 
-ACTS = {"ping": answer, "stat": describe, "make": make, "move": move, "remove": remove, "list": listed, "read": read,
-        "write": write}  # fmt: skip
+ACTS = {"ping": answer, "stat": describe, "make": make, "move": move, "remove": remove, "list": list_folder,
+        "read": read, "write": write}  # fmt: skip
 
 
 def main() -> None:

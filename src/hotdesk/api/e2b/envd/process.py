@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from starlette.responses import Response
 
 from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
-from hotdesk.api.e2b.envd.fields import field, named_texts, number, octets, resolve, table, text, texts
+from hotdesk.api.e2b.envd.fields import field, number, octets, read_text_map, resolve, table, text, texts
 from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, describe_end
 from hotdesk.api.e2b.envd.users import User, caller
 from hotdesk.api.e2b.responses import answer
@@ -34,8 +34,8 @@ async def start(call: EnvdCall) -> Response:
     user, message = caller(call.request), await only(call.request)
 
     async def tell(say: Say) -> None:
-        program = await begun(call, user, message)
-        with program.followed() as pieces:
+        program = await start_program(call, user, message)
+        with program.follow() as pieces:
             call.tasks.start_soon(program.hear)
             await _tell_pieces(call, program, pieces, say)
         if program.done is not None and program.done.timed_out:
@@ -45,7 +45,7 @@ async def start(call: EnvdCall) -> Response:
     return call.stream(tell)
 
 
-async def begun(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
+async def start_program(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
     """Start a program; it goes on whether anyone follows it or not, until its time is up."""
     request = parse_request(message)
     cwd = resolve(request.cwd or "", user.home)
@@ -76,8 +76,8 @@ async def connect(call: EnvdCall) -> Response:
     message, seconds = await only(call.request), deadline_of(call.request)
 
     async def tell(say: Say) -> None:
-        program = chosen(call, message, ended=True)
-        with program.followed() as pieces, anyio.move_on_after(seconds) as scope:
+        program = find_program(call, message, ended=True)
+        with program.follow() as pieces, anyio.move_on_after(seconds) as scope:
             await _tell_pieces(call, program, pieces, say)
         if scope.cancelled_caught:
             raise RpcError("deadline_exceeded", "the time of this call is up")
@@ -118,7 +118,7 @@ async def stream_input(call: EnvdCall) -> Response:
     program: SandboxProgram | None = None
     async for message in messages(call.request):
         if (begin := field(message, "start", dict)) is not None:
-            program = chosen(call, begin)
+            program = find_program(call, begin)
         elif (data := field(message, "data", dict)) is not None:
             if program is None:
                 raise RpcError("invalid_argument", "the first message says which program is meant")
@@ -133,7 +133,7 @@ async def stream_input(call: EnvdCall) -> Response:
 async def _send_input(call: EnvdCall) -> Response:
     """Feed a program."""
     message = await unary(call.request)
-    await feed(chosen(call, message), table(message, "input"))
+    await feed(find_program(call, message), table(message, "input"))
     return answer({})
 
 
@@ -151,7 +151,7 @@ async def feed(program: SandboxProgram, data: Message) -> None:
 
 async def close_stdin(call: EnvdCall) -> Response:
     """Let a program read end of file."""
-    program = chosen(call, await unary(call.request))
+    program = find_program(call, await unary(call.request))
     if program.request.terminal:
         raise RpcError("unknown", "cannot close stdin for PTY process; send Ctrl+D (0x04) instead")
     program.input_closed = True
@@ -162,7 +162,7 @@ async def close_stdin(call: EnvdCall) -> Response:
 async def send_signal(call: EnvdCall) -> Response:
     """Signal a program: that one pid. Whoever kills one finds it gone afterwards."""
     message = await unary(call.request)
-    program = chosen(call, message)
+    program = find_program(call, message)
     value = message.get("signal")
     meant = SIGNALS.get(value) if isinstance(value, str) else NUMBERS.get(value) if isinstance(value, int) else None
     if meant is None:
@@ -186,7 +186,7 @@ async def until_gone(program: SandboxProgram) -> None:
 async def update(call: EnvdCall) -> Response:
     """Give a terminal another size."""
     message = await unary(call.request)
-    program = chosen(call, message)
+    program = find_program(call, message)
     if message.get("pty") is not None:
         if not program.request.terminal:
             raise RpcError("internal", "tty not assigned to process")
@@ -197,10 +197,10 @@ async def update(call: EnvdCall) -> Response:
 async def _list_programs(call: EnvdCall) -> Response:
     """List what runs."""
     await unary(call.request)
-    return answer({"processes": [described(one) for one in call.room.programs.running()]})
+    return answer({"processes": [describe_program(one) for one in call.room.programs.running()]})
 
 
-def described(program: SandboxProgram) -> Message:
+def describe_program(program: SandboxProgram) -> Message:
     """Describe a program for a list."""
     request = program.request
     config: Message = {"cmd": request.cmd, "args": request.args, "envs": request.envs}
@@ -210,7 +210,7 @@ def described(program: SandboxProgram) -> Message:
     return {**entry, "tag": request.tag} if request.tag else entry
 
 
-def chosen(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
+def find_program(call: EnvdCall, message: Message, *, ended: bool = False) -> SandboxProgram:
     """Give the program a caller means; one that ended only where that is wanted."""
     selector = table(message, "process")
     pid, tag = number(selector, "pid"), text(selector, "tag")
@@ -230,7 +230,7 @@ def parse_request(message: Message) -> ProgramRequest:
     return ProgramRequest(
         cmd,
         tuple(texts(config, "args")),
-        named_texts(config, "envs"),
+        read_text_map(config, "envs"),
         text(config, "cwd") if config.get("cwd") is not None else None,
         text(message, "tag") or None,
         stdin is not False or message.get("pty") is not None,

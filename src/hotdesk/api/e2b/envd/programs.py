@@ -90,7 +90,7 @@ class SandboxProgram:
             self.stalled = False
 
     @contextmanager
-    def followed(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:
+    def follow(self) -> Iterator[MemoryObjectReceiveStream[Piece]]:
         """Hear everything it says from now on; the stream ends with it."""
         send, receive = anyio.create_memory_object_stream[Piece](QUEUE)
         if self.over:

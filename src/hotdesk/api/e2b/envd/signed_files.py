@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd, files, signing
-from hotdesk.api.e2b.responses import ErrorResponse, not_running
+from hotdesk.api.e2b.responses import E2bError, not_running
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.errors import HotdeskError
 
@@ -25,13 +25,13 @@ class SignedFiles:
         request = Request(scope, receive)
         address = request.client.host if request.client else ""
         try:
-            with self.tries.counted(address):
+            with self.tries.limit_guesses(address):
                 signed = signing.read(request.query_params, files.act_of(request))
                 sandbox = signing.find(signed, [one for one in self.sandboxes.by_id.values() if one.state == "running"])
             call = envd.EnvdCall(request, sandbox, envd.reset_of(scope), self.sandboxes.tasks)
             response = await files.respond(call)
         except HotdeskError:
             response = not_running("").response()
-        except ErrorResponse as e:
+        except E2bError as e:
             response = e.response()
         await response(scope, receive, send)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 Act = Literal["read", "write"]
 MAX_FAILURES, WINDOW_S = 20, 60.0
@@ -58,7 +58,7 @@ class Signed:
 def check_token(shown: str, token: str) -> None:
     """Refuse whoever does not show the token."""
     if not hmac.compare_digest(shown.encode(), token.encode()):
-        raise ErrorResponse(401, "unauthorized access, please provide a valid access token")
+        raise E2bError(401, "unauthorized access, please provide a valid access token")
 
 
 def read(query: Mapping[str, str], act: Act) -> Signed:
@@ -68,9 +68,9 @@ def read(query: Mapping[str, str], act: Act) -> Signed:
         query.get("signature_expiration", ""),
     )  # fmt: skip
     if not signed.signature:
-        raise ErrorResponse(401, "missing signature query parameter")
+        raise E2bError(401, "missing signature query parameter")
     if ":" in signed.username:
-        raise ErrorResponse(400, "a username has no colon in it")
+        raise E2bError(400, "a username has no colon in it")
     return signed
 
 
@@ -78,7 +78,7 @@ def find(signed: Signed, holders: Iterable[Holder]) -> Holder:
     """Give whoever signed; every one of them is tried, so that the time says nothing."""
     found = [one for one in list(holders) if signed.is_by(one.token)]
     if not found:
-        raise ErrorResponse(401, "invalid signature")
+        raise E2bError(401, "invalid signature")
     check_expiry(signed)
     return found[0]
 
@@ -89,9 +89,9 @@ def check_expiry(signed: Signed) -> None:
         return
     digits = signed.expiration
     if not (digits.isascii() and digits.isdecimal() and len(digits) < 20):
-        raise ErrorResponse(401, "invalid signature")
+        raise E2bError(401, "invalid signature")
     if int(digits) < time.time():
-        raise ErrorResponse(401, "signature is already expired")
+        raise E2bError(401, "signature is already expired")
 
 
 @dataclass(slots=True)
@@ -104,15 +104,15 @@ class Tries:
         """Refuse an address that guesses."""
         recent = [when for when in self.failures.get(address, ()) if when > time.monotonic() - WINDOW_S]
         if len(recent) >= MAX_FAILURES:
-            raise ErrorResponse(429, "too many wrong signatures from this address; wait a minute")
+            raise E2bError(429, "too many wrong signatures from this address; wait a minute")
 
     @contextmanager
-    def counted(self, address: str) -> Iterator[None]:
+    def limit_guesses(self, address: str) -> Iterator[None]:
         """Refuse an address that guesses; a guess that fails counts."""
         self.check(address)
         try:
             yield
-        except ErrorResponse as e:
+        except E2bError as e:
             if e.status == 401:
                 self.note(address)
             raise

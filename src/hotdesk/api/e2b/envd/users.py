@@ -24,7 +24,7 @@ _USERS = {user.name: user for user in (User("user", 1000, "/home/user"), User("r
 DEFAULT = _USERS["user"]
 
 
-def named(name: str) -> User:
+def find_user(name: str) -> User:
     """Give a user; without a name, the usual one."""
     found = _USERS.get(name) if name else DEFAULT
     if found is None:
@@ -41,4 +41,4 @@ def caller(request: Request) -> User:
         name = base64.b64decode(credentials, validate=True).decode().partition(":")[0]
     except ValueError:
         raise RpcError("unauthenticated", "invalid username: ''") from None
-    return named(name)
+    return find_user(name)

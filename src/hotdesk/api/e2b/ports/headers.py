@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
-from hotdesk.door.http.framing import Body, Broken, Headers, Response, Version, end_to_end, framed, request_head
+from hotdesk.door.http.framing import (
+    Body,
+    Headers,
+    HttpMessageError,
+    Response,
+    Version,
+    end_to_end,
+    parse_framing,
+    request_head,
+)
 
 OURS = re.compile(rb"e2b-.*|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip")
 """Headers that are for this server, or that only it could say: no program inside hears them."""
@@ -39,13 +48,13 @@ def inward(scope: Scope, host: str | None) -> Inward:
     """Write a request for the server inside; `host` stands for the name it was sent to."""
     headers = Headers(scope["headers"])
     version: Version = "1.0" if scope["http_version"] == "1.0" else "1.1"
-    body = framed(headers, version)
+    body = parse_framing(headers, version)
     method = str(scope["method"])
     if method in ("CONNECT", "TRACE"):
-        raise Broken(405, f"{method} is not passed on")
+        raise HttpMessageError(405, f"{method} is not passed on")
     accept = handshake(headers, method, body)
     fields = [(b"host", (headers.once(b"host") or b"localhost") if host is None else host.encode())]
-    fields += [pair for name, value in end_to_end(headers) if (pair := cleaned(name, value)) and name != b"host"]
+    fields += [pair for name, value in end_to_end(headers) if (pair := filter_header(name, value)) and name != b"host"]
     if accept:
         fields += [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
     else:
@@ -53,16 +62,16 @@ def inward(scope: Scope, host: str | None) -> Inward:
     if body == "chunked":
         fields.append((b"transfer-encoding", b"chunked"))
     target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-    spelt = Headers((canonical(name), value) for name, value in fields)
+    spelt = Headers((canonicalize_name(name), value) for name, value in fields)
     return Inward(request_head(method, target, spelt), method, body, accept)
 
 
-def canonical(name: bytes) -> bytes:
+def canonicalize_name(name: bytes) -> bytes:
     """Spell a header's name as Go does, and so E2B's proxy: the first letter of each word large."""
     return b"-".join(word.capitalize() for word in name.split(b"-"))
 
 
-def cleaned(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+def filter_header(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     """Give a header as a sandbox may hear it; None: not at all."""
     if OURS.fullmatch(name) or KEY.search(value):
         return None
@@ -74,7 +83,7 @@ def cleaned(name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 
 def handshake(headers: Headers, method: str, body: Body) -> bytes:
     """Give what a WebSocket server must answer to a request; empty for a plain one, and a refusal for a bad one."""
-    if b"upgrade" not in headers.listed(b"connection") or headers.listed(b"upgrade") != [b"websocket"]:
+    if b"upgrade" not in headers.get_list(b"connection") or headers.get_list(b"upgrade") != [b"websocket"]:
         return b""
     key = headers.once(b"sec-websocket-key") or b""
     try:
@@ -82,7 +91,7 @@ def handshake(headers: Headers, method: str, body: Body) -> bytes:
     except binascii.Error:
         right = False
     if not right or method != "GET" or body or headers.once(b"sec-websocket-version") != b"13":
-        raise Broken(400, "this is no WebSocket handshake")
+        raise HttpMessageError(400, "this is no WebSocket handshake")
     return base64.b64encode(hashlib.sha1(key + MAGIC, usedforsecurity=False).digest())
 
 
@@ -100,16 +109,16 @@ def is_ours(name: bytes, value: bytes) -> bool:
     return name.lower() == b"set-cookie" and (DOMAIN.search(value) is not None or COOKIE.match(value) is not None)
 
 
-def switched(response: Response, accept: bytes) -> bytes:
+def format_upgrade(response: Response, accept: bytes) -> bytes:
     """Write the answer to a handshake, if it is the one that was to come."""
     headers = response.headers
     right = (
-        headers.listed(b"upgrade") == [b"websocket"]
-        and b"upgrade" in headers.listed(b"connection")
+        headers.get_list(b"upgrade") == [b"websocket"]
+        and b"upgrade" in headers.get_list(b"connection")
         and headers.once(b"sec-websocket-accept") == accept
     )
     if not right:
-        raise Broken(502, "its server does not know WebSocket")
+        raise HttpMessageError(502, "its server does not know WebSocket")
     fields = [*outward(response), (b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
     lines = b"".join(b"%b: %b\r\n" % pair for pair in fields if pair[0].lower() != b"content-length")
     return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines

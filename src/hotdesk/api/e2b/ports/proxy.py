@@ -16,8 +16,8 @@ import anyio
 import anyio.lowlevel
 from starlette.types import Receive, Send
 
-from hotdesk.api.e2b.ports.headers import Inward, outward, switched
-from hotdesk.door.http.framing import LAST, BodyReader, Broken, Response, chunk, find_end, parse_response
+from hotdesk.api.e2b.ports.headers import Inward, format_upgrade, outward
+from hotdesk.door.http.framing import LAST, BodyReader, HttpMessageError, Response, chunk, find_end, parse_response
 from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
@@ -52,7 +52,7 @@ class Passing:
             tasks.start_soon(self.feed, tasks.cancel_scope)
             try:
                 await self.answer()
-            except Broken as e:
+            except HttpMessageError as e:
                 self.broken.append(e.reason)
             except OSError as e:
                 self.broken.append(e.strerror or "its server hung up")
@@ -74,13 +74,13 @@ class Passing:
                     scope.cancel()
                     return
                 more = message.get("more_body", False)
-                await send(self.sock, self.framed(message.get("body", b"")))
+                await send(self.sock, self.frame_body(message.get("body", b"")))
             await send(self.sock, LAST if self.request.body == "chunked" else b"")
         while (await self.receive())["type"] != "http.disconnect":
             pass
         scope.cancel()
 
-    def framed(self, data: bytes) -> bytes:
+    def frame_body(self, data: bytes) -> bytes:
         """Write bytes of the body as its head says they come."""
         return chunk(data) if self.request.body == "chunked" else data
 
@@ -90,7 +90,7 @@ class Passing:
         """Pass the answer out."""
         response = await self.response()
         if response.status == 101:
-            await self.switch(switched(response, self.request.accept))
+            await self.switch(format_upgrade(response, self.request.accept))
             return
         self.begun = True
         await self.send({"type": "http.response.start", "status": response.status, "headers": outward(response)})
@@ -109,9 +109,9 @@ class Passing:
             response = parse_response(await self.head(), self.request.method)
             if response.status >= 200 or (response.status == 101 and self.request.accept):
                 if response.status > _HIGHEST:
-                    raise Broken(502, "its server's answer has no status")
+                    raise HttpMessageError(502, "its server's answer has no status")
                 return response
-        raise Broken(502, "its server announces an answer again and again")
+        raise HttpMessageError(502, "its server announces an answer again and again")
 
     async def head(self) -> bytes:
         """Read one head."""
@@ -119,7 +119,7 @@ class Passing:
         while (end := find_end(buffer, searched)) < 0:
             searched = len(buffer)
             if not (data := await _receive_in_turn(self.sock)):
-                raise Broken(502, "its server hung up without an answer")
+                raise HttpMessageError(502, "its server hung up without an answer")
             buffer += data
         self.rest = bytes(buffer[end:])
         return bytes(buffer[:end])

@@ -19,15 +19,15 @@ from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.signing import check_token as check_access
 from hotdesk.api.e2b.ports.headers import Inward, inward
 from hotdesk.api.e2b.ports.proxy import Passing
-from hotdesk.api.e2b.responses import ErrorResponse, answer, log, not_running
+from hotdesk.api.e2b.responses import E2bError, answer, log, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PLAIN, image_of
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
-from hotdesk.api.http.dispatch import Aim, name_of, own_names
+from hotdesk.api.http.dispatch import Aim, list_own_names, name_of
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.desk.room.room import GATE
-from hotdesk.door.http.framing import Broken
+from hotdesk.door.http.framing import HttpMessageError
 from hotdesk.errors import DeskError, DeskGone, HotdeskError
 
 TOKEN = "e2b-traffic-access-token"  # noqa: S105 - a header's name
@@ -55,14 +55,14 @@ class Traffic:
             try:
                 check_name(scope, self.sandboxes.serving)
                 sandbox = await self.find(aim, scope)
-                counted.enter_context(self.counted(sandbox, aim.port))
+                counted.enter_context(self.track_request(sandbox, aim.port))
                 if aim.port != envd.PORT:
-                    await self.inside(sandbox, aim.port, scope, receive, send)
+                    await self.forward(sandbox, aim.port, scope, receive, send)
                     return
                 self.count_call(sandbox, scope)
                 call = envd.EnvdCall(Request(scope, receive), sandbox, envd.reset_of(scope), self.sandboxes.tasks)
                 response = await envd.respond(call)
-            except (ErrorResponse, RpcError) as e:
+            except (E2bError, RpcError) as e:
                 response = e.response()
             except QuotaError as e:
                 response = answer({"code": 429, "message": str(e)}, 429, e.headers)
@@ -87,11 +87,11 @@ class Traffic:
         return sandbox
 
     @contextmanager
-    def counted(self, sandbox: Sandbox, port: int) -> Iterator[None]:
+    def track_request(self, sandbox: Sandbox, port: int) -> Iterator[None]:
         """Count a request as under way; envd's are counted apart, so that a busy port does not shut it."""
         place = (sandbox.id, port == envd.PORT)
         if self.under_way[place] >= AT_ONCE:
-            raise ErrorResponse(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
+            raise E2bError(429, f"{AT_ONCE} requests are under way into this sandbox; let some end first")
         self.under_way[place] += 1
         try:
             yield
@@ -106,7 +106,7 @@ class Traffic:
         if hmac.compare_digest(shown.encode(), sandbox.token.encode()):
             self.quotas.ask(sandbox.tenant.name, "calls")
 
-    async def inside(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
+    async def forward(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to a port inside."""
         check_token(scope, sandbox, self.sandboxes.serving)
         if (port, scope["path"].strip("/")) in RUNS:
@@ -114,22 +114,20 @@ class Traffic:
         if port == INTERPRETER_PORT:
             _check_interpreter(Headers(scope=scope), sandbox)
         try:
-            request = inward(scope, masked(sandbox, port))
-        except Broken as e:
-            raise ErrorResponse(
-                e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}"
-            ) from None
+            request = inward(scope, mask_host(sandbox, port))
+        except HttpMessageError as e:
+            raise E2bError(e.status if e.status < 500 else 400, f"this request is not passed on: {e.reason}") from None
         self.quotas.ask(sandbox.tenant.name, "calls")
-        if why := await passed(sandbox, port, request, scope, receive, send):
-            raise ErrorResponse(
-                502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port)
-            )
+        if why := await relay_request(sandbox, port, request, scope, receive, send):
+            raise E2bError(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
 
 
-async def passed(sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send) -> str:
+async def relay_request(
+    sandbox: Sandbox, port: int, request: Inward, scope: Scope, receive: Receive, send: Send
+) -> str:
     """Pass one request on, by a connection of its own; say why there was no answer, or nothing."""
     reset, take = envd.reset_of(scope), scope["extensions"]["hotdesk.take"]
-    sock = await dialled(sandbox, port)
+    sock = await dial_port(sandbox, port)
     sandbox.cuts.add(reset)
     try:
         return await Passing(request, sock, receive, send, take, reset).run()
@@ -138,7 +136,7 @@ async def passed(sandbox: Sandbox, port: int, request: Inward, scope: Scope, rec
         sock.close()
 
 
-async def dialled(sandbox: Sandbox, port: int) -> socket.socket:
+async def dial_port(sandbox: Sandbox, port: int) -> socket.socket:
     """Connect to a port of a desk's own loopback: there is no other way in, and it leads nowhere else."""
     if port in CLOSED or port > 65535:
         raise _not_open(sandbox, port)
@@ -149,12 +147,12 @@ async def dialled(sandbox: Sandbox, port: int) -> socket.socket:
     except DeskError:
         raise _not_open(sandbox, port) from None
     except HotdeskError as e:
-        raise ErrorResponse(502, str(e), **where(sandbox, port)) from None
+        raise E2bError(502, str(e), **where(sandbox, port)) from None
 
 
-def _not_open(sandbox: Sandbox, port: int) -> ErrorResponse:
+def _not_open(sandbox: Sandbox, port: int) -> E2bError:
     """Say that nobody listens; the SDKs know it by these words."""
-    return ErrorResponse(502, "The sandbox is running but port is not open", **where(sandbox, port))
+    return E2bError(502, "The sandbox is running but port is not open", **where(sandbox, port))
 
 
 def where(sandbox: Sandbox, port: int) -> dict[str, object]:
@@ -162,7 +160,7 @@ def where(sandbox: Sandbox, port: int) -> dict[str, object]:
     return {"sandboxId": sandbox.id, "port": port}
 
 
-def masked(sandbox: Sandbox, port: int) -> str | None:
+def mask_host(sandbox: Sandbox, port: int) -> str | None:
     """Give the name a server inside is told, if its program chose one."""
     mask = (sandbox.network or {}).get("maskRequestHost")
     return mask.replace("${PORT}", str(port)) if isinstance(mask, str) and mask else None
@@ -174,8 +172,8 @@ def masked(sandbox: Sandbox, port: int) -> str | None:
 def check_name(scope: Scope, serving: Serving) -> None:
     """Refuse what is addressed to a name that is not this server's: a page elsewhere may have made it up."""
     name = name_of(Headers(scope=scope).get("host", ""))
-    if name not in own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
-        raise ErrorResponse(421, "this server has another name")
+    if name not in list_own_names(serving) and name != serving.domain and not name.endswith(f".{serving.domain}"):
+        raise E2bError(421, "this server has another name")
 
 
 def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
@@ -184,7 +182,7 @@ def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
         return
     shown = Headers(scope=scope).get(TOKEN, "")
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
-        raise ErrorResponse(
+        raise E2bError(
             403, f"this sandbox is reached with its traffic token only: send it as {TOKEN}", sandboxId=sandbox.id
         )
 

@@ -15,7 +15,7 @@ from hotdesk.api.caller import DEFAULT_TENANT, Caller, Power
 from hotdesk.api.native.access.browsers import COOKIE, SAFE
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.jobs.ledger import JobLedger
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.tenants import Tenant
 
 _BEARER = HTTPBearer(auto_error=False, description="A key of `hotdesk key new`.")
@@ -75,7 +75,7 @@ def caller_of(connection: HTTPConnection) -> Caller:
         if caller is not None and (connection.scope["type"] == "websocket" or connection.scope["method"] not in SAFE):
             native.sessions.check(connection)
     if caller is None:
-        raise Problem(401, "key.unknown", UNKNOWN, CHALLENGE)
+        raise ProblemError(401, "key.unknown", UNKNOWN, CHALLENGE)
     return caller
 
 
@@ -91,7 +91,7 @@ async def _authorize(connection: HTTPConnection, power: Power | None) -> Request
     """Say who asks, if they may; and have their tenant's machine up."""
     caller = caller_of(connection)
     if power is not None and not caller.may(power):
-        raise Problem(
+        raise ProblemError(
             403, "key.power", f"this key is not for {power}; `hotdesk key new --power {power}` makes one that is"
         )
     native = native_of(connection)

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.keys import ApiKeys
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 
 COOKIE = "__Host-hotdesk"
 _SESSION_LIFETIME_S = 12 * 3600.0
@@ -50,7 +50,7 @@ class Browsers:
         caller = self.keys.find(key)
         if caller is None:
             self.tries.setdefault(address, []).append(now)
-            raise Problem(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
+            raise ProblemError(401, "key.unknown", "this key is not known here; `hotdesk key new` makes one")
         self.sessions = {
             name: each for name, each in list(self.sessions.items())[-MAX_SESSIONS + 1 :] if each.until > now
         }
@@ -67,7 +67,7 @@ class Browsers:
             name: late for name, each in self.tries.items() if (late := [at for at in each if at > now - WINDOW])
         }
         if len(self.tries.get(address, [])) >= TRIES:
-            raise Problem(
+            raise ProblemError(
                 429, "session.tries", "too many keys were tried from there; wait a minute", {"Retry-After": "60"}
             )
 
@@ -89,12 +89,14 @@ class Browsers:
         found = self.session(connection)
         token = connection.headers.get("x-csrf-token", "")
         if found is None or not hmac.compare_digest(found.csrf.encode(), token.encode()):
-            raise Problem(403, "session.token", "a change needs the X-CSRF-Token that signing in gave")
+            raise ProblemError(403, "session.token", "a change needs the X-CSRF-Token that signing in gave")
 
     def check_origin(self, connection: HTTPConnection) -> None:
         """Refuse what comes from another page than the server's own."""
         if connection.headers.get("origin", "").partition("://")[2] != connection.headers.get("host", ""):
-            raise Problem(403, "session.origin", "a browser's changes come from the server's own page, and no other")
+            raise ProblemError(
+                403, "session.origin", "a browser's changes come from the server's own page, and no other"
+            )
 
     def end(self, connection: HTTPConnection) -> None:
         """Sign a browser out."""

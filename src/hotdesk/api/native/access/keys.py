@@ -12,12 +12,12 @@ from pydantic import Field
 from hotdesk.api.caller import Power
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.access.auth import ForAdmin, RequestContext
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.desk.seam import new_id
 from hotdesk.event import KeyChanged
 
-router = APIRouter(prefix="/keys", tags=["keys"], responses=documented())
+router = APIRouter(prefix="/keys", tags=["keys"], responses=document_errors())
 _KeyId = Annotated[str, Path(pattern="^[0-9a-f]{8}$")]
 
 
@@ -49,7 +49,7 @@ class KeyMade(KeyShown):
 @router.get("", summary="Keys")
 async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") -> Page[KeyShown]:
     """List the tenant's keys; never more of one than its id."""
-    some, more = paged(_keys_of(context), lambda each: each.id, limit, after)
+    some, more = paginate(_keys_of(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
@@ -57,7 +57,7 @@ async def list_keys(context: ForAdmin, limit: Limit = 100, after: After = "") ->
 async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
     """Make a key for the caller's tenant, with powers the caller has."""
     if beyond := sorted(set(order.powers) - context.caller.powers):
-        raise Problem(403, "key.power", f"who has not {beyond[0]} cannot give it")
+        raise ProblemError(403, "key.power", f"who has not {beyond[0]} cannot give it")
     make_key = partial(_writable_keys(context).make, order.name, context.tenant.name, order.powers, order.seconds)
     text = await anyio.to_thread.run_sync(make_key)
     powers = tuple(sorted(order.powers))
@@ -71,7 +71,7 @@ async def make(context: ForAdmin, order: KeyOrder) -> KeyMade:
 async def revoke(context: ForAdmin, key: _KeyId) -> None:
     """End a key at once."""
     if key not in {each.id for each in _keys_of(context)}:
-        raise Problem(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
+        raise ProblemError(404, "key.missing", f"there is no key {key}; GET /keys lists those there are")
     await anyio.to_thread.run_sync(context.tenant.host.note, KeyChanged(new_id(), key, "revoked", context.by))
     await anyio.to_thread.run_sync(_writable_keys(context).revoke, key)
 

@@ -11,10 +11,10 @@ from hotdesk.api.caller import Caller
 from hotdesk.api.log import LOG
 from hotdesk.api.native.access.auth import Anybody, native_of
 from hotdesk.api.native.access.browsers import COOKIE
-from hotdesk.api.native.problems import documented
+from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import Model
 
-router = APIRouter(prefix="/session", tags=["session"], responses=documented())
+router = APIRouter(prefix="/session", tags=["session"], responses=document_errors())
 
 
 class SignIn(Model):

@@ -15,9 +15,9 @@ from pydantic import Field
 from hotdesk.api.native.access.auth import ForDesks, RequestContext
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, DeskName, IdempotencyKey, Limit, Model, Page, clean, paged
-from hotdesk.api.scopes import in_thread
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, DeskName, IdempotencyKey, Limit, Model, Page, clean, paginate
+from hotdesk.api.scopes import run_in_thread
 from hotdesk.brief.data import CLOSED
 from hotdesk.config import GIB, parse_size
 from hotdesk.desk.keeper import state
@@ -27,7 +27,7 @@ from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
 from hotdesk.host import owner_path
 
-router = APIRouter(prefix="/desks", tags=["desks"], responses=documented(409, 502, 507))
+router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
 STOPPED = ("paused", "halting", "halted")
 SHOWN = ("open", "starting", *STOPPED)
 """States of desks that are somebody's: one kept ready, or opened to be, is nobody's yet."""
@@ -132,24 +132,24 @@ class ForkOrder(Model):
 @router.get("", summary="Open desks")
 async def list_desks(context: ForDesks, limit: Limit = 100, after: After = "") -> Page[DeskShown]:
     """List the tenant's desks, those of its jobs and sandboxes among them, the oldest first."""
-    some, more = paged(await shown(context), lambda each: each.id, limit, after)
+    some, more = paginate(await load_desks(context), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
 @router.post("", status_code=201, summary="Open a desk")
 async def open_desk(context: ForDesks, order: DeskOrder, again: IdempotencyKey = None) -> DeskShown:
     """Open a desk that lasts until it is burnt or its time is up."""
-    return await context.once("desks", again, order, lambda: opened(context, order))
+    return await context.once("desks", again, order, lambda: create_desk(context, order))
 
 
-async def opened(context: RequestContext, order: DeskOrder) -> DeskShown:
+async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     """Open a desk for somebody."""
     require_template(order.image)
     spec = Spec(
         image=order.image, cpus=order.cpus, memory=bytes_of(order.memory), disk=bytes_of(order.disk), env=order.env,
         deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
     )  # fmt: skip
-    scope = await in_thread(scope_of, order.allow) if order.allow else CLOSED
+    scope = await run_in_thread(scope_of, order.allow) if order.allow else CLOSED
     require_public(scope.rules)
     desk = await context.tenant.host.open(spec, scope)
     if context.by_page:
@@ -173,58 +173,58 @@ async def burn_desk(context: ForDesks, desk: DeskName) -> None:
 @router.get("/{desk}/usage", summary="What a desk uses")
 async def usage(context: ForDesks, desk: DeskName) -> UsageShown:
     """Say what a desk uses, as its keeper reads it."""
-    async with at(context, desk, stopped=True) as found:
+    async with find_desk(context, desk, stopped=True) as found:
         return UsageShown(**asdict(await found.usage()))
 
 
 @router.post("/{desk}/run", summary="Run a program")
 async def run(context: ForDesks, desk: DeskName, order: RunOrder) -> Ended:
     """Run a program to its end; a missing one is a result: exit code 127."""
-    stdin = order.stdin.encode() if order.encoding == "text" else decoded(order.stdin)
-    async with at(context, desk) as found:
+    stdin = order.stdin.encode() if order.encoding == "text" else decode_base64(order.stdin)
+    async with find_desk(context, desk) as found:
         done = await found.run(order.argv, stdin=stdin, env=order.env, cwd=order.cwd, user=order.user,
                                timeout=order.timeout, output_limit=OUTPUT)  # fmt: skip
-    return ended(done, order.encoding)
+    return describe_exit(done, order.encoding)
 
 
 @router.post("/{desk}/pause", status_code=204, summary="Pause a desk")
 async def pause(context: ForDesks, desk: DeskName) -> None:
     """Stop every program where it is. Twice is no error."""
-    async with at(context, desk, stopped=True) as found:
+    async with find_desk(context, desk, stopped=True) as found:
         await found.pause()
 
 
 @router.post("/{desk}/resume", status_code=204, summary="Let a desk go on")
 async def resume(context: ForDesks, desk: DeskName) -> None:
     """Let everything go on."""
-    async with at(context, desk, stopped=True) as found:
+    async with find_desk(context, desk, stopped=True) as found:
         await found.resume()
 
 
 @router.post("/{desk}/snapshots", status_code=201, summary="Keep a desk's files as they are")
 async def snapshot(context: ForDesks, desk: DeskName) -> SnapshotShown:
     """Keep a desk's files as they are now, for as long as the desk lasts."""
-    async with at(context, desk) as found:
+    async with find_desk(context, desk) as found:
         return SnapshotShown(snapshot=await found.snapshot())
 
 
 @router.post("/{desk}/rollback", status_code=204, summary="Go back to a snapshot")
 async def rollback(context: ForDesks, desk: DeskName, order: RollbackOrder) -> None:
     """Have the files exactly as they were; every program ends."""
-    async with at(context, desk) as found:
+    async with find_desk(context, desk) as found:
         await found.rollback(SnapshotId(order.snapshot))
 
 
 @router.post("/{desk}/fork", status_code=201, summary="Open desks with the same files")
 async def fork(context: ForDesks, desk: DeskName, order: ForkOrder) -> Page[DeskShown]:
     """Open desks that begin with this one's files."""
-    async with at(context, desk) as found:
+    async with find_desk(context, desk) as found:
         source = SnapshotId(order.snapshot) if order.snapshot else None
         forks = await context.tenant.host.fork(found, order.count, source)
     return Page(items=[await one(context, each.id) for each in forks])
 
 
-async def shown(context: RequestContext) -> list[DeskShown]:
+async def load_desks(context: RequestContext) -> list[DeskShown]:
     """Give the tenant's desks."""
     summaries = (await context.ledger.summaries()).values()
     jobs = {desk: tale.job for tale in summaries for desk in tale.desks if not tale.ended}
@@ -234,7 +234,7 @@ async def shown(context: RequestContext) -> list[DeskShown]:
 
 async def one(context: RequestContext, desk: str) -> DeskShown:
     """Give one of the tenant's desks; another's is as unknown as one that never was."""
-    for each in await shown(context):
+    for each in await load_desks(context):
         if each.id == desk:
             return each
     raise DeskGone(f"desk {desk} is not open here; GET /desks lists those that are")
@@ -272,11 +272,11 @@ async def burn(context: RequestContext, desk: DeskId) -> None:
 
 
 @asynccontextmanager
-async def at(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
+async def find_desk(context: RequestContext, name: str, *, stopped: bool = False) -> AsyncIterator[Desk]:
     """Give one of the tenant's desks, whichever of its processes opened it; `stopped`: it may be paused."""
     status = await one(context, name)
     if status.state in STOPPED and not stopped:
-        raise Problem(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume lets it go on")
+        raise ProblemError(409, "desk.paused", f"desk {name} is paused; POST /desks/{name}/resume lets it go on")
     try:
         own = await context.tenant.host.runtime.find(DeskId(name))
     except DeskGone:
@@ -288,7 +288,7 @@ async def at(context: RequestContext, name: str, *, stopped: bool = False) -> As
         yield await owner.find(DeskId(name))
 
 
-def ended(done: Done, encoding: str) -> Ended:
+def describe_exit(done: Done, encoding: str) -> Ended:
     """Say how a program ended."""
     write = (lambda data: base64.b64encode(data).decode()) if encoding == "base64" else as_text
     return Ended(exit_code=done.exit_code, stdout=write(done.stdout), stderr=write(done.stderr), signal=done.signal,
@@ -301,9 +301,9 @@ def as_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def decoded(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """Read base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Problem(422, "request.invalid", "stdin is not base64, as `encoding` says") from None
+        raise ProblemError(422, "request.invalid", "stdin is not base64, as `encoding` says") from None

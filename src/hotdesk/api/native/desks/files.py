@@ -12,15 +12,15 @@ from starlette.background import BackgroundTask
 from starlette.responses import StreamingResponse
 
 from hotdesk.api.native.access.auth import ForDesks
-from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, bounded
-from hotdesk.api.native.desks.desks import at
-from hotdesk.api.native.problems import documented
+from hotdesk.api.native.bodies import BYTES, BYTES_RESPONSE, MEDIA, attachment, read_bounded
+from hotdesk.api.native.desks.desks import find_desk
+from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import DeskName, Model, Page, clean
 from hotdesk.config import GIB
 from hotdesk.desk.seam import Entry
 from hotdesk.errors import FileError
 
-router = APIRouter(prefix="/desks/{desk}", tags=["files"], responses=documented(409, 413, 502, 507))
+router = APIRouter(prefix="/desks/{desk}", tags=["files"], responses=document_errors(409, 413, 502, 507))
 MAX_FILE_BYTES = 4 * GIB
 MAX_ENTRIES = 10_000
 """Entries of one listing."""
@@ -47,7 +47,7 @@ class EntryShown(Model):
 @router.get("/entries", summary="List a folder")
 async def entries(context: ForDesks, desk: DeskName, path: _FilePath = "", depth: Depth = 1) -> Page[EntryShown]:
     """List a folder inside a desk, sorted by name."""
-    async with at(context, desk) as found:
+    async with find_desk(context, desk) as found:
         listed = await found.list(path or ".", depth=depth, limit=MAX_ENTRIES)
     return Page(items=[as_shown(each) for each in listed])
 
@@ -57,7 +57,7 @@ async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
     """Give a file's bytes, to be saved."""
     stack = AsyncExitStack()
     try:
-        found = await stack.enter_async_context(at(context, desk))
+        found = await stack.enter_async_context(find_desk(context, desk))
         pieces = found.read_stream(path)
         stack.push_async_callback(pieces.aclose)  # the client may hang up amid the file
         first = await anext(pieces, b"")
@@ -76,8 +76,8 @@ async def read(context: ForDesks, desk: DeskName, path: _FilePath) -> Response:
 @router.put("/file", status_code=204, summary="Write a file", openapi_extra=BYTES)
 async def write(context: ForDesks, desk: DeskName, path: _FilePath, request: Request) -> None:
     """Write a file in place, making its folders."""
-    async with at(context, desk) as found:
-        await found.write(path, bounded(request, MAX_FILE_BYTES))
+    async with find_desk(context, desk) as found:
+        await found.write(path, read_bounded(request, MAX_FILE_BYTES))
 
 
 @router.delete("/file", status_code=204, summary="Remove a file or folder")
@@ -85,7 +85,7 @@ async def remove(context: ForDesks, desk: DeskName, path: _FilePath) -> None:
     """Remove a path with all below it."""
     if not path.strip("/."):
         raise FileError("a desk's whole home or root is not removed so; burn the desk", "invalid")
-    async with at(context, desk) as found:
+    async with find_desk(context, desk) as found:
         await found.remove(path)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hotdesk.api.e2b.control.snapshots import PREFIX
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 
 
 def require_template(image: str) -> None:
     """Refuse an image that is somebody's snapshot, whoever knows its name: images are shared by all tenants."""
     if image.startswith(PREFIX):
-        raise Problem(404, "image.missing", "there is no such image; a snapshot is opened by E2B's programs")
+        raise ProblemError(404, "image.missing", "there is no such image; a snapshot is opened by E2B's programs")

@@ -14,16 +14,16 @@ from pydantic import Field
 from starlette.websockets import WebSocketDisconnect
 
 from hotdesk.api.native.access.auth import ForDesks, RequestContext, native_of, on_socket
-from hotdesk.api.native.desks.desks import at, one, owner_of
+from hotdesk.api.native.desks.desks import find_desk, one, owner_of
 from hotdesk.api.native.desks.viewers import new_name
-from hotdesk.api.native.problems import Problem, documented, translated
+from hotdesk.api.native.problems import ProblemError, document_errors, problem_from_error
 from hotdesk.api.native.schema import DeskName, Model
 from hotdesk.desk.seam import ID_SHAPE, DeskId, Process, Size
 from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError
 from hotdesk.hands.page.websocket import relay
 from hotdesk.hands.screen.remote_screen import Far
 
-router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=documented(409, 502))
+router = APIRouter(prefix="/desks/{desk}", tags=["screens"], responses=document_errors(409, 502))
 SHELL = ["/bin/bash", "-l"]
 NAMED = "^[a-z0-9]{0,32}$"
 _VIEWER = "What the client called itself when it opened the screen, as `?viewer=`; empty: its latest."
@@ -59,7 +59,7 @@ class Turn(Model):
 async def wheel(context: ForDesks, desk: DeskName, viewer: Viewer = "") -> WheelShown:
     """Say who looks at a desk and who drives it."""
     async with owner(context, desk) as far:
-        return shown(context, desk, viewer, await far.wheel())
+        return format_wheel(context, desk, viewer, await far.wheel())
 
 
 @router.post("/wheel", summary="Take the wheel, or give it back")
@@ -72,20 +72,20 @@ async def turn(context: ForDesks, desk: DeskName, order: Turn) -> WheelShown:
     await one(context, desk)
     name = context.native.viewers.latest(context.caller, desk, order.viewer)
     if name is None:
-        raise Problem(409, "wheel.blind", "the screen is not connected: open it first, then take over")
+        raise ProblemError(409, "wheel.blind", "the screen is not connected: open it first, then take over")
     act = "take" if order.act == "take" else "hand back"
     async with owner(context, desk) as far:
         try:
-            return shown(context, desk, order.viewer, await far.turn(act, name, ""))
+            return format_wheel(context, desk, order.viewer, await far.turn(act, name, ""))
         except BriefError as e:
-            raise Problem(409, "wheel.taken", str(e)) from None
+            raise ProblemError(409, "wheel.taken", str(e)) from None
         except DeskGone:
             raise
         except DeskError as e:
-            raise Problem(409, "wheel.lost", str(e)) from None
+            raise ProblemError(409, "wheel.lost", str(e)) from None
 
 
-def shown(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
+def format_wheel(context: RequestContext, desk: str, viewer: str, reply: object) -> WheelShown:
     """Tell of a wheel."""
     facts = reply if isinstance(reply, dict) else {}
     name = context.native.viewers.latest(context.caller, desk, viewer) or "-"
@@ -112,7 +112,7 @@ async def owner(context: RequestContext, desk: str) -> AsyncIterator[Far]:
 @router.websocket("/screen")
 async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(pattern=NAMED)] = "") -> None:
     """Show a desk's screen as RFB; nothing that is sent moves anything until its sender has the wheel."""
-    context = await admitted(websocket, desk)
+    context = await admit_viewer(websocket, desk)
     if context is None:
         return
     name = new_name()
@@ -123,12 +123,12 @@ async def screen(websocket: WebSocket, desk: str, viewer: Annotated[str, Query(p
                 context.native.viewers.looking(context.caller, desk, name, viewer),
             ):
                 await accept(websocket)
-                await joined(websocket, sock, far, name, context)
+                await relay_screen(websocket, sock, far, name, context)
     except HotdeskError as e:
         await close(websocket, GONE, str(e))
 
 
-async def joined(websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext) -> None:
+async def relay_screen(websocket: WebSocket, sock: socket.socket, far: Far, name: str, context: RequestContext) -> None:
     """Carry bytes both ways until either side ends."""
     try:
         async with anyio.create_task_group() as tasks:
@@ -157,25 +157,25 @@ async def terminal(
     columns: Annotated[int, Query(ge=1, le=1000)] = 80,
 ) -> None:
     """Give a terminal: binary messages are bytes both ways, a text is its new size."""
-    context = await admitted(websocket, desk)
+    context = await admit_viewer(websocket, desk)
     if context is None:
         return
     try:
-        async with at(context, desk) as found:
+        async with find_desk(context, desk) as found:
             process = await found.start(SHELL, pty=Size(rows, columns), env={"TERM": "xterm-256color"})
             await accept(websocket)
             try:
-                await typed(websocket, process, context)
+                await relay_terminal(websocket, process, context)
             finally:
                 with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
                     await process.kill()
-    except Problem as e:
+    except ProblemError as e:
         await close(websocket, GONE, str(e))
     except HotdeskError as e:
         await close(websocket, GONE, str(e))
 
 
-async def typed(websocket: WebSocket, process: Process, context: RequestContext) -> None:
+async def relay_terminal(websocket: WebSocket, process: Process, context: RequestContext) -> None:
     """Carry what is typed and what is said, until the shell ends or nobody looks."""
     async with anyio.create_task_group() as tasks:
 
@@ -202,7 +202,7 @@ async def typed(websocket: WebSocket, process: Process, context: RequestContext)
 
 async def while_admitted(context: RequestContext, scope: anyio.CancelScope) -> None:
     """End what somebody looks at or types into once their key is revoked or over."""
-    await context.native.keys.ended(context.caller.key)
+    await context.native.keys.wait_end(context.caller.key)
     scope.cancel()
 
 
@@ -215,19 +215,19 @@ def size_of(text: object) -> Size | None:
     return None
 
 
-async def admitted(websocket: WebSocket, desk: str) -> RequestContext | None:
+async def admit_viewer(websocket: WebSocket, desk: str) -> RequestContext | None:
     """Say who looks; whoever may not is told so, and None."""
     native_of(websocket)
     try:
         context = await on_socket(websocket, "desks")
         if not ID_SHAPE.fullmatch(desk):
-            raise Problem(404, "desk.gone", "that is not a desk's id")
+            raise ProblemError(404, "desk.gone", "that is not a desk's id")
         await one(context, desk)
         return context
-    except Problem as e:
+    except ProblemError as e:
         await close(websocket, REFUSED if e.status in (401, 403) else GONE, str(e))
     except HotdeskError as e:
-        await close(websocket, GONE, str(translated(e)))
+        await close(websocket, GONE, str(problem_from_error(e)))
     return None
 
 

@@ -8,19 +8,19 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForApproval, RequestContext
+from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.desks.desks import owner_of
-from hotdesk.api.native.desks.desks import shown as open_desks
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.jobs.approvals import require_other
 from hotdesk.api.native.jobs.jobs import find
-from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import JobName, Model
 from hotdesk.brief.rules import parse_rule, rule_text
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError
 from hotdesk.job.record.summary import JobSummary
 
-router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=documented(409))
+router = APIRouter(prefix="/jobs/{job}", tags=["jobs"], responses=document_errors(409))
 
 
 class Allowance(Model):
@@ -45,12 +45,12 @@ async def allow(context: ForApproval, job: JobName, allowance: Allowance) -> All
     desks = [each.id for each in await open_desks(context) if each.job == job]
     if not isinstance(tale, JobSummary) or not desks:
         why = "has no desk now for which anything could be allowed; ask again while it takes a step"
-        raise Problem(409, "job.still", f"job {job} {why}")
+        raise ProblemError(409, "job.still", f"job {job} {why}")
     require_other(context, tale)
-    return Allowed(rule=rule_text(rule), desks=await allowed_at(context, desks, rule_text(rule)))
+    return Allowed(rule=rule_text(rule), desks=await allow_at_desks(context, desks, rule_text(rule)))
 
 
-async def allowed_at(context: RequestContext, desks: list[str], rule: str) -> list[str]:
+async def allow_at_desks(context: RequestContext, desks: list[str], rule: str) -> list[str]:
     """Have owners let a rule pass; give at which desks: one that verifies has no way out, and gets none."""
     done: list[str] = []
     why: BriefError | None = None

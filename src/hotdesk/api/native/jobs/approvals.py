@@ -10,18 +10,18 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForApproval, RequestContext
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paged
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paginate
 from hotdesk.brief.names import registrable
 from hotdesk.errors import BriefError, HotdeskError
 from hotdesk.event import Asked as Question
 from hotdesk.job.people import questions
 from hotdesk.job.people.draft import as_draft, from_draft
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS
-from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, decided, require_first
+from hotdesk.job.record.decisions import PLANS, Answer, OpenDecision, case_of, make_decision, require_first
 from hotdesk.job.record.summary import JobSummary
 
-router = APIRouter(prefix="/approvals", tags=["approvals"], responses=documented(409))
+router = APIRouter(prefix="/approvals", tags=["approvals"], responses=document_errors(409))
 MAX_TEXT_CHARS = 64 << 10
 _ApprovalId = Annotated[str, Path(pattern="^[A-Za-z0-9]{1,64}$")]
 
@@ -82,8 +82,8 @@ class Settled(Model):
 @router.get("", summary="What waits for people")
 async def list_approvals(context: ForApproval, limit: Limit = 100, after: After = "") -> Page[Approval]:
     """List what waits, of jobs and of doors, the most urgent first."""
-    found = [*await cases(context), *await _at_doors(context)]
-    some, more = paged(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
+    found = [*await cases(context), *await _list_door_approvals(context)]
+    some, more = paginate(sorted(found, key=lambda each: (each.until, each.id)), lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
@@ -113,7 +113,7 @@ def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> A
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
-        id=pending.id, kind=pending.kind, job=pending.job, task=clean(tale.goal), desk=None, card=shown(case),
+        id=pending.id, kind=pending.kind, job=pending.job, task=clean(tale.goal), desk=None, card=format_card(case),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
         asked=None, until=pending.until / 1000, by=requester(context, tale),
     )  # fmt: skip
@@ -128,10 +128,12 @@ def requester(context: RequestContext, tale: JobSummary) -> str:
 def require_other(context: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
     if not context.native.serving.requester_may_approve and requester(context, tale) == context.caller.name:
-        raise Problem(403, "approval.requester", "who asked for a job does not approve it here; somebody else has to")
+        raise ProblemError(
+            403, "approval.requester", "who asked for a job does not approve it here; somebody else has to"
+        )
 
 
-def shown(case: OpenDecision) -> CardShown | None:
+def format_card(case: OpenDecision) -> CardShown | None:
     """Give a card as it is shown."""
     if (card := case.card) is None:
         return None
@@ -160,14 +162,14 @@ async def settle(context: RequestContext, tale: JobSummary, case: OpenDecision, 
     try:
         case.require_open(decision.digest)
     except BriefError as e:
-        raise Problem(409, "approval.closed", str(e)) from None
+        raise ProblemError(409, "approval.closed", str(e)) from None
     words = decision.words.strip() if decision.answer in ("answer", "refuse") else ""
-    event = await anyio.to_thread.run_sync(decided, case, answer, context.by, edited, words)
+    event = await anyio.to_thread.run_sync(make_decision, case, answer, context.by, edited, words)
     await anyio.to_thread.run_sync(context.tenant.host.note, event)
     try:
         await anyio.to_thread.run_sync(require_first, context.tenant.settings, event)
     except BriefError as e:
-        raise Problem(409, "approval.closed", str(e)) from None
+        raise ProblemError(409, "approval.closed", str(e)) from None
     return Settled(id=event.id, answer=event.answer, by=event.by, digest=event.digest)
 
 
@@ -184,10 +186,10 @@ def meant(case: OpenDecision, decision: Decision) -> Answer:
         case "edit" if kind in PLANS and decision.plan.strip():
             return "approved"
     takes = "`answer` with words" if kind == "question" else "`approve` or `refuse`; a plan `edit` with a plan, too"
-    raise Problem(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
+    raise ProblemError(400, "approval.kind", f"{case.pending.id} is a {kind}: it takes {takes}")
 
 
-async def _at_doors(context: RequestContext) -> list[Approval]:
+async def _list_door_approvals(context: RequestContext) -> list[Approval]:
     """Give what desks ask for at their doors."""
     tales = (await context.ledger.summaries()).values()
     jobs = {desk: tale for tale in tales for desk in tale.desks}
@@ -215,14 +217,16 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
 async def _answer_door(context: RequestContext, number: str, decision: Decision) -> Settled:
     """Answer what a desk asks for, at its owner."""
     if decision.answer not in ("approve", "refuse"):
-        raise Problem(400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only")
+        raise ProblemError(
+            400, "approval.kind", f"nothing waits under {number}, or it takes `approve` or `refuse` only"
+        )
     found = [each for each in await questions.everything(context.tenant.settings) if each.question.id == number]
     if not found:
-        raise Problem(404, "approval.missing", f"nothing waits under {number}; GET /approvals lists what does")
+        raise ProblemError(404, "approval.missing", f"nothing waits under {number}; GET /approvals lists what does")
     try:
-        waiting = questions.chosen(found, number, decision.digest)
+        waiting = questions.select_question(found, number, decision.digest)
     except BriefError as e:
-        raise Problem(409, "approval.closed", str(e)) from None
+        raise ProblemError(409, "approval.closed", str(e)) from None
     tale = next(
         (each for each in (await context.ledger.summaries()).values() if waiting.question.desk in each.desks), None
     )

@@ -13,9 +13,9 @@ from hotdesk.api.native.access.auth import RequestContext
 from hotdesk.api.native.desks.egress_limits import require_public
 from hotdesk.api.native.desks.images import require_template
 from hotdesk.api.native.jobs.templates import Template
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.brief.brief import Brief
-from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
 from hotdesk.brief.value import Form
@@ -48,7 +48,7 @@ def lay_out(
     for each in files:
         name = check_name(each.name)
         if name.partition("/")[0] in FILES:
-            raise Problem(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
+            raise ProblemError(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
         if template is not None:
             _require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
@@ -57,15 +57,15 @@ def lay_out(
     try:
         job = parse_job(text.encode(), folder, scope_of, form)
     except ValueError as e:
-        raise Problem(400, "brief", f"the brief{e}") from None
+        raise ProblemError(400, "brief", f"the brief{e}") from None
     if template is None:
         require_public(job.scope.rules)
     else:
         require_own_checks(template, job, files)
     require_template(job.image)
     if job.wall == "local":
-        raise Problem(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
-    return admitted(job, context.tenant.settings.limits)
+        raise ProblemError(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
+    return admit_brief(job, context.tenant.settings.limits)
 
 
 def refuse_reserved(text: str) -> None:
@@ -76,17 +76,19 @@ def refuse_reserved(text: str) -> None:
         return  # it is told where it is read
     for key, reserved in OPERATOR_ONLY.items():
         if key != BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
-            raise Problem(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
+            raise ProblemError(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
 
 
 def _require_expected_file(template: Template, name: str) -> None:
     """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
     expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
-        raise Problem(400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced")
+        raise ProblemError(
+            400, "brief.file", f"{name} belongs to the template {template.shown.name}; it cannot be replaced"
+        )
     if name not in expected and not template.shown.uploads:
         remedy = f"it takes {', '.join(expected)}" if expected else "it takes no files"
-        raise Problem(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {remedy}")
+        raise ProblemError(400, "brief.file", f"the template {template.shown.name} does not ask for {name}; {remedy}")
 
 
 def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:
@@ -95,7 +97,9 @@ def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]
     needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}
     for name in sorted({each.name for each in files} - listed):
         if any(name == each or name.startswith(f"{each}/") for each in needed):
-            raise Problem(400, "brief.file", f"{name} is part of a check; only this server's operator can supply it")
+            raise ProblemError(
+                400, "brief.file", f"{name} is part of a check; only this server's operator can supply it"
+            )
 
 
 def bring(template: Template, folder: Path) -> None:

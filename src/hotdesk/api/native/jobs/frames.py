@@ -6,7 +6,7 @@ import base64
 import binascii
 import io
 
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.config import Config
 from hotdesk.drive.journal import read
 from hotdesk.event import Acted, Observed
@@ -27,7 +27,7 @@ def frame(settings: Config, job: str, act: int) -> bytes:
     except (binascii.Error, ValueError):
         image = None
     if image is None:
-        raise Problem(404, "frame.missing", f"act {act} has no picture of the screen, or none that is kept")
+        raise ProblemError(404, "frame.missing", f"act {act} has no picture of the screen, or none that is kept")
     image.thumbnail((WIDTH, 2 * WIDTH))
     output = io.BytesIO()
     image.save(output, "JPEG", quality=85)

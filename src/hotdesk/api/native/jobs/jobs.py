@@ -17,18 +17,18 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from hotdesk.api.launch.job_command import folder_of
 from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
-from hotdesk.api.native.desks.desks import shown as open_desks
+from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.jobs import templates
 from hotdesk.api.native.jobs.briefs import SentFile, lay_out
 from hotdesk.api.native.jobs.frames import frame
 from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes
 from hotdesk.api.native.jobs.templates import Filled, Template
-from hotdesk.api.native.jobs.views import JobLine, JobShown, line, unborn, whole, whole_unborn
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, IdempotencyKey, JobName, Limit, Model, Page, paged
+from hotdesk.api.native.jobs.views import JobLine, JobShown, describe_job, describe_unborn, line, unborn
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, IdempotencyKey, JobName, Limit, Model, Page, paginate
 from hotdesk.api.native.uploads import UploadId
 from hotdesk.brief.brief import Brief, Models
-from hotdesk.brief.ceiling import admitted
+from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.value import Form
 from hotdesk.desk.seam import new_id
 from hotdesk.job.record.decisions import JOBS, journal_of
@@ -36,7 +36,7 @@ from hotdesk.job.record.forget import forget
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, tell
 
-router = APIRouter(prefix="/jobs", tags=["jobs"], responses=documented(409))
+router = APIRouter(prefix="/jobs", tags=["jobs"], responses=document_errors(409))
 KEY_SHAPE = re.compile(r"[!-~]+")
 _ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
 """Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
@@ -115,16 +115,16 @@ async def list_models(context: ForJobs) -> ModelsShown:
 @router.post("", status_code=201, summary="Start a job")
 async def start(context: ForJobs, order: JobOrder, again: IdempotencyKey = None) -> JobShown:
     """Have a brief carried out, in a process of its own."""
-    return await context.once("jobs", again, order, lambda: started(context, order))
+    return await context.once("jobs", again, order, lambda: start_job(context, order))
 
 
-async def started(context: RequestContext, order: JobOrder) -> JobShown:
+async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
     """Lay a brief out, and have it carried out."""
     job = new_id()
     folder = make_folder(context.tenant.settings, job)
     jobs = context.native.jobs
     try:
-        request, scripted, models = await anyio.to_thread.run_sync(prepared, context, order, job, folder)
+        request, scripted, models = await anyio.to_thread.run_sync(prepare_job, context, order, job, folder)
         await jobs.remember(context.tenant.name, context.tenant.settings, request)
         options = {**order.limits.model_dump(exclude_none=True), "models": list(models), "approve": order.approve}
         options |= {"template": order.template} if scripted else {}
@@ -133,32 +133,32 @@ async def started(context: RequestContext, order: JobOrder) -> JobShown:
     except BaseException:
         jobs.forget(context.tenant.name, context.tenant.settings, job)
         raise
-    return whole_unborn(context, request)
+    return describe_unborn(context, request)
 
 
-def prepared(
+def prepare_job(
     context: RequestContext, order: JobOrder, job: str, folder: Place
 ) -> tuple[RequestedJob, bool, tuple[str, ...]]:
     """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
     form: Form = "json" if order.template is not None else "toml"
     template = templates.find(context.native.templates, order.template) if order.template is not None else None
-    text = templates.filled(template, order.values) if template is not None else order.brief or ""
+    text = templates.fill_template(template, order.values) if template is not None else order.brief or ""
     files = [SentFile(each.upload, each.name) for each in order.files]
     read = lay_out(context, folder, text, form, files, template)
     scripted = template is not None and template.shown.scripted and not order.models
-    models = () if scripted else _chosen_models(context, order, read, template)
+    models = () if scripted else _choose_models(context, order, read, template)
     amounts = takes(read.size, read.deliverables)
     request = RequestedJob(job, read.goal, context.caller.name, time.time(), order.template or "", amounts)
     return request, scripted, models
 
 
-def _chosen_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
+def _choose_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
     """Give the models a job is started with beside its brief's own; what may not be used here is refused."""
     listed = context.native.serving.models
     own = () if template is not None else (*read.models.plan, *read.models.act, *filter(None, [read.look]))
     _require_models((*order.models, *own), listed)
     if not order.models and not read.models.plan and not listed:
-        raise Problem(
+        raise ProblemError(
             400,
             "brief.models",
             f"no model is chosen, and this server has no default; name one, as {EXAMPLES}, or have its operator set "
@@ -166,7 +166,7 @@ def _chosen_models(context: RequestContext, order: JobOrder, read: Brief, templa
         )
     models = tuple(order.models) or (() if read.models.plan else listed[:1])
     if models:
-        admitted(replace(read, models=Models(models, models)), context.tenant.settings.limits)
+        admit_brief(replace(read, models=Models(models, models)), context.tenant.settings.limits)
     return models
 
 
@@ -174,7 +174,7 @@ def _require_models(names: Iterable[str], listed: Sequence[str]) -> None:
     """Refuse models that jobs of this server may not use."""
     for name in names:
         if why := refusal(name, listed):
-            raise Problem(400, "brief.models", why)
+            raise ProblemError(400, "brief.models", why)
 
 
 @router.get("", summary="Jobs")
@@ -185,7 +185,7 @@ async def list_jobs(context: ForJobs, limit: Limit = 100, after: After = "") -> 
     lines = [line(context, tale) for tale in summaries.values()]
     lines += [JobLine.model_validate(unborn(context, each)) for each in requests.values() if each.job not in summaries]
     lines.sort(key=lambda each: (each.begun or 0, each.id), reverse=True)
-    some, more = paged(lines, lambda each: each.id, limit, after)
+    some, more = paginate(lines, lambda each: each.id, limit, after)
     return Page(items=some, next=more)
 
 
@@ -194,9 +194,9 @@ async def get_job(context: ForJobs, job: JobName) -> JobShown:
     """Say how a job stands: its plan, its steps, what waits, what it delivered, what it cost."""
     tale = await find(context, job)
     if isinstance(tale, RequestedJob):
-        return whole_unborn(context, tale)
+        return describe_unborn(context, tale)
     desks = [each.id for each in await open_desks(context)]
-    return await anyio.to_thread.run_sync(whole, context, tale, desks)
+    return await anyio.to_thread.run_sync(describe_job, context, tale, desks)
 
 
 @router.post("/{job}/stop", status_code=202, summary="Stop a job")
@@ -204,7 +204,7 @@ async def stop(context: ForJobs, job: JobName) -> JobShown:
     """Have a job finish its act and stop, so that it can go on; a second time its desks burn at once."""
     await find(context, job)
     if not context.native.jobs.starter.is_running(context.tenant.name, job):
-        raise Problem(409, "job.still", f"job {job} does not run here")
+        raise ProblemError(409, "job.still", f"job {job} does not run here")
     await context.native.jobs.starter.signal(context.tenant.name, job)
     return await get_job(context, job)
 
@@ -216,14 +216,14 @@ async def resume(
     """Go on with a job that stopped, was killed, or used up a limit."""
     tale = await find(context, job)
     if isinstance(tale, RequestedJob) or tale.ended is not None:
-        raise Problem(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
+        raise ProblemError(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
-        raise Problem(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
+        raise ProblemError(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise Problem(409, "job.running", f"somebody works at job {job} already")
+        raise ProblemError(409, "job.running", f"somebody works at job {job} already")
     if not folder_of(context.tenant.settings, job).is_dir():
-        raise Problem(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
+        raise ProblemError(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
     order = order or ResumeOrder(models=[])
     _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
@@ -244,7 +244,7 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
     tale = await find(context, job)
     settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise Problem(409, "job.running", f"somebody works at job {job}; stop it first")
+        raise ProblemError(409, "job.running", f"somebody works at job {job}; stop it first")
     if isinstance(tale, JobSummary) and folder.is_dir():
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
@@ -271,5 +271,5 @@ async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
         return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job)
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
-        raise Problem(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")
+        raise ProblemError(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")
     return request

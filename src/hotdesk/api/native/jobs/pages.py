@@ -8,7 +8,7 @@ from PIL import Image
 from pydantic import Field
 from starlette.responses import Response
 
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.native.schema import Model, clean
 from hotdesk.api.web.content import kind_of
 from hotdesk.checks.verdict_json import PagePicture
@@ -48,7 +48,7 @@ class PagesShown(Model):
 
 def pages_of(settings: Config, version: Version) -> PagesShown:
     """Say which pages of a file there are."""
-    found = enumerate(drawn(settings, version), 1)
+    found = enumerate(find_pictures(settings, version), 1)
     return PagesShown(
         inline=kind_of(version.name, False)[1],
         items=[PageShown(page=n, width=each.width, height=each.height, check=clean(by)) for n, (by, each) in found],
@@ -57,13 +57,13 @@ def pages_of(settings: Config, version: Version) -> PagesShown:
 
 def page_of(settings: Config, version: Version, number: int) -> Response:
     """Give one page of a file as a picture."""
-    found = drawn(settings, version)
+    found = find_pictures(settings, version)
     if not 1 <= number <= len(found):
-        raise Problem(404, "page.missing", f"{version.name}@{version.number} has no page {number} that is kept")
+        raise ProblemError(404, "page.missing", f"{version.name}@{version.number} has no page {number} that is kept")
     return Response(jpeg(found[number - 1][1]), 200, RULES, "image/jpeg")
 
 
-def drawn(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
+def find_pictures(settings: Config, version: Version) -> list[tuple[str, PagePicture]]:
     """Give the pages that checks of its job drew of exactly these bytes, each with the check's name."""
     journal, last = journal_of(settings), dict[str, str]()
     for row in read(journal, version.job, names=[Verified.__name__]) if version.job and journal.exists() else ():

@@ -95,7 +95,7 @@ def make_folder(settings: Config, job: str) -> Path:
     return folder / BRIEF
 
 
-def last_words(settings: Config, job: str) -> str:
+def read_last_line(settings: Config, job: str) -> str:
     """Give what a job said last, where it ended before it began."""
     try:
         with (folder_of(settings, job) / "stderr").open("rb") as file:

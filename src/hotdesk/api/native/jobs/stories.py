@@ -13,16 +13,16 @@ from pydantic import Field
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.jobs.jobs import find
 from hotdesk.api.native.jobs.story_cache import Remembered
-from hotdesk.api.native.problems import Problem, documented
+from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import JobName, Model, clean
 from hotdesk.checks.seam import Fault
 from hotdesk.job.record.decisions import JOBS, journal_of
 from hotdesk.job.record.summary import JobSummary
 from hotdesk.job.report.facts import Attempted, Moment, ToolUse
-from hotdesk.job.report.paper_text import PaperReader, decoded, output_of
+from hotdesk.job.report.paper_text import PaperReader, decode_output, output_of
 from hotdesk.job.report.story import Following, Timeline
 
-router = APIRouter(tags=["jobs"], responses=documented())
+router = APIRouter(tags=["jobs"], responses=document_errors())
 PIECE = 500
 """Things that are told at a time."""
 MAX_FAULTS, MAX_ARGUMENTS = 40, 32
@@ -111,7 +111,7 @@ class ActShown(ActLine):
 @router.get("/jobs/{job}/story", summary="What happened in a job, in words")
 async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
     """Tell what happened: steps, acts with what they were used with and what came of them, and everything else."""
-    found = await remembered(context, job)
+    found = await find_story(context, job)
     if found is None:
         return StoryShown(moments=[], steps=[], acts=[], last=0, more=False)
     async with found.reading:
@@ -121,17 +121,17 @@ async def story(context: ForJobs, job: JobName, after: Since = 0) -> StoryShown:
 @router.get("/jobs/{job}/acts/{act}", summary="One act")
 async def get_act(context: ForJobs, job: JobName, act: _ActNumber) -> ActShown:
     """Tell of one use of a tool: all its arguments, and what came of it."""
-    found = await remembered(context, job)
+    found = await find_story(context, job)
     if found is not None:
         async with found.reading:
             await anyio.to_thread.run_sync(found.following.read_on, journal_of(context.tenant.settings))
             tool_use = found.following.story.acts.get(act)
             if tool_use is not None:
-                return await anyio.to_thread.run_sync(whole_act, found.following.story.reading, tool_use)
-    raise Problem(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
+                return await anyio.to_thread.run_sync(format_act, found.following.story.reading, tool_use)
+    raise ProblemError(404, "act.missing", f"job {job} has no act {act}; GET /jobs/{job}/story lists its acts")
 
 
-async def remembered(context: RequestContext, job: str) -> Remembered | None:
+async def find_story(context: RequestContext, job: str) -> Remembered | None:
     """Give a job's story as far as it was read; None: the job has not begun."""
     tale = await find(context, job)
     if not isinstance(tale, JobSummary):
@@ -149,10 +149,10 @@ async def remembered(context: RequestContext, job: str) -> Remembered | None:
 def read_on(context: RequestContext, following: Following, after: int) -> StoryShown:
     """Read a story on, and tell what is new of it."""
     following.read_on(journal_of(context.tenant.settings))
-    return shown(following, after)
+    return format_changes(following, after)
 
 
-def shown(following: Following, after: int) -> StoryShown:
+def format_changes(following: Following, after: int) -> StoryShown:
     """Tell what changed after a place in the journal: a piece of it, and what one event changed never in two."""
     changed: list[Moment | Attempted | ToolUse] = [*following.story.timeline, *following.story.acts.values()]
     new = sorted((each for each in changed if each.changed > after), key=lambda each: each.changed)
@@ -208,7 +208,7 @@ def line_of(act: ToolUse) -> dict[str, object]:
     }  # fmt: skip
 
 
-def whole_act(reading: PaperReader, act: ToolUse) -> ActShown:
+def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.read_json(act.call_paper).get("arguments"), output_of(reading.read_json(act.paper))
     arguments = [
@@ -224,7 +224,7 @@ def _value_of(name: str, value: object) -> str:
     """Write an argument; the bytes of a file as the text they are."""
     if name == "data" and isinstance(value, str):
         try:
-            return decoded(value)
+            return decode_output(value)
         except ValueError:
             return value
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hotdesk.api.native.desks.egress_limits import require_public
-from hotdesk.api.native.problems import Problem
+from hotdesk.api.native.problems import ProblemError
 from hotdesk.brief.data import Rule
 from hotdesk.door.policy.scope import rules_of
 from hotdesk.errors import BriefError
@@ -48,7 +48,7 @@ class Parameters:
 
 
 def fill_brief(brief: Mapping[str, object], parameters: Parameters) -> dict[str, object]:
-    """Fill a template's brief in; `Problem` says what may not stand where."""
+    """Fill a template's brief in; `ProblemError` says what may not stand where."""
     filled: dict[str, object] = {}
     for key, value in brief.items():
         if key in RULES:
@@ -67,7 +67,7 @@ def _fill_rule(key: str, rule: object, parameters: Parameters) -> object:
     filled, free = parameters.fill(rule), parameters.free_in(rule)
     for name in free:
         if not WORD.fullmatch(parameters.values[name]):
-            raise Problem(
+            raise ProblemError(
                 400,
                 "template.value",
                 f"{name!r} is one host or one part of a path here: letters, digits, '.', '-' and '_' only",
@@ -90,7 +90,7 @@ def _require_one_host(value: object, parameters: Parameters) -> None:
                 what = (
                     "a host's full name, as shop.example.test" if whole else "one part of a host's name, without dots"
                 )
-                raise Problem(400, "template.value", f"{name!r} stands for {what}")
+                raise ProblemError(400, "template.value", f"{name!r} stands for {what}")
 
 
 def read_rules(value: object) -> tuple[Rule, ...]:
@@ -100,7 +100,7 @@ def read_rules(value: object) -> tuple[Rule, ...]:
     try:
         return rules_of(value)
     except BriefError as e:
-        raise Problem(400, "template.value", f"filled in, a rule of the template cannot be read: {e}") from None
+        raise ProblemError(400, "template.value", f"filled in, a rule of the template cannot be read: {e}") from None
 
 
 def require_fixed(data: object, parameters: Parameters) -> None:
@@ -118,7 +118,7 @@ def require_fixed(data: object, parameters: Parameters) -> None:
 def require_none(key: str, value: object, parameters: Parameters) -> None:
     """Refuse a client's text in a field that is the operator's alone."""
     for name in parameters.free_in(value):
-        raise Problem(
+        raise ProblemError(
             400,
             "template.value",
             f"{name!r} stands in {key}, which only this server's operator fills in; have the template list `choices`",

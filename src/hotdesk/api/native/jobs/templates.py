@@ -28,11 +28,11 @@ from pydantic import AfterValidator, Field, ValidationError
 from hotdesk.api.launch.job_command import NAME_SHAPE, SCRIPT
 from hotdesk.api.native.access.auth import ForJobs
 from hotdesk.api.native.jobs.template_values import Parameters, fill_brief
-from hotdesk.api.native.problems import Problem, documented
-from hotdesk.api.native.schema import After, Limit, Model, Page, paged
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import After, Limit, Model, Page, paginate
 from hotdesk.config import Config
 
-router = APIRouter(prefix="/templates", tags=["jobs"], responses=documented())
+router = APIRouter(prefix="/templates", tags=["jobs"], responses=document_errors())
 FILE = "template.toml"
 Filled = Annotated[str, Field(max_length=10_000)] | bool | int | float
 _Prose = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
@@ -80,8 +80,8 @@ class Template:
 @router.get("", summary="Templates")
 async def list_templates(context: ForJobs, limit: Limit = 100, after: After = "") -> Page[TemplateShown]:
     """List the briefs an operator installed, and those that come with hotdesk."""
-    found = [each.shown for each in installed(context.native.templates)]
-    some, more = paged(found, lambda each: each.name, limit, after)
+    found = [each.shown for each in find_installed(context.native.templates)]
+    some, more = paginate(found, lambda each: each.name, limit, after)
     return Page(items=some, next=more)
 
 
@@ -91,16 +91,16 @@ def places(settings: Config, more: tuple[Path, ...]) -> tuple[Path, ...]:
     return (settings.lib / "templates", *more, *([examples] if examples.is_dir() else []))
 
 
-def installed(folders: tuple[Path, ...]) -> list[Template]:
+def find_installed(folders: tuple[Path, ...]) -> list[Template]:
     """Find what is installed; of two of one name, the first folder's."""
     found: dict[str, Template] = {}
     for folder in folders:
-        for template in in_folder(folder):
+        for template in read_templates(folder):
             found.setdefault(template.shown.name, template)
     return sorted(found.values(), key=lambda each: each.shown.name)
 
 
-def in_folder(folder: Path) -> Iterator[Template]:
+def read_templates(folder: Path) -> Iterator[Template]:
     """Read the templates of a folder; one that cannot be read is none."""
     for file in sorted(folder.glob(f"*/{FILE}")):
         name = file.parent.name
@@ -118,23 +118,25 @@ def in_folder(folder: Path) -> Iterator[Template]:
 
 def find(folders: tuple[Path, ...], name: str) -> Template:
     """Give a template by its name."""
-    for each in installed(folders):
+    for each in find_installed(folders):
         if each.shown.name == name:
             return each
-    raise Problem(404, "template.missing", f"there is no template {name!r}; GET /templates lists those there are")
+    raise ProblemError(404, "template.missing", f"there is no template {name!r}; GET /templates lists those there are")
 
 
-def filled(template: Template, values: Mapping[str, Filled]) -> str:
+def fill_template(template: Template, values: Mapping[str, Filled]) -> str:
     """Give the brief as JSON, with what was filled in: inside its texts, and nowhere else."""
     definitions = {each.name: each for each in template.shown.values}
     if unknown := sorted(set(values) - set(definitions)):
-        raise Problem(400, "template.value", f"{unknown[0]!r} is nothing that {template.shown.name} asks for")
+        raise ProblemError(400, "template.value", f"{unknown[0]!r} is nothing that {template.shown.name} asks for")
     resolved = {name: values.get(name, each.default) for name, each in definitions.items()}
     for name, value in resolved.items():
         if value is None:
-            raise Problem(400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`")
+            raise ProblemError(
+                400, "template.value", f"{template.shown.name} needs {name!r}; fill it in under `values`"
+            )
         if (choices := definitions[name].choices) is not None and value not in choices:
-            raise Problem(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
+            raise ProblemError(400, "template.value", f"{name!r} takes one of {', '.join(choices)}")
     free = {name for name, each in definitions.items() if each.choices is None and resolved[name] != each.default}
     parameters = Parameters({name: str(value) for name, value in resolved.items()}, frozenset(free))
     brief = tomllib.loads((template.folder / "brief.toml").read_text())

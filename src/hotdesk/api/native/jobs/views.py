@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import RequestContext
-from hotdesk.api.native.jobs.requests import RequestedJob, last_words
+from hotdesk.api.native.jobs.requests import RequestedJob, read_last_line
 from hotdesk.api.native.schema import Model, clean
 from hotdesk.errors import HotdeskError
 from hotdesk.event import JobBurnt
@@ -151,14 +151,14 @@ def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
     return {
         "id": request.job, "task": clean(request.task), "by": request.by, "begun": request.at,
         "state": "starting" if running else "broken", "live": running,
-        "why": "" if running else last_words(context.tenant.settings, request.job) or "it ended before it began",
+        "why": "" if running else read_last_line(context.tenant.settings, request.job) or "it ended before it began",
         "needs_model": False,
         "ended": None, "step": 0, "of": 0, "pending": [], "brain": "", "cost": 0.0, "tokens": 0, "acts": 0,
         "forgotten": False,
     }  # fmt: skip
 
 
-def whole(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
+def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
     tale = latest(context, tale)
     return JobShown.model_validate({
@@ -174,7 +174,7 @@ def whole(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) 
     })  # fmt: skip
 
 
-def whole_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
+def describe_unborn(context: RequestContext, request: RequestedJob) -> JobShown:
     """Tell all there is of a job that has not begun."""
     none: list[object] = []
     rest = {"plan": "", "plan_text": "", "steps": none, "desks": none, "deliverables": none, "receipt": None}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, environment, shared_memory
+from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
 from hotdesk.desk.room.procfs import EMPTY_FILES, EMPTY_FOLDERS, OWN_FILES, STEADY_FILES
 from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
@@ -122,7 +122,7 @@ def mounts(room: BundleInput) -> list[_Json]:
             "gid=5",
             "max=64",
         ),
-        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={shared_memory(room.memory)}"),  # noqa: S108
+        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={compute_shm_size(room.memory)}"),  # noqa: S108
         mount("/sys", "bind", room.sys, "bind", "ro", *plain, "noexec"),
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
         mount(LINK, "bind", room.link, "bind", "ro", *plain, "noexec"),

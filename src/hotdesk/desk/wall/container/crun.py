@@ -51,7 +51,7 @@ def begin(
     Its stdio are pipes: a runtime gives fds 0 to 2 to the desk's user, and a host file there would be the desk's.
     """
     argv = [
-        guarded(settings),
+        protect_runtime(settings),
         f"--root={settings.run / 'runtime'}",
         f"--log={log or room.folder / LOG}",
         "--cgroup-manager=disabled",
@@ -84,7 +84,7 @@ def begin(
     return Standby(child, go, console_r)
 
 
-def guarded(settings: Config) -> str:
+def protect_runtime(settings: Config) -> str:
     """Give the runtime as a desk may meet it: crun through a mount that nobody can write to.
 
     crun makes such a mount for itself and starts again from it, at every start; one made once serves them all.

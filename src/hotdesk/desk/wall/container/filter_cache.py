@@ -16,7 +16,7 @@ from pathlib import Path
 from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.wall.container import seccomp
 from hotdesk.linux import uids
-from hotdesk.linux.filesystem import opened
+from hotdesk.linux.filesystem import hold_folder
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
 _INSTRUCTION = 8
@@ -57,7 +57,7 @@ def _write_own(path: Path, data: bytes) -> None:
     """Write a file that is a keeper's before it has a name by which somebody else could open it."""
     fresh = path.with_suffix(f".{os.getpid()}")
     fresh.unlink(missing_ok=True)
-    with opened(path.parent) as place:
+    with hold_folder(path.parent) as place:
         fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=place)
         with open(fd, "wb") as file:
             os.fchown(fd, uids.KEEPER, uids.KEEPER)

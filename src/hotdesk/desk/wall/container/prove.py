@@ -42,7 +42,7 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
     wrong = [f"{name} is {status.get(name)!r}" for name, value in expected.items() if status.get(name) != value]
     spaces = {kind: os.stat(f"/proc/{pid}/ns/{kind}").st_ino for kind in OWN}
     wrong += [
-        f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], _own_namespace(kind))
+        f"its {kind} namespace is the host's" for kind in OWN if spaces[kind] in (HOST[kind], _stat_namespace(kind))
     ]
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
         wrong.append("its network or user namespace is not the one made for it")
@@ -58,10 +58,10 @@ def strangers(pid: int, first: int) -> list[str]:
     ]
 
 
-def _own_namespace(kind: str) -> int:
+def _stat_namespace(kind: str) -> int:
     """Give the inode of our own namespace of a kind."""
     return os.stat(f"/proc/self/ns/{kind}").st_ino
 
 
-HOST = {kind: _own_namespace(kind) for kind in OWN}
+HOST = {kind: _stat_namespace(kind) for kind in OWN}
 """The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""

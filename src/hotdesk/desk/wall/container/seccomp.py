@@ -73,7 +73,7 @@ NEW_LISTENER = 8
 _PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 
-def whole(index: int, value: int) -> Test:
+def match_u64(index: int, value: int) -> Test:
     """Test that a 64-bit argument has a value."""
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
@@ -85,10 +85,10 @@ def other(index: int, value: int) -> Test:
 
 def equal(index: int, value: int) -> Test:
     """Test that an int argument has a value: the kernel reads 32 bits of it, so the others must not matter."""
-    return masked(index, INT, value)
+    return match_bits(index, INT, value)
 
 
-def all_but(index: int, values: Collection[int]) -> list[Test]:
+def match_none_of(index: int, values: Collection[int]) -> list[Test]:
     """Give tests of which exactly one holds when an int argument has none of the values.
 
     libseccomp has no "not equal" under a mask: walk the bits from the top, and cover each half that holds no value.
@@ -96,7 +96,7 @@ def all_but(index: int, values: Collection[int]) -> list[Test]:
 
     def cover(bit: int, prefix: int, values: list[int]) -> list[Test]:
         if not values:
-            return [masked(index, INT & ~((1 << bit + 1) - 1), prefix)]
+            return [match_bits(index, INT & ~((1 << bit + 1) - 1), prefix)]
         if bit < 0:
             return []
         halves = [[value for value in values if value >> bit & 1 == side] for side in (0, 1)]
@@ -105,7 +105,7 @@ def all_but(index: int, values: Collection[int]) -> list[Test]:
     return cover(31, 0, list(values))
 
 
-def masked(index: int, mask: int, value: int) -> Test:
+def match_bits(index: int, mask: int, value: int) -> Test:
     """Test some bits of an argument."""
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
@@ -123,26 +123,28 @@ def refuse(names: str | list[str], number: int, *tests: Test) -> Rule:
 
 def _namespace_rules() -> list[Rule]:
     """Let threads and processes be made, never in new namespaces; clone3 hides its flags, so libc must fall back."""
-    rules = [allow("clone", masked(0, sum(NAMESPACE_FLAGS), 0))]
-    rules += [refuse("clone", errno.EPERM, masked(0, flag, flag)) for flag in NAMESPACE_FLAGS]
+    rules = [allow("clone", match_bits(0, sum(NAMESPACE_FLAGS), 0))]
+    rules += [refuse("clone", errno.EPERM, match_bits(0, flag, flag)) for flag in NAMESPACE_FLAGS]
     return [*rules, refuse("clone3", errno.ENOSYS)]
 
 
 def _socket_rules() -> list[Rule]:
     """Let unix, TCP and UDP sockets and the routing netlink be made; every other family does not exist."""
     rules = [allow("socket", equal(0, UNIX)), allow("socketpair", equal(0, UNIX))]
-    rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in all_but(0, [UNIX])]
-    rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in all_but(0, [UNIX, INET, INET6, NETLINK])]
+    rules += [refuse("socketpair", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX])]
+    rules += [refuse("socket", errno.EAFNOSUPPORT, test) for test in match_none_of(0, [UNIX, INET, INET6, NETLINK])]
     protocols = {STREAM: (0, TCP), DGRAM: (0, UDP)}
     for family in (INET, INET6):
         for kind in range(KINDS + 1):
             for protocol in (0, TCP, UDP):
-                tests = (equal(0, family), masked(1, KINDS, kind), equal(2, protocol))
+                tests = (equal(0, family), match_bits(1, KINDS, kind), equal(2, protocol))
                 fits = protocol in protocols.get(kind, ())
                 rules.append(allow("socket", *tests) if fits else refuse("socket", errno.EPROTONOSUPPORT, *tests))
-        rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in all_but(2, [0, TCP, UDP])]
+        rules += [
+            refuse("socket", errno.EPROTONOSUPPORT, equal(0, family), test) for test in match_none_of(2, [0, TCP, UDP])
+        ]
     rules.append(allow("socket", equal(0, NETLINK), equal(2, 0)))
-    rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for test in all_but(2, [0])]
+    rules += [refuse("socket", errno.EPROTONOSUPPORT, equal(0, NETLINK), test) for test in match_none_of(2, [0])]
     return rules
 
 
@@ -152,7 +154,7 @@ def _option_rules() -> list[Rule]:
     rules = [allow("setsockopt", equal(1, level)) for level in (0, 41, 58, 270)]
     for level, options in refused.items():
         rules += [refuse("setsockopt", errno.EPERM, equal(1, level), equal(2, option)) for option in options]
-        rules += [allow("setsockopt", equal(1, level), test) for test in all_but(2, options)]
+        rules += [allow("setsockopt", equal(1, level), test) for test in match_none_of(2, options)]
     return rules
 
 
@@ -160,19 +162,19 @@ def _argument_rules() -> list[Rule]:
     """Let through, by argument, calls of which one use is harmful."""
     rules = [allow("personality", equal(0, value)) for value in _PERSONALITIES]
     for name, mode in (("mknod", 1), ("mknodat", 2)):
-        rules += [allow(name, masked(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
-        rules += [refuse(name, errno.EPERM, masked(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
-    rules += [allow("setrlimit", test) for test in all_but(0, [RLIMIT_CORE])]
-    rules += [allow("prlimit64", test) for test in all_but(1, [RLIMIT_CORE])]
-    rules += [allow("ptrace", test) for test in all_but(1, [1])]
+        rules += [allow(name, match_bits(mode, FILE_KINDS_MASK, kind)) for kind in (0, REGULAR, FIFO, SOCKET)]
+        rules += [refuse(name, errno.EPERM, match_bits(mode, FILE_KINDS_MASK, kind)) for kind in (CHARACTER, BLOCK)]
+    rules += [allow("setrlimit", test) for test in match_none_of(0, [RLIMIT_CORE])]
+    rules += [allow("prlimit64", test) for test in match_none_of(1, [RLIMIT_CORE])]
+    rules += [allow("ptrace", test) for test in match_none_of(1, [1])]
     return [
         *rules,
         refuse("setrlimit", errno.EPERM, equal(0, RLIMIT_CORE)),
-        allow("prlimit64", equal(1, RLIMIT_CORE), whole(2, 0)),
+        allow("prlimit64", equal(1, RLIMIT_CORE), match_u64(2, 0)),
         refuse("prlimit64", errno.EPERM, equal(1, RLIMIT_CORE), other(2, 0)),
         refuse("ptrace", errno.EPERM, equal(1, 1)),
-        allow("seccomp", masked(1, NEW_LISTENER, 0)),
-        refuse("seccomp", errno.EPERM, masked(1, NEW_LISTENER, NEW_LISTENER)),
+        allow("seccomp", match_bits(1, NEW_LISTENER, 0)),
+        refuse("seccomp", errno.EPERM, match_bits(1, NEW_LISTENER, NEW_LISTENER)),
         refuse("sync", 0),
         refuse("splice tee vmsplice", errno.EINVAL),
     ]

@@ -9,7 +9,7 @@ import socket
 
 from hotdesk.config import Config
 from hotdesk.desk.room import procfs
-from hotdesk.desk.room.layout import shared_memory
+from hotdesk.desk.room.layout import compute_shm_size
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.container import bundle, crun, filter_cache, prove
@@ -68,10 +68,10 @@ class ContainerWall:
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if spec.memory != room.spec.memory:
-            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", shared_memory(spec.memory))
+            syscalls.resize_tmpfs(f"/proc/{pid}/root/dev/shm", compute_shm_size(spec.memory))
 
     def dial(self, room: Room, port: int) -> socket.socket:
-        return syscalls.in_netns(room.netns, lambda: call_port(port))
+        return syscalls.run_in_netns(room.netns, lambda: call_port(port))
 
 
 def _bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:

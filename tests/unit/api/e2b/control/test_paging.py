@@ -7,7 +7,7 @@ import urllib.parse
 import pytest
 
 from hotdesk.api.e2b.control import paging
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 ITEMS = [(float(moment), name) for moment, name in zip([3, 1, 2, 2, 5, 4], "abcdef", strict=True)]
 
@@ -42,7 +42,7 @@ def test_what_is_made_or_gone_meanwhile_moves_nothing_to_another_page() -> None:
     ids=repr,
 )  # fmt: skip
 def test_a_page_that_cannot_be_is_refused(query: dict[str, str]) -> None:
-    with pytest.raises(ErrorResponse) as told:
+    with pytest.raises(E2bError) as told:
         paging.page_of(query)
     assert told.value.status == 400
 

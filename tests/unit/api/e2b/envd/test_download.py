@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hotdesk.api.e2b.envd.download import as_head, as_refusal, is_packed, part_of
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 from hotdesk.errors import LinkError
 
 
@@ -38,7 +38,7 @@ def test_a_range_is_a_part_and_what_is_none_is_everything(told: str, size: int, 
 
 @pytest.mark.parametrize("told", ["bytes=10-", "bytes=4-2", "bytes=-0", "bytes=999-1000"])
 def test_a_range_without_a_byte_is_refused(told: str) -> None:
-    with pytest.raises(ErrorResponse) as caught:
+    with pytest.raises(E2bError) as caught:
         part_of(told, 10)
     assert caught.value.status == 416
 
@@ -47,7 +47,7 @@ def test_a_range_without_a_byte_is_refused(told: str) -> None:
 def test_a_part_lies_in_its_file(told: str, size: int) -> None:
     try:
         part = part_of(told, size)
-    except ErrorResponse:
+    except E2bError:
         return
     assert 0 <= part.first < (part.last or 1) <= max(size, 1)
 
@@ -72,7 +72,7 @@ def test_a_part_lies_in_its_file(told: str, size: int) -> None:
 )
 def test_a_file_is_packed_where_it_must_be(told: str, packed: bool | None) -> None:
     if packed is None:
-        with pytest.raises(ErrorResponse) as caught:
+        with pytest.raises(E2bError) as caught:
             is_packed(told)
         assert caught.value.status == 406
     else:

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from tests.sent_bodies import asked, run
 
 from hotdesk.api.e2b.envd import upload
-from hotdesk.api.e2b.responses import ErrorResponse
+from hotdesk.api.e2b.responses import E2bError
 
 KIND = "multipart/form-data; boundary=edge"
 CUTS = st.lists(st.integers(0, 600), max_size=8)
@@ -52,7 +52,7 @@ def test_a_form_is_the_same_however_its_bytes_are_cut(contents: list[bytes], cut
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"--edge\r\n", b"--edge\r\nContent-Disposition: "]), CUTS)
 def test_bytes_that_are_no_form_are_the_callers_error(data: bytes, before: bytes, cuts: list[int]) -> None:
-    with pytest.raises(ErrorResponse) as caught:
+    with pytest.raises(E2bError) as caught:
         read(before + data, cuts)
     assert caught.value.status == 400
 
@@ -63,7 +63,7 @@ def test_bytes_that_are_no_form_are_the_callers_error(data: bytes, before: bytes
      "multipart/form-data; boundary*=x''%ff", "multipart/form-data; boundary=" + "e" * 300, ";;;=", "\xff"],
 )  # fmt: skip
 def test_what_is_no_kind_of_form_is_refused(kind: str) -> None:
-    with pytest.raises(ErrorResponse) as caught:
+    with pytest.raises(E2bError) as caught:
         read(form((b"a", b"b")), kind=kind)
     assert caught.value.status == 400
 
@@ -85,7 +85,7 @@ def test_what_is_no_kind_of_form_is_refused(kind: str) -> None:
          "a long header", "many headers"],
 )  # fmt: skip
 def test_a_form_that_makes_no_sense_is_refused(data: bytes) -> None:
-    with pytest.raises(ErrorResponse) as caught:
+    with pytest.raises(E2bError) as caught:
         read(data)
     assert caught.value.status == 400
 
@@ -126,7 +126,7 @@ def test_a_little_that_unpacks_to_much_comes_in_pieces() -> None:
     ids=["nothing", "plain", "cut", "another sum"],
 )
 def test_what_gzip_did_not_make_is_refused(data: bytes) -> None:
-    with pytest.raises(ErrorResponse, match="gzip"):
+    with pytest.raises(E2bError, match="gzip"):
         unpacked(data)
 
 
@@ -134,7 +134,7 @@ def test_a_file_whose_sender_went_is_not_whole() -> None:
     async def found() -> list[bytes]:
         return [piece async for piece in upload.body(asked(b"half", whole=False))]
 
-    with pytest.raises(ErrorResponse, match="gone"):
+    with pytest.raises(E2bError, match="gone"):
         run(found())
 
 
@@ -156,7 +156,7 @@ def test_a_file_whose_sender_went_is_not_whole() -> None:
 )
 def test_notes_are_short_and_printable(headers: dict[str, str], found: dict[str, str] | None) -> None:
     if found is None:
-        with pytest.raises(ErrorResponse, match="metadata"):
+        with pytest.raises(E2bError, match="metadata"):
             upload.metadata(Headers(headers))
     else:
         assert upload.metadata(Headers(headers)) == found

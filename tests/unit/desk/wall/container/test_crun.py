@@ -23,7 +23,7 @@ kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
 folder = Path(sys.argv[1])
 (folder / "private").mkdir()
 settings = Config(run=folder, lib=folder, images=folder)
-runtime = launch.guarded(settings)
+runtime = launch.protect_runtime(settings)
 try:
     os.open(runtime, os.O_WRONLY)
     refused = 0
@@ -31,7 +31,7 @@ except OSError as e:
     refused = e.errno
 print(json.dumps({
     "refused": refused in (errno.EROFS, errno.ETXTBSY),  # the second while a desk starts beside this test
-    "same": launch.guarded(settings) == runtime,
+    "same": launch.protect_runtime(settings) == runtime,
     "readonly": bool(os.statvfs(runtime).f_flag & os.ST_RDONLY),
     "runs": subprocess.run([runtime, "--version"], capture_output=True).returncode,
 }))
