@@ -28,6 +28,7 @@ from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.garbage import SurvivorFreezer
 from hotdesk.api.http import stalls
 from hotdesk.api.http.body_limits import MAX_BODY_BYTES
 from hotdesk.api.http.dispatch import Front, ServerParts
@@ -225,8 +226,8 @@ async def serve(
         for listener, sock in listeners.items():
             await listener.answers.wait()
             sock.listen(BACKLOG)
-        gc.collect()
-        gc.freeze()  # a collection that walks every module holds the event loop up for a tenth of a second
+        freezer = SurvivorFreezer()
+        freezer.start()  # a collection that walks every module holds the event loop up for a tenth of a second
         notice.tell("READY=1")
         LOG.write(
             "start",
@@ -238,6 +239,7 @@ async def serve(
         tasks.start_soon(reloading.run)
         with stalls.watch_if_enabled():
             await stopping.wait()
+        freezer.stop()
         notice.tell("STOPPING=1")
         LOG.write("stop", sandboxes=reloading.serving.shutdown)
         await stop_listeners(listeners)

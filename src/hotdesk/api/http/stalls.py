@@ -8,13 +8,14 @@ nor that of others which may hold the interpreter's lock meanwhile, nor what the
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -44,12 +45,15 @@ class Stall:
     callback: str
     stack: str
     """Where it was seen, the innermost frame last; empty: nobody looked in time."""
+    collected: float = 0.0
+    """Seconds of that in which garbage was collected."""
 
     def __str__(self) -> str:
         waited = max(0.0, self.seconds - self.cpu)
         return (
-            f"the event loop stood still for {self.seconds * 1000:.0f} ms (computed {self.cpu * 1000:.0f}, "
-            f"waited {waited * 1000:.0f}) in {self.callback}\n{self.stack}"
+            f"the event loop stood still for {self.seconds * 1000:.0f} ms (computed {self.cpu * 1000:.0f}, of which "
+            f"collecting garbage {self.collected * 1000:.0f}; waited {waited * 1000:.0f}) in "
+            f"{self.callback}\n{self.stack}"
         )
 
 
@@ -67,6 +71,9 @@ class StallWatch:
         """Where a callback that lasts was seen, and when that one began."""
         self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], _LOOKS)
         """What others had taken, at the last looks at which no callback lasted."""
+        self.collected = 0.0
+        """Seconds in which garbage was collected in this thread."""
+        self.collection_began = 0.0
         self.over = threading.Event()
 
     def run(self, work: Callable[[asyncio.Handle], None], handle: asyncio.Handle) -> None:
@@ -74,7 +81,7 @@ class StallWatch:
         if threading.get_ident() != self.thread or self.begun:
             work(handle)  # another loop's, or one within another
             return
-        cpu, waited = time.thread_time(), delay(self.own)
+        cpu, waited, collected = time.thread_time(), delay(self.own), self.collected
         begun = self.begun = time.monotonic()
         try:
             work(handle)
@@ -83,16 +90,24 @@ class StallWatch:
             if time.monotonic() - begun > self.limit and not self.over.is_set():
                 delayed = delay(self.own) - waited
                 elapsed = time.monotonic() - begun - delayed - (_LOOK_INTERVAL_S if delayed > _CONTENDED_S else 0.0)
-                self.judge(begun, elapsed, time.thread_time() - cpu, handle)
+                self.judge(begun, elapsed, time.thread_time() - cpu, self.collected - collected, handle)
 
-    def judge(self, begun: float, elapsed: float, cpu: float, handle: asyncio.Handle) -> None:
+    def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        """Count the time that collections of garbage take in the watched thread."""
+        if threading.get_ident() == self.thread:
+            if phase == "start":
+                self.collection_began = time.thread_time()
+            else:
+                self.collected += time.thread_time() - self.collection_began
+
+    def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
         stolen = sum(max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items())
         seconds = max(cpu, elapsed - stolen)
         if seconds > self.limit:
             stack = self.last_stack[1] if self.last_stack[0] == begun else ""
-            self.tell(Stall(seconds, cpu, repr(handle)[:300], stack))
+            self.tell(Stall(seconds, cpu, repr(handle)[:300], stack, collected))
 
     def look(self) -> None:
         """Look at what runs, in a thread of its own, until it is over."""
@@ -143,10 +158,12 @@ def watch_loop(limit: float, tell: Tell) -> Iterator[StallWatch]:
     looking = threading.Thread(target=watch.look, daemon=True, name="stalls")
     work = asyncio.Handle._run
     asyncio.Handle._run = lambda self: watch.run(work, self)  # type: ignore[method-assign]
+    gc.callbacks.append(watch.note_collection)
     looking.start()
     try:
         yield watch
     finally:
+        gc.callbacks.remove(watch.note_collection)
         asyncio.Handle._run = work  # type: ignore[method-assign]
         watch.over.set()
         looking.join()

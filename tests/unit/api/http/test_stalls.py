@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -55,6 +56,17 @@ async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Cal
         block()
         await anyio.sleep(0.03)
     assert [each for each in found if name in each.stack and "test_stalls.py" in each.stack], found
+
+
+async def test_a_collection_of_garbage_is_named_as_the_cause() -> None:
+    found: list[Stall] = []
+    heap = [[number] for number in range(1_500_000)]
+    with watch_loop(LIMIT, found.append):
+        await anyio.sleep(0.03)
+        gc.collect()
+        await anyio.sleep(0.03)
+    assert len(heap) == 1_500_000
+    assert [each for each in found if each.collected > LIMIT and "collecting garbage" in str(each)], found
 
 
 async def test_a_busy_machine_is_no_stall() -> None:

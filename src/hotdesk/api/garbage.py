@@ -1,0 +1,38 @@
+"""Keeps full garbage collections short: one holds the interpreter, and with it the event loop, for as long as it walks.
+
+A full collection walks every object that was not frozen. Much of what a server loads late (route models, a tenant's
+parts) stays for its whole life. So what survives each of the first full collections is frozen as well. Only the first
+ones: whatever is frozen is never collected again, and a server must not grow for ever.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+
+MAX_FREEZES = 8
+"""Full collections after which the survivors are frozen; they become rarer as the heap grows."""
+
+
+class SurvivorFreezer:
+    """Freezes what survives a full collection, a few times."""
+
+    def __init__(self, freezes: int = MAX_FREEZES) -> None:
+        self.remaining = freezes
+
+    def start(self) -> None:
+        """Collect and freeze what is there now, and watch the collections to come."""
+        gc.collect()
+        gc.freeze()
+        gc.callbacks.append(self.note_collection)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        if self.note_collection in gc.callbacks:
+            gc.callbacks.remove(self.note_collection)
+
+    def note_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        """Freeze the survivors when a full collection has ended."""
+        if phase == "stop" and info["generation"] == 2 and self.remaining > 0:
+            self.remaining -= 1
+            gc.freeze()
