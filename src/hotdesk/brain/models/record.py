@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from hotdesk.brain.models.codec import item_from_json, item_to_json, read_record, reply_to_json
 from hotdesk.brain.models.replay import Replay
@@ -36,6 +37,23 @@ class RecordedLine:
     request: RecordedRequest
     reply: Reply | None = None
     error: str = ""
+    ms: int = 0
+    """How long the reply took; 0 in older recordings."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingHeader:
+    """How a recording was made: the first line of its file, `{"recording": {…}}`. Older recordings have none."""
+
+    models: tuple[str, ...] = ()
+    """The models that were called, by name."""
+    answered_by: str = ""
+    """Who answered in their place, in words; empty: the models themselves."""
+
+    @property
+    def author(self) -> str:
+        """Return who answered; empty where the recording does not say so."""
+        return self.answered_by or ", ".join(self.models)
 
 
 class RecordingModel:
@@ -48,18 +66,18 @@ class RecordingModel:
         self.window = model.window
         self.native_screen = getattr(model, "native_screen", False)
         self.before: list[Item] = []
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.file = os.fdopen(descriptor, "a", encoding="utf-8")
+        self.file = _open_to_append(file)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""
-        recorded = self.encode_request(request)
+        recorded, began = self.encode_request(request), time.monotonic()
         try:
             reply = await self.model.ask(request)
         except ModelError as e:
             self.write({"request": recorded, "error": printable(str(e))})
             raise
-        self.write({"request": recorded, "reply": reply_to_json(reply)})
+        ms = int((time.monotonic() - began) * 1000)
+        self.write({"request": recorded, "reply": reply_to_json(reply), "ms": ms})
         return reply
 
     def encode_request(self, request: ModelRequest) -> dict[str, Any]:
@@ -109,14 +127,42 @@ def replies(file: Path) -> dict[str, list[Reply]]:
 
 
 def lines(file: Path) -> list[RecordedLine]:
-    """Read a record's lines."""
-    try:
-        written = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
-    except (OSError, ValueError) as e:
-        raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
-    return [read_record(RecordedLine, line, f"line {n} of {file}") for n, line in enumerate(written, 1)]
+    """Read a record's lines, without its header."""
+    numbered = [(number, line) for number, line in enumerate(_load(file), 1) if not _is_header(line)]
+    return [read_record(RecordedLine, line, f"line {number} of {file}") for number, line in numbered]
+
+
+def read_header(file: Path) -> RecordingHeader:
+    """Read how a recording was made; an empty header where it does not say so."""
+    header = next((line["recording"] for line in _load(file)[:1] if _is_header(line)), {})
+    return read_record(RecordingHeader, header, f"line 1 of {file}")
+
+
+def write_header(file: Path, header: RecordingHeader) -> None:
+    """Begin a recording, unless the file has lines already."""
+    with _open_to_append(file) as opened:
+        if os.fstat(opened.fileno()).st_size == 0:
+            opened.write(json.dumps({"recording": asdict(header)}, ensure_ascii=False) + "\n")
 
 
 def replay(file: Path) -> Replay:
-    """Give a model that says what a record says."""
-    return Replay(f"record {file.name}", replies(file))
+    """Return a model that repeats the replies of a recording; its name says whose they are."""
+    author = read_header(file).author
+    return Replay(f"record {file.name}" + (f" ({author})" if author else ""), replies(file))
+
+
+def _load(file: Path) -> list[Any]:
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+    except (OSError, ValueError) as e:
+        raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
+
+
+def _is_header(line: object) -> bool:
+    return isinstance(line, dict) and set(line) == {"recording"}
+
+
+def _open_to_append(file: Path) -> TextIO:
+    """Open a file that nobody else may read; a link is not followed."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "a", encoding="utf-8")

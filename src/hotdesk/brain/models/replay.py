@@ -27,14 +27,14 @@ class Replay:
         self.positions: dict[str, int] = {}
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply; it costs nothing, this time."""
+        """Give the next reply, as this replay's own: nobody was asked, and it costs nothing this time."""
         key = request.step if self.steps is not None else ""
         replies = self.all if self.steps is None else tuple(self.steps.get(key, ()))
         number = self.positions.get(key, 0)
         if number >= len(replies):
             raise self.build_end_error(request.step, len(replies))
         self.positions[key] = number + 1
-        return replace(replies[number], usage=TokenUsage(dollars=0.0))
+        return replace(replies[number], usage=TokenUsage(dollars=0.0), model=self.name)
 
     def build_end_error(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.models.record import RecordingModel, histories, replay, replies
+from hotdesk.brain.models.record import (
+    RecordingHeader,
+    RecordingModel,
+    histories,
+    lines,
+    read_header,
+    replay,
+    replies,
+    write_header,
+)
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results, TokenUsage
 from hotdesk.errors import ModelError
@@ -29,7 +38,7 @@ def request(*history: Item, step: str = "") -> ModelRequest:
 async def test_replies_are_given_again_in_order_and_cost_nothing() -> None:
     model = Replay("job j1", [FIRST, SECOND])
     assert model.name == "replay of job j1"
-    assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0))
+    assert await model.ask(request()) == replace(FIRST, usage=TokenUsage(dollars=0.0), model="replay of job j1")
     assert (await model.ask(request(step="s1"))).text == "Done."
     with pytest.raises(ModelError, match="the replay of job j1 is at its end: it has 2 replies"):
         await model.ask(request())
@@ -62,7 +71,34 @@ async def test_a_record_holds_every_request_and_reply_and_can_be_replayed(tmp_pa
     assert file.stat().st_mode & 0o777 == 0o600
     again = replay(file)
     assert again.name == "replay of record record.jsonl"
-    assert [await again.ask(each) for each in asked] == said
+    assert [await again.ask(each) for each in asked] == [replace(each, model=again.name) for each in said]
+
+
+async def test_a_recording_says_how_it_was_made_and_so_does_its_replay(tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    header = RecordingHeader(("chat:m@http://127.0.0.1:1/v1",), "by hand through a loopback provider")
+    write_header(file, header)
+    model = RecordingModel(Replay("x", [FIRST, SECOND]), file)
+    await model.ask(request(step="s1"))
+    await model.close()
+    write_header(file, RecordingHeader(("another",)))
+    assert read_header(file) == header
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [line.request.step for line in lines(file)] == ["s1"]
+    again = replay(file)
+    assert again.name == "replay of record record.jsonl (by hand through a loopback provider)"
+    assert (await again.ask(request(step="s1"))).model == again.name
+
+
+def test_a_recording_without_a_header_is_read_and_a_wrong_header_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "record.jsonl"
+    file.write_text("")
+    assert read_header(file) == RecordingHeader()
+    file.write_text('{"recording": {"models": ["m"]}}\n')
+    assert replay(file).name == "replay of record record.jsonl (m)"
+    file.write_text('{"recording": {"models": "m"}}\n')
+    with pytest.raises(ModelError, match="models: expected a list"):
+        read_header(file)
 
 
 async def test_a_line_that_broke_off_is_no_reply_and_a_broken_one_is_refused(tmp_path: Path) -> None:
