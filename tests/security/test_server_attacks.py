@@ -740,6 +740,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "another folder for results": {"out": "/etc/cron.d"},
     "another folder of the brief": {"folder": "/root"},
     "decisions of another job": {"replay": "i" + "b" * 20},
+    "replies of a recording": {"recording": "/root/recording.jsonl"},
     "a turned brain": {"adversary": "hijacked"},
     "a model at an address": {"plan": ("chat:x@http://127.0.0.1:1/v1",)},
     "a model of this machine": {"act": ("ollama:x",)},

@@ -19,7 +19,7 @@ from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models import names
 from hotdesk.brain.models.prices import ModelPrice, Prices
-from hotdesk.brain.models.record import RecordingModel
+from hotdesk.brain.models.record import RecordingHeader, RecordingModel, replay, write_header
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.brief import Brief, Models
@@ -67,6 +67,8 @@ class JobRequest:
     adversary: str = ""
     replay: str = ""
     """The job whose decisions are repeated."""
+    recording: str = ""
+    """The path of the recording whose replies are repeated."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
     """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts."""
@@ -78,7 +80,7 @@ class JobRequest:
     @property
     def is_recorded(self) -> bool:
         """Say whether no model is asked."""
-        return bool(self.source or self.adversary or self.replay)
+        return bool(self.source or self.adversary or self.replay or self.recording)
 
     def job(self) -> Brief:
         """Give the job, as brief and command line have it."""
@@ -109,7 +111,8 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     source = Path(request.script).read_bytes() if request.script in scripts - {""} else b""
     places = (str(folder.absolute() / "brief"), str(folder.absolute() / "out"))
     right = request.script in scripts and request.source == base64.b64encode(source).decode()
-    if not right or request.adversary or request.replay or (request.folder, request.out) != places:
+    fixed = request.adversary or request.replay or request.recording
+    if not right or fixed or (request.folder, request.out) != places:
         raise BriefError(f"what is kept of {folder.name} is not what was ordered here; start the job anew")
     for name in (*request.plan, *request.act):
         if why := refusal(name, listed):
@@ -140,6 +143,8 @@ def choose(arguments: argparse.Namespace) -> JobRequest:
         source = base64.b64encode(script.read_bytes()).decode() if script else ""
     except OSError as e:
         raise BriefError(f"the script {printable(str(script))} cannot be read: {e.strerror}") from e
+    if arguments.replay:
+        replay(arguments.replay)  # it says what is wrong with the file before anything is opened
     return JobRequest(
         brief=text,
         folder=str(file.absolute().parent),
@@ -149,13 +154,23 @@ def choose(arguments: argparse.Namespace) -> JobRequest:
         script=str(script.absolute()) if script else "",
         source=source,
         adversary=arguments.adversary or "",
+        recording=str(arguments.replay.absolute()) if arguments.replay else "",
         out=str(arguments.out.absolute()) if arguments.out else "",
         limits=limits_of(arguments),
     )
 
 
-def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | None = None, key: str = "") -> ModelBrain:
+def brain_of(
+    chosen: JobRequest,
+    job: Brief,
+    settings: Config,
+    record: Path | None = None,
+    key: str = "",
+    answered_by: str = "",
+) -> ModelBrain:
     """Give who thinks; `key` is for the first model, and others at its address.
+
+    `answered_by` is for the header of the recording `record`.
 
     A script is run here: call it once this process has given up what a script shall not have.
     """
@@ -163,6 +178,9 @@ def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | No
         folder = papers.find(settings.lib / "jobs", chosen.replay)
         again = load_replay(settings.lib / "keys" / JOURNAL, chosen.replay, folder)
         return ModelBrain(job, [again], [again])
+    if chosen.recording:
+        repeated = replay(Path(chosen.recording))
+        return ModelBrain(job, [repeated], [repeated])
     script = ScriptedModel(base64.b64decode(chosen.source), Path(chosen.script)) if chosen.source else None
     if chosen.adversary and job.wall == "local":
         raise BriefError("an adversary needs a wall: without one it does to this machine what it would do to a desk")
@@ -176,6 +194,8 @@ def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | No
         )
     models: dict[str, LanguageModel] = {}
     prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
+    if record is not None:
+        write_header(record, RecordingHeader(tuple(dict.fromkeys((*job.models.plan, *job.models.act))), answered_by))
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, **theirs)

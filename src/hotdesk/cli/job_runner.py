@@ -48,6 +48,8 @@ class TerminalJob:
     goes_on: bool = False
     json: bool = False
     record: Path | None = None
+    answered_by: str = ""
+    """Who answers in the place of its models, for the header of the recording."""
     key: str = field(default="", repr=False)
     """For its first model, where it is not this process's own."""
     anew: bool = False
@@ -82,7 +84,7 @@ class TerminalJob:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.ready()
-                    brain = brain_of(self.chosen, job, self.settings, self.record, self.key)
+                    brain = brain_of(self.chosen, job, self.settings, self.record, self.key, self.answered_by)
                     self.order = JobContext(
                         machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact
                     )
@@ -192,9 +194,18 @@ class TerminalJob:
         return {"done": 0, "paused": PAUSED}.get(receipt.outcome, UNDONE)
 
 
-def begin(settings: Config, chosen: JobRequest, *, json: bool, record: Path | None, job: str | None = None) -> int:
+def begin(
+    settings: Config,
+    chosen: JobRequest,
+    *,
+    json: bool,
+    record: Path | None,
+    job: str | None = None,
+    answered_by: str = "",
+) -> int:
     """Carry out what was chosen."""
-    return TerminalJob(settings, chosen, job or new_id(), json=json, record=record).carry_out()
+    started = TerminalJob(settings, chosen, job or new_id(), json=json, record=record, answered_by=answered_by)
+    return started.carry_out()
 
 
 def go_on(

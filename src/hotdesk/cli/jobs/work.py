@@ -17,10 +17,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
     who.add_argument("--script", type=Path, metavar="FILE", help="a script that acts; it runs with your rights")
+    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat the replies that --record wrote there")
     parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, if that is another")
     turned = "have a turned brain at the desk; with --script, behind that script's plan"
     parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
     parser.add_argument("--record", type=Path, metavar="FILE", help="write every request and reply there")
+    by = "with --record: who answers in the model's place, for the recording to say so"
+    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="copy what was kept there (./out/JOB)")
     parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)  # a server says beforehand what a job is called
     add_limits(parser)
@@ -36,6 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     Ctrl-C once finishes the act and stops so that `hotdesk resume` goes on; twice burns the desks at once.
 
     A script runs on this machine with your rights, as every program you start: look at it before you run it.
+    With --replay no model is asked, and what was decided is carried out again for real, with the brief's rights.
 
     For example:
 
@@ -44,4 +48,11 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk work examples/invoices-small --script examples/invoices-small/brain.py --out ./results
       hotdesk work brief.toml --json | jq 'select(.event == "Receipt").data | .paths, .certificates, .report'
     """
-    return begin(prestart.settings(), choose(arguments), json=arguments.json, record=arguments.record, job=arguments.id)
+    return begin(
+        prestart.settings(),
+        choose(arguments),
+        json=arguments.json,
+        record=arguments.record,
+        job=arguments.id,
+        answered_by=arguments.answered_by,
+    )
