@@ -1,0 +1,151 @@
+"""`hotdesk eval`: run evaluation tasks with hidden graders, and print what the worker achieved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hotdesk.brain.models.names import parts
+from hotdesk.cli import options, prestart
+from hotdesk.cli.job_request import say
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.errors import BriefError, HostError, printable
+from hotdesk.evaluation.job import EvalWorker
+from hotdesk.evaluation.run import Evaluation, RunOptions
+from hotdesk.evaluation.score import TaskResult
+from hotdesk.evaluation.table import lay_out_table, result_to_json, sum_up, totals_to_json
+from hotdesk.evaluation.task import find_tasks
+
+_UNREACHED = 1
+"""Exit code where a task could not be run, or --require was not reached."""
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**31 - 1),
+    "runs": (1, 1000),
+    "jobs": (1, 64),
+    "minutes": (0.1, 1440),
+    "require": (0, 100),
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("folder", type=Path, help="a folder of tasks as FAMILY/TASK/task.toml, or one task's folder")
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--model", action="append", metavar="NAME", help="who acts, as anthropic:MODEL; again: a fallback")
+    who.add_argument("--reference", action="store_true", help="each task's solution.py acts instead of a model")
+    who.add_argument("--replay", type=Path, metavar="DIR", help="repeat the recordings that --record wrote there")
+    parser.add_argument(
+        "--planner", action="append", metavar="NAME", help="with --model: who plans, if that is another"
+    )
+    parser.add_argument("--task", action="append", metavar="GLOB", help="only tasks so called, as 'code/*'; repeatable")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed of the first run (1)")
+    parser.add_argument(
+        "--runs", type=int, default=1, metavar="N", help="runs of each task, each with its own seed (1)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many run at once (2)")
+    parser.add_argument("--minutes", type=float, metavar="N", help="how long a job may take, instead of task.toml's")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="write every request and reply of a model there")
+    by = "with --record: who answers in the model's place, for the recording to say so"
+    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep deliverables, certificates and reports there")
+    parser.add_argument("--require", type=float, metavar="PERCENT", help="exit code 1 if fewer runs pass in the end")
+    options.add_json(parser, "print each result as a line of JSON, and the totals as the last")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run evaluation tasks: generate a brief, carry it out, and grade the result by a hidden grader at a clean desk.
+
+    For each run the table says whether the first delivery passed both the brief's checks and the grader (FIRST),
+    whether the last one did (FINAL), model turns, tool calls, tokens, cost and time, and the first failure. Progress
+    goes to standard error. Exit code 0 means that every task was run, whatever the worker achieved; 1 that one could
+    not be run, or that fewer than --require percent passed. Ctrl-C ends what runs and prints what is finished.
+
+    Recordings are DIR/FAMILY-TASK-SEED.jsonl. A replay asks no model; its tokens, cost and model time are those of
+    the recording. Solutions and sites of tasks run on this machine with your rights: look at them before you run them.
+
+    For example:
+
+      hotdesk eval evals --reference
+      hotdesk eval evals --model anthropic:claude-sonnet-5 --runs 3 --jobs 4 --out results
+      hotdesk eval evals --task 'documents/*' --model chat:local@http://127.0.0.1:8080/v1 --record recordings
+      hotdesk eval evals --replay recordings --require 80
+      hotdesk eval evals --reference --json | jq 'select(.first_failure) | .task, .first_failure'
+    """
+    _check_arguments(arguments)
+    tasks = find_tasks(arguments.folder, arguments.task or ())
+    evaluation = Evaluation(prestart.settings(), tasks, _run_options(arguments), say, _reporter(arguments.json))
+    evaluation.prepare()
+    code = run_interruptible(evaluation.run)
+    _print_totals(evaluation, as_json=arguments.json)
+    if code:
+        say(f"hotdesk: interrupted; {len(evaluation.results)} of {len(evaluation.runs)} runs were finished")
+        return code
+    totals = sum_up(evaluation.results)
+    required = arguments.require is None or totals.percent >= arguments.require
+    if not required:
+        say(f"hotdesk: {totals.percent:.1f} % passed; --require asks for {arguments.require:g} %")
+    return 0 if required and not totals.broken else _UNREACHED
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    if os.geteuid() != 0:
+        raise HostError("An evaluation opens desks in state directories of its own, which needs root. Use sudo.")
+    for name, (least, most) in _BOUNDS.items():
+        value = getattr(arguments, name)
+        if value is not None and not least <= value <= most:
+            raise BriefError(f"--{name} takes {least:.15g} to {most:.15g}, not {value:.15g}.")
+    if arguments.model is None and (arguments.record or arguments.planner):
+        option = "--record" if arguments.record else "--planner"
+        raise BriefError(f"{option} needs --model: otherwise no model is asked.")
+    if arguments.answered_by and not arguments.record:
+        raise BriefError("--answered-by needs --record: it is written into recordings.")
+    for name in (*(arguments.model or ()), *(arguments.planner or ())):
+        parts(name)
+
+
+def _run_options(arguments: argparse.Namespace) -> RunOptions:
+    worker = EvalWorker(
+        models=tuple(arguments.model or ()),
+        planners=tuple(arguments.planner or ()),
+        is_reference=arguments.reference,
+        replay=arguments.replay.absolute() if arguments.replay else None,
+        record=arguments.record.absolute() if arguments.record else None,
+        answered_by=arguments.answered_by,
+    )
+    return RunOptions(
+        worker=worker,
+        seeds=tuple(range(arguments.seed, arguments.seed + arguments.runs)),
+        parallel=arguments.jobs,
+        minutes=arguments.minutes,
+        out=arguments.out.absolute() if arguments.out else None,
+    )
+
+
+def _reporter(as_json: bool) -> Callable[[TaskResult], None]:
+    """Return what reports a result as soon as there is one."""
+
+    def report(result: TaskResult) -> None:
+        if as_json:
+            print(json.dumps(result_to_json(result)), flush=True)
+        say(f"{result.task} seed {result.seed}: {_describe(result)}")
+
+    return report
+
+
+def _describe(result: TaskResult) -> str:
+    if result.outcome == "broken":
+        return f"could not be run: {result.failure}"
+    delivery = "at the first delivery" if result.first_delivery else "after a correction"
+    verdict = f"passed {delivery}" if result.outcome == "passed" else f"failed: {result.failure}"
+    return f"{verdict} ({result.seconds:.1f} s)"
+
+
+def _print_totals(evaluation: Evaluation, *, as_json: bool) -> None:
+    worker = evaluation.options.worker.describe([task.label(seed) for task, seed in evaluation.runs])
+    if as_json:
+        print(json.dumps({"totals": totals_to_json(sum_up(evaluation.results)), "worker": worker}), flush=True)
+    elif evaluation.results:
+        print(f"Worker: {printable(worker)}", *lay_out_table(evaluation.results), sep="\n", flush=True)

@@ -1,0 +1,172 @@
+"""`hotdesk` as a child process, in a state directory of its own: what it prints is bounded, and it is always ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from hotdesk.config import Config
+from hotdesk.errors import HostError, printable
+from hotdesk.ipc.child import SOURCE
+
+START = (
+    "import sys;sys.path.insert(0,sys.argv.pop(1));import importlib;from hotdesk.linux import syscalls as s;"
+    "s.prctl(s.PR_SET_PDEATHSIG,15);importlib.import_module(sys.argv.pop(1)).main()"
+)
+"""Runs a module's `main`; it gets SIGTERM if the evaluation is killed."""
+MAX_OUTPUT_BYTES = 1 << 20
+_HOTDESK_FAILED = 125
+"""Exit code of a command where hotdesk itself failed."""
+_OWN_PREFIX = "hotdesk: "
+_TAIL_BYTES = 1 << 14
+_MAX_LINE_CHARS = 300
+_STOP_INTERVAL_S, _STOP_TIMEOUT_S, _BURN_TIMEOUT_S = 0.5, 60.0, 30.0
+"""`hotdesk work` stops at the first signal where it can be resumed, and burns its desks at the second."""
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended."""
+
+    exit_code: int
+    output: bytes
+    complaint: str
+    """The last line of its standard error: of hotdesk's own where hotdesk failed, else of the program it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """A state directory of one run's own, and the commands that run in it."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    async def run(
+        self,
+        *argv: str,
+        stdin: bytes = b"",
+        seconds: float | None = None,
+        limit: int = MAX_OUTPUT_BYTES,
+    ) -> CommandResult:
+        """Run `hotdesk ARGV` to its end; `HostError` where it does not end in time or prints too much."""
+        with anyio.move_on_after(seconds):
+            async with self.start(*argv) as process:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                if stdin:
+                    await process.stdin.send(stdin)
+                await process.stdin.aclose()
+                output = await read_all(process.stdout, limit)
+                code = await process.wait()
+                return CommandResult(code, output, self.complaint(argv[0], is_own=code == _HOTDESK_FAILED))
+        raise HostError(f"`hotdesk {argv[0]}` did not end within {seconds:g} s and was ended.")
+
+    @asynccontextmanager
+    async def start(self, *argv: str, module: str = "hotdesk.cli", log_name: str = "") -> AsyncIterator[Process]:
+        """Start a command for the length of a block; what still runs at its end is ended."""
+        with self.log(log_name or argv[0]).open("wb") as log:
+            process = await anyio.open_process(
+                [sys.executable, "-P", "-c", START, str(SOURCE), module, *argv],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self.environment,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                await end_process(process)
+
+    def log(self, command: str) -> Path:
+        """Return the file with the standard error of a command that ran last."""
+        return self.folder / f"{command}.log"
+
+    def complaint(self, command: str, *, is_own: bool = True) -> str:
+        """Return the last line that a command, or the program it ran, wrote to standard error."""
+        with self.log(command).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
+        return last_line(text, is_own=is_own)
+
+    async def wait_until_burnt(self) -> None:
+        """Wait until no desk is left here; those that stay are buried."""
+        desks = self.folder / "run/desks"
+        with anyio.move_on_after(_BURN_TIMEOUT_S):
+            while desks.exists() and any(desks.iterdir()):  # noqa: ASYNC110 - another process removes them
+                await anyio.sleep(0.1)
+            return
+        await self.run("gc", seconds=_BURN_TIMEOUT_S)
+
+
+def make_state(folder: Path, settings: Config) -> StateDirectory:
+    """Make an empty state directory; it uses the images, the runtime and the limits of this machine."""
+    folder.mkdir(mode=0o711)  # the users of desks pass through it
+    folder.chmod(0o711)
+    names = ("images", "runtime", "disk", "disk_floor", "memory_floor", "pids_floor")
+    own = {f"HOTDESK_{name.upper()}": str(value) for name in names if (value := getattr(settings, name))}
+    passed = {name: value for name, value in os.environ.items() if name not in ("HOTDESK_TENANT", "HOTDESK_REQUESTER")}
+    return StateDirectory(folder, {**passed, **own, "HOTDESK_HOME": str(folder)})
+
+
+def last_line(text: str, *, is_own: bool) -> str:
+    """Return the last line of a command's standard error; lines of hotdesk's own begin with its name."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    preferred = [line for line in lines if line.startswith(_OWN_PREFIX) == is_own]
+    last = (preferred or lines or ["it printed no error"])[-1]
+    return printable(last.removeprefix(_OWN_PREFIX))[:_MAX_LINE_CHARS]
+
+
+async def end_process(process: Process) -> None:
+    """End a process and wait for it: nobody reads its output any more, and two signals make it burn its desks."""
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            await stream.aclose()
+    for interval in (_STOP_INTERVAL_S, _STOP_TIMEOUT_S):
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            with anyio.move_on_after(interval):
+                await process.wait()
+    if process.returncode is None:
+        process.kill()  # its keeper burns its desks
+        await process.wait()
+
+
+async def read_all(stream: ByteReceiveStream, limit: int) -> bytes:
+    """Read a stream to its end; `HostError` beyond the limit."""
+    data = bytearray()
+    with suppress(anyio.EndOfStream):
+        while len(data) <= limit:
+            data += await stream.receive(_CHUNK)
+        raise HostError(f"A command printed more than {limit >> 10} KiB and was ended.")
+    return bytes(data)
+
+
+async def read_lines(stream: ByteReceiveStream, limit: int) -> AsyncIterator[bytes]:
+    """Yield the lines of a stream; `HostError` for one beyond the limit."""
+    buffered = BufferedByteReceiveStream(stream)
+    try:
+        while True:
+            yield await buffered.receive_until(b"\n", limit)
+    except anyio.IncompleteRead:
+        return
+    except anyio.DelimiterNotFound as e:
+        raise HostError(f"A command printed a line of more than {limit >> 10} KiB and was ended.") from e
+
+
+def repeat_option(option: str, values: Sequence[str]) -> list[str]:
+    """Return a command line's words with an option once for each value."""
+    return [part for value in values for part in (option, value)]

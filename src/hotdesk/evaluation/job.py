@@ -1,0 +1,155 @@
+"""Carries out the job of one run: `hotdesk work` in a child process, its events read as they come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.brain.models.record import RecordingHeader, read_header
+from hotdesk.errors import HostError, printable
+from hotdesk.evaluation.command import StateDirectory, read_lines, repeat_option
+from hotdesk.evaluation.task import SOLUTION, EvalTask
+from hotdesk.event import Event, Pending, readers
+from hotdesk.strict import StrictError, loads, reader
+
+_MAX_EVENT_BYTES = 16 << 20
+_MAX_EVENTS = 1_000_000
+_GRACE_S = 180.0
+"""How long a job may take beyond its time limit before it is ended."""
+_ANSWER_TIMEOUT_S = 60.0
+_NOBODY = "This is an evaluation. Nobody can answer: decide yourself, within the brief."
+RECEIPT = "Receipt"
+
+
+@dataclass(frozen=True, slots=True)
+class EvalWorker:
+    """Who carries out the jobs of an evaluation: models, each task's reference solution, or recordings."""
+
+    models: tuple[str, ...] = ()
+    planners: tuple[str, ...] = ()
+    is_reference: bool = False
+    replay: Path | None = None
+    """The folder of recordings that are repeated."""
+    record: Path | None = None
+    """The folder that recordings are written to."""
+    answered_by: str = ""
+    """Who answers in the place of the models, for recordings to say so."""
+
+    def recording(self, label: str) -> Path | None:
+        """Return the recording that a run repeats."""
+        return self.replay / f"{label}.jsonl" if self.replay is not None else None
+
+    def describe(self, labels: Sequence[str]) -> str:
+        """Return who works, for people; of recordings also how they were made."""
+        if self.is_reference:
+            return "each task's reference solution, a written script; no model is asked"
+        if self.replay is not None:
+            headers = {read_header(self.replay / f"{label}.jsonl") for label in labels}
+            return f"replay of recordings; no model is asked. {' '.join(sorted(map(describe_header, headers)))}"
+        planners = f", planned by {', '.join(self.planners)}" if self.planners else ""
+        answered = f"; {describe_answers(self.answered_by)}" if self.answered_by else ""
+        return f"{', '.join(self.models)}{planners}{answered}"
+
+    def arguments(self, task: EvalTask, label: str) -> list[str]:
+        """Return the part of the command line that says who works."""
+        if self.is_reference:
+            return ["--script", str(task.folder / SOLUTION)]
+        if (recording := self.recording(label)) is not None:
+            return ["--replay", str(recording)]
+        words = [*repeat_option("--model", self.models), *repeat_option("--planner", self.planners)]
+        if self.record is not None:
+            words += ["--record", str(self.record / f"{label}.jsonl"), "--answered-by", self.answered_by]
+        return words
+
+
+def describe_header(header: RecordingHeader) -> str:
+    """Return a sentence on how a recording was made."""
+    if not header.models:
+        return "The recording does not say how it was made."
+    answered = f", {describe_answers(header.answered_by)}" if header.answered_by else ""
+    return f"Recorded with {', '.join(header.models)}{answered}."
+
+
+def describe_answers(answered_by: str) -> str:
+    """Return who answered in the place of a model."""
+    return f"answered {answered_by}" if answered_by.startswith("by ") else f"answered by {answered_by}"
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedEvent:
+    """One line of `hotdesk work --json`."""
+
+    at: int
+    event: str
+    data: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPaths:
+    """Where a job's results lie; the part of its receipt that is needed here."""
+
+    paths: dict[str, str]
+
+
+@dataclass(slots=True)
+class JobOutput:
+    """What a job printed, and how it ended."""
+
+    events: list[Event] = field(default_factory=list)
+    paths: dict[str, str] = field(default_factory=dict)
+    """Deliverables: the path in the brief, and the file."""
+    lines: list[bytes] = field(default_factory=list)
+    exit_code: int = -1
+    seconds: float = 0.0
+
+    def take(self, line: bytes) -> Event | None:
+        """Take a line in; return its event, None for the receipt and for what is no event of this version."""
+        if len(self.lines) >= _MAX_EVENTS:
+            raise HostError(f"The job printed more than {_MAX_EVENTS} events and was ended.")
+        self.lines.append(line)
+        try:
+            found: PrintedEvent = reader(PrintedEvent)(loads(line))
+            if found.event == RECEIPT:
+                self.paths = reader(ResultPaths, ignore_unknown=True)(found.data).paths
+                return None
+            read_event = readers().get(found.event)
+            event = read_event(found.data) if read_event is not None else None
+        except StrictError as e:
+            raise HostError(f"`hotdesk work --json` printed a malformed line: {printable(str(e))}.") from None
+        if event is not None:
+            self.events.append(event)
+        return event
+
+
+async def carry_out(state: StateDirectory, brief: Path, out: Path, worker: Sequence[str], seconds: float) -> JobOutput:
+    """Carry out a brief; what the worker asks people is refused or answered at once, because nobody attends."""
+    limits = ["--approve", "auto", "--seconds", f"{seconds:g}"]
+    output, began = JobOutput(), time.monotonic()
+    with anyio.move_on_after(seconds + _GRACE_S) as scope:
+        async with state.start("work", str(brief), "--json", "--out", str(out), *limits, *worker) as process:
+            assert process.stdout is not None
+            async for line in read_lines(process.stdout, _MAX_EVENT_BYTES):
+                event = output.take(line)
+                if isinstance(event, Pending):
+                    await _decide(state, event)
+            output.exit_code = await process.wait()
+    output.seconds = time.monotonic() - began
+    if scope.cancelled_caught:
+        raise HostError(f"The job did not end within {seconds + _GRACE_S:g} s and was ended.")
+    if not output.events:
+        raise HostError(f"The job did not begin: {state.complaint('work')}")
+    return output
+
+
+async def _decide(state: StateDirectory, pending: Pending) -> None:
+    """Answer a question, and refuse whatever else waits for a person."""
+    if pending.kind == "question":
+        done = await state.run("answer", pending.id, _NOBODY, seconds=_ANSWER_TIMEOUT_S)
+    else:
+        done = await state.run("refuse", pending.id, "--reason", _NOBODY, seconds=_ANSWER_TIMEOUT_S)
+    if done.exit_code:
+        raise HostError(f"What the job asked could not be answered: {done.complaint}")

@@ -1,0 +1,178 @@
+"""Runs tasks, several at once, each in a state directory of its own; a run that breaks is one result."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.brain.models import record
+from hotdesk.config import Config
+from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.evaluation.command import StateDirectory, make_state
+from hotdesk.evaluation.grade import Grade, generate, grade, lay_out
+from hotdesk.evaluation.job import EvalWorker, JobOutput, carry_out
+from hotdesk.evaluation.score import TaskResult, add_recorded_usage, judge, score_job, shorten
+from hotdesk.evaluation.site import serve_site
+from hotdesk.evaluation.table import result_to_json
+from hotdesk.evaluation.task import EvalTask
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What holds for every run of an evaluation."""
+
+    worker: EvalWorker
+    seeds: tuple[int, ...] = (1,)
+    parallel: int = 2
+    minutes: float | None = None
+    """How long a job may take; None: as its task says."""
+    out: Path | None = None
+    """The folder in which deliverables, certificates, reports and grades are kept, a folder a run."""
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Tasks that are run with each seed, and what came of it so far."""
+
+    settings: Config
+    tasks: Sequence[EvalTask]
+    options: RunOptions
+    say: Callable[[str], None]
+    """Reports progress."""
+    on_result: Callable[[TaskResult], None]
+    results: list[TaskResult] = field(default_factory=list)
+
+    @property
+    def runs(self) -> list[tuple[EvalTask, int]]:
+        """List every task with every seed."""
+        return [(task, seed) for task in self.tasks for seed in self.options.seeds]
+
+    def prepare(self) -> None:
+        """Make the folders that results go to; `BriefError` where a run would overwrite something or lacks a file."""
+        worker = self.options.worker
+        for folder in (worker.record, self.options.out):
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+        for task, seed in self.runs:
+            label = task.label(seed)
+            recording = worker.recording(label)
+            if recording is not None and not recording.is_file():
+                raise BriefError(f"There is no recording {recording}. Record it, or select other tasks with --task.")
+            places = ((worker.record, f"{label}.jsonl"), (self.options.out, label))
+            for path in (folder / name for folder, name in places if folder is not None):
+                if path.exists():
+                    raise BriefError(f"{path} exists. Remove it, or choose another folder.")
+
+    async def run(self) -> int:
+        """Run everything; what is finished is in `results` even if this is cancelled."""
+        waiting = iter(enumerate(self.runs))
+        with _scratch_folder() as scratch:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(min(self.options.parallel, len(self.runs))):
+                    tasks.start_soon(self._work_off, waiting, scratch)
+        return 0
+
+    async def _work_off(self, waiting: Iterator[tuple[int, tuple[EvalTask, int]]], scratch: Path) -> None:
+        for place, (task, seed) in waiting:
+            result = await TaskRun(self, task, seed, scratch / str(place)).carry_out()  # sockets need short paths
+            self.results.append(result)
+            self.on_result(result)
+
+
+@dataclass(slots=True)
+class TaskRun:
+    """One task with one seed."""
+
+    evaluation: Evaluation
+    task: EvalTask
+    seed: int
+    folder: Path
+    output: JobOutput = field(default_factory=JobOutput)
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of brief, hidden files, deliverables and the site's state."""
+        return self.folder / "data"
+
+    @property
+    def out(self) -> Path:
+        """Return the folder of the job's results."""
+        kept_in = self.evaluation.options.out
+        return kept_in / self.task.label(self.seed) if kept_in is not None else self.data / "out"
+
+    async def carry_out(self) -> TaskResult:
+        """Generate, work and grade; whatever breaks is a result."""
+        state = make_state(self.folder, self.evaluation.settings)
+        self.data.mkdir(mode=0o700)
+        try:
+            try:
+                result = await self._carry_out(state)
+            except (HotdeskError, OSError) as e:
+                result = TaskResult(self.task.name, self.seed, "broken", failure=shorten(str(e)))
+            self._keep(result, state)
+            return result
+        finally:
+            with anyio.CancelScope(shield=True):
+                await state.wait_until_burnt()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _carry_out(self, state: StateDirectory) -> TaskResult:
+        self._say("generating")
+        await generate(self.task, self.seed, state, self.data)
+        async with serve_site(self.task, state, self.evaluation.settings, self.data):
+            self._say("working")
+            output = self.output = await self._work(state)
+        found = await self._grade(state, output)
+        figures = score_job(output.events)
+        recording = self.evaluation.options.worker.recording(self.task.label(self.seed))
+        if recording is not None:
+            figures = add_recorded_usage(figures, record.lines(recording))
+        return judge(self.task.name, self.seed, figures, found, output.seconds)
+
+    async def _work(self, state: StateDirectory) -> JobOutput:
+        options = self.evaluation.options
+        words = options.worker.arguments(self.task, self.task.label(self.seed))
+        seconds = 60.0 * (options.minutes or self.task.file.minutes)
+        return await carry_out(state, self.data / "brief", self.out, words, seconds)
+
+    async def _grade(self, state: StateDirectory, output: JobOutput) -> Grade | None:
+        if not output.paths:
+            return None
+        self._say("grading")
+        lay_out(self.data, output.paths)
+        return await grade(self.task, state, self.data)
+
+    def _keep(self, result: TaskResult, state: StateDirectory) -> None:
+        """Write result, events and logs beside the deliverables, where these are kept."""
+        if self.evaluation.options.out is None:
+            return
+        self.out.mkdir(exist_ok=True)
+        summary = json.dumps(result_to_json(result), indent=1).encode() + b"\n"
+        events = b"".join(line + b"\n" for line in self.output.lines)
+        logs = {log.name: log.read_bytes() for log in state.folder.glob("*.log")}
+        for name, data in {"result.json": summary, "events.jsonl": events, **logs}.items():
+            descriptor = os.open(self.out / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+
+    def _say(self, what: str) -> None:
+        self.evaluation.say(printable(f"{self.task.name} seed {self.seed}: {what}"))
+
+
+@contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """Make a folder for the state directories of an evaluation's runs; it is removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="hotdesk-eval-"))
+    folder.chmod(0o711)  # the users of desks pass through it
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,199 @@
+"""The figures of a job, from its events; pure, so that a table can be made again from a recorded job."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from hotdesk.brain.models.record import RecordedLine
+from hotdesk.errors import printable
+from hotdesk.evaluation.grade import Grade
+from hotdesk.event import (
+    Acted,
+    Event,
+    JobBegun,
+    JobEnded,
+    JobPaused,
+    RolledBack,
+    SentBack,
+    StepEnded,
+    Thought,
+    Verified,
+)
+
+Outcome: TypeAlias = Literal["passed", "failed", "broken"]
+"""`broken`: the task could not be run; the fault is the task's or hotdesk's, not the worker's."""
+_MAX_FAILURE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """What models were asked for, and what it cost."""
+
+    input: int = 0
+    """Tokens that were read anew."""
+    output: int = 0
+    cached: int = 0
+    """Tokens that the provider had, or stored."""
+    dollars: float | None = 0.0
+    """None: of some reply the price is unknown."""
+    ms: int = 0
+    """How long replies took."""
+
+    def add(self, other: ModelUsage) -> ModelUsage:
+        """Return the sum."""
+        unknown = self.dollars is None or other.dollars is None
+        return ModelUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            None if unknown else (self.dollars or 0.0) + (other.dollars or 0.0),
+            self.ms + other.ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """What the events of one job say."""
+
+    outcome: str = "unknown"
+    """`done`, `failed`, `broken`, `interrupted`, `paused`; `unknown` where nothing says so."""
+    model: str = ""
+    """Who planned and acted."""
+    passed_checks_first: bool = False
+    """Whether every deliverable passed its checks at the first delivery."""
+    turns: int = 0
+    tool_calls: int = 0
+    usage: ModelUsage = ModelUsage()
+    turns_by_step: Mapping[str, int] = field(default_factory=dict)
+    """Replies for each step; planning is the step without a name."""
+    failure: str = ""
+    """The first delivery that failed its checks, else why the job did not end well."""
+    step_failure: str = ""
+    """The first attempt at a step that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """One task, run once."""
+
+    task: str
+    seed: int
+    outcome: Outcome
+    first_delivery: bool = False
+    """Whether it passed its checks at the first delivery, and the hidden grader passed it."""
+    figures: JobFigures = JobFigures()
+    seconds: float = 0.0
+    """How long the job took, models included."""
+    faults: tuple[str, ...] = ()
+    """What the grader found wrong."""
+    failure: str = ""
+    """The first thing that went wrong, in one line; empty: nothing."""
+
+    @property
+    def own_seconds(self) -> float:
+        """Return the job's time without that of models."""
+        return max(0.0, self.seconds - self.figures.usage.ms / 1000)
+
+
+def score_job(events: Iterable[Event]) -> JobFigures:
+    """Return the figures of a job."""
+    every = list(events)
+    thoughts = [event for event in every if isinstance(event, Thought)]
+    usage = ModelUsage()
+    for thought in thoughts:
+        usage = usage.add(_usage_of(thought))
+    outcome = _outcome_of(every)
+    return JobFigures(
+        outcome=outcome,
+        model=next((event.brain for event in every if isinstance(event, JobBegun)), ""),
+        passed_checks_first=outcome == "done" and not any(map(_is_failed_delivery, every)),
+        turns=len(thoughts),
+        tool_calls=sum(isinstance(event, Acted) for event in every),
+        usage=usage,
+        turns_by_step=Counter(thought.step for thought in thoughts),
+        failure=next((text for text in map(_describe_failure, every) if text), ""),
+        step_failure=next((text for text in map(_describe_step_failure, every) if text), ""),
+    )
+
+
+def judge(task: str, seed: int, figures: JobFigures, grade: Grade | None, seconds: float) -> TaskResult:
+    """Return the result of a run; a job that delivered nothing has no grade."""
+    passed = figures.outcome == "done" and grade is not None and grade.passed
+    faults = grade.faults if grade is not None else ()
+    outcome: Outcome = "passed" if passed else "failed"
+    if not passed and (figures.outcome == "broken" or not figures.turns):
+        outcome = "broken"
+    ended = f"the job ended as {figures.outcome}" if figures.outcome != "done" else ""
+    failure = figures.failure or shorten(faults[0] if faults else "") or ended or figures.step_failure
+    first = passed and figures.passed_checks_first
+    return TaskResult(task, seed, outcome, first, figures, seconds, faults, failure)
+
+
+def add_recorded_usage(figures: JobFigures, lines: Sequence[RecordedLine]) -> JobFigures:
+    """Return the figures of a replayed job with the usage of the replies it repeated: a replay itself costs nothing."""
+    by_step: defaultdict[str, list[ModelUsage]] = defaultdict(list)
+    for line in lines:
+        if line.reply is not None:
+            tokens = line.reply.usage
+            cached = tokens.cached + tokens.stored
+            one = ModelUsage(tokens.input, tokens.output, cached, tokens.dollars, line.ms)
+            by_step[line.request.step].append(_without_unknown(one))
+    usage = ModelUsage()
+    for step, turns in figures.turns_by_step.items():
+        for one in by_step[step][:turns]:
+            usage = usage.add(one)
+    return replace(figures, usage=usage)
+
+
+def shorten(text: str) -> str:
+    """Return a text as one line of bounded length that is safe to print."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= _MAX_FAILURE_CHARS else f"{line[: _MAX_FAILURE_CHARS - 1]}…"
+
+
+def _usage_of(thought: Thought) -> ModelUsage:
+    dollars = thought.dollars if thought.dollars >= 0 else None
+    return _without_unknown(ModelUsage(thought.input, thought.output, thought.cached, dollars, thought.ms))
+
+
+def _without_unknown(usage: ModelUsage) -> ModelUsage:
+    """Return a usage that costs nothing where no token was read or written: a script has no price."""
+    return usage if usage.input or usage.output or usage.cached else replace(usage, dollars=usage.dollars or 0.0)
+
+
+def _outcome_of(events: Sequence[Event]) -> str:
+    for event in reversed(events):
+        if isinstance(event, JobEnded):
+            return event.outcome
+        if isinstance(event, JobPaused):
+            return "paused"
+    return "unknown"
+
+
+def _is_failed_delivery(event: Event) -> bool:
+    return isinstance(event, SentBack) or (isinstance(event, Verified) and event.outcome == "failed")
+
+
+def _describe_failure(event: Event) -> str:
+    match event:
+        case Verified(outcome="failed"):
+            return shorten(f"{event.path} failed the check {event.check}: {next(iter(event.findings), '')}")
+        case SentBack():
+            return shorten(f"{event.path} was sent back to the step {event.step}")
+        case JobPaused():
+            return shorten(f"the job stopped: {event.why}")
+        case JobEnded() if event.outcome != "done":
+            return shorten(f"the job ended as {event.outcome}: {event.why}")
+    return ""
+
+
+def _describe_step_failure(event: Event) -> str:
+    match event:
+        case StepEnded(outcome="failed"):
+            return shorten(f"step {event.step}: {event.note}")
+        case RolledBack():
+            return shorten(f"step {event.step}: {event.why}")
+    return ""

@@ -1,0 +1,109 @@
+"""A task's web site, served by a process of its own while the job runs, and the settings by which the door finds it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from anyio.abc import Process
+
+from hotdesk.config import Config
+from hotdesk.errors import BriefError
+from hotdesk.evaluation.command import StateDirectory, read_all, read_lines
+from hotdesk.evaluation.task import SITE, EvalTask
+from hotdesk.strict import Length, Range, StrictError, loads, read
+
+_PROGRAM, _LOG = "hotdesk.evaluation.site_process", "site"
+_START_TIMEOUT_S, _STOP_TIMEOUT_S = 30.0, 30.0
+_MAX_ADDRESS_BYTES, _MAX_STATE_BYTES = 1 << 20, 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SiteAddress:
+    """Where a site is served, and the secrets that lead into it."""
+
+    port: Annotated[int, Range(1, 65535)]
+    ca: str
+    hosts: Annotated[tuple[Annotated[str, re.compile(r"[a-z0-9.-]{1,253}")], ...], Length(20, 1)]
+    secrets: dict[str, str]
+
+
+@asynccontextmanager
+async def serve_site(task: EvalTask, state: StateDirectory, settings: Config, data: Path) -> AsyncIterator[None]:
+    """Serve a task's site for the length of a block; write its state to `site.json` in `data` at the end.
+
+    A task without a site gets a state directory with the operator's settings only.
+    """
+    if not task.has_site:
+        write_settings(state, settings, None)
+        yield
+        return
+    arguments = (str(task.folder), str(data / "hidden"), str(state.folder))
+    async with state.start(*arguments, module=_PROGRAM, log_name=_LOG) as process:
+        address = await _read_address(process, state)
+        write_settings(state, settings, address)
+        await _store_secrets(state, address.secrets)
+        yield
+        (data / "site.json").write_bytes(await _read_state(process, state))
+
+
+async def _read_address(process: Process, state: StateDirectory) -> SiteAddress:
+    assert process.stdout is not None
+    with anyio.move_on_after(_START_TIMEOUT_S):
+        async for line in read_lines(process.stdout, _MAX_ADDRESS_BYTES):
+            return _parse(line)
+        raise BriefError(f"{SITE} failed: {state.complaint(_LOG, is_own=False)}. Correct it.")
+    raise BriefError(f"{SITE} did not start within {_START_TIMEOUT_S:g} s. It must not wait in `talk` or `secrets`.")
+
+
+def _parse(line: bytes) -> SiteAddress:
+    try:
+        return read(SiteAddress, loads(line))
+    except StrictError as e:
+        raise BriefError(f"{SITE}: {e}. Correct HOSTS or `secrets`.") from None
+
+
+async def _store_secrets(state: StateDirectory, secrets: dict[str, str]) -> None:
+    for name, value in secrets.items():
+        done = await state.run("vault", "set", name, stdin=value.encode(), seconds=60)
+        if done.exit_code:
+            raise BriefError(f"{SITE}: the secret {name!r} cannot be stored: {done.complaint}")
+
+
+async def _read_state(process: Process, state: StateDirectory) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdin.aclose()
+    with anyio.move_on_after(_STOP_TIMEOUT_S):
+        data = await read_all(process.stdout, _MAX_STATE_BYTES)
+        if not data:
+            raise BriefError(f"{SITE} failed while the job ran: {state.complaint(_LOG, is_own=False)}. Correct it.")
+        return data
+    raise BriefError(f"{SITE} did not end within {_STOP_TIMEOUT_S:g} s.")
+
+
+def write_settings(state: StateDirectory, settings: Config, site: SiteAddress | None) -> None:
+    """Write a state directory's config.toml."""
+    (state.folder / "etc").mkdir(exist_ok=True)
+    (state.folder / "etc/config.toml").write_text(render_settings(settings, site))
+
+
+def render_settings(settings: Config, site: SiteAddress | None) -> str:
+    """Return settings as TOML: the operator's prices and limits of jobs, and how the door finds a site."""
+    lines = []
+    if site is not None:
+        names = ", ".join(f"{json.dumps(host)} = {json.dumps(f'127.0.0.1:{site.port}')}" for host in site.hosts)
+        lines += ["[door]", f"ca = {json.dumps(site.ca)}", f"names = {{{names}}}"]
+    limits = {name: getattr(settings.limits, name) for name in ("models", "tokens", "dollars", "acts", "seconds")}
+    if set_limits := {name: value for name, value in limits.items() if value is not None}:
+        lines += ["[ceiling]", *(f"{name} = {json.dumps(value)}" for name, value in set_limits.items())]
+    for name, price in settings.prices.items():
+        lines += [f"[prices.{json.dumps(name)}]"]
+        lines += [f"{part} = {getattr(price, part)}" for part in ("input", "output", "cached")]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,58 @@
+"""The process that serves one task's web site: it prints where, and at the end what the site's state is.
+
+Its arguments are the task's folder, the folder of the hidden files and a folder for certificates. It serves until its
+standard input is closed. The site is the task author's code and runs with the rights of whoever runs the evaluation.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from hotdesk.errors import BriefError
+from hotdesk.evaluation.task import SITE
+from hotdesk.evaluation.website import certify_hosts, serve_website
+
+TRUTH = "truth.json"
+
+
+def main() -> None:
+    """Serve until standard input is closed."""
+    folder, hidden_folder, certificates = (Path(argument) for argument in sys.argv[1:4])
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the site prints is no reply of ours
+    site = load_site(folder)
+    hidden = json.loads((hidden_folder / TRUTH).read_text())
+    handler: type[BaseHTTPRequestHandler] = site.talk(hidden)
+    list_secrets: Callable[[dict[str, Any]], dict[str, str]] = getattr(site, "secrets", lambda hidden: {})
+    ca, chain = certify_hosts(certificates, *site.HOSTS)
+    with serve_website(handler, chain) as port:
+        address = {"port": port, "ca": str(ca), "hosts": list(site.HOSTS), "secrets": list_secrets(hidden)}
+        print(json.dumps(address), file=output, flush=True)
+        sys.stdin.buffer.read()
+    print(json.dumps(read_state(site, handler)), file=output, flush=True)
+
+
+def load_site(folder: Path) -> ModuleType:
+    """Import a task's site.py; it may import what lies beside it, and beside the folder of all tasks."""
+    sys.path += [str(folder), str(folder.parents[2])]
+    spec = importlib.util.spec_from_file_location("task_site", folder / SITE)
+    if spec is None or spec.loader is None:
+        raise BriefError(f"{folder / SITE} cannot be imported.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["task_site"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_state(site: ModuleType, handler: type[BaseHTTPRequestHandler]) -> object:
+    """Return what the site, or its request handler, says of itself; nothing where it says nothing."""
+    state = getattr(site, "state", None) or getattr(handler, "state", {})
+    return state() if callable(state) else state

@@ -1,0 +1,147 @@
+"""Results as a table for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hotdesk.errors import printable
+from hotdesk.evaluation.score import ModelUsage, TaskResult
+
+_HEAD = (
+    "TASK", "SEED", "FIRST", "FINAL", "TURNS", "TOOLS", "TOKENS IN", "OUT", "CACHED", "COST", "WALL", "MODEL",
+    "HOTDESK", "FIRST FAILURE",
+)  # fmt: skip
+_MAX_CELL_CHARS = 120
+_NUMBERS = range(4, 13)
+"""Columns that are set flush right."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalTotals:
+    """All results together."""
+
+    runs: int
+    first_deliveries: int
+    passed: int
+    broken: int
+    turns: int
+    tool_calls: int
+    usage: ModelUsage
+    seconds: float
+    own_seconds: float
+
+    @property
+    def percent(self) -> float:
+        """Return how many of a hundred runs passed in the end."""
+        return 100 * self.passed / self.runs if self.runs else 0.0
+
+
+def sum_up(results: Sequence[TaskResult]) -> EvalTotals:
+    """Return the totals."""
+    usage = ModelUsage()
+    for result in results:
+        usage = usage.add(result.figures.usage)
+    return EvalTotals(
+        runs=len(results),
+        first_deliveries=sum(result.first_delivery for result in results),
+        passed=sum(result.outcome == "passed" for result in results),
+        broken=sum(result.outcome == "broken" for result in results),
+        turns=sum(result.figures.turns for result in results),
+        tool_calls=sum(result.figures.tool_calls for result in results),
+        usage=usage,
+        seconds=sum(result.seconds for result in results),
+        own_seconds=sum(result.own_seconds for result in results),
+    )
+
+
+def lay_out_table(results: Sequence[TaskResult]) -> list[str]:
+    """Return the lines of the table: a row for each run, and the totals."""
+    totals = sum_up(results)
+    ordered = sorted(results, key=lambda result: (result.task, result.seed))
+    rows = [_HEAD, *map(_row, ordered), _total_row(totals)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_align(place, cell, widths[place]) for place, cell in enumerate(row)).rstrip() for row in rows]
+
+
+def result_to_json(result: TaskResult) -> dict[str, object]:
+    """Return a result as plain data."""
+    return {
+        "task": result.task,
+        "seed": result.seed,
+        "outcome": result.outcome,
+        "first_delivery": result.first_delivery,
+        "passed": result.outcome == "passed",
+        "model": result.figures.model,
+        **_figures_to_json(result.figures.turns, result.figures.tool_calls, result.figures.usage),
+        **_seconds_to_json(result.seconds, result.figures.usage, result.own_seconds),
+        "first_failure": result.failure or None,
+        "faults": list(result.faults),
+    }
+
+
+def totals_to_json(totals: EvalTotals) -> dict[str, object]:
+    """Return the totals as plain data."""
+    return {
+        "runs": totals.runs,
+        "first_deliveries": totals.first_deliveries,
+        "passed": totals.passed,
+        "broken": totals.broken,
+        "percent": round(totals.percent, 1),
+        **_figures_to_json(totals.turns, totals.tool_calls, totals.usage),
+        **_seconds_to_json(totals.seconds, totals.usage, totals.own_seconds),
+    }
+
+
+def _figures_to_json(turns: int, tool_calls: int, usage: ModelUsage) -> dict[str, object]:
+    tokens = {"input": usage.input, "output": usage.output, "cached": usage.cached}
+    return {"turns": turns, "tool_calls": tool_calls, "tokens": tokens, "dollars": usage.dollars}
+
+
+def _seconds_to_json(seconds: float, usage: ModelUsage, own_seconds: float) -> dict[str, object]:
+    times = {"wall": seconds, "model": usage.ms / 1000, "hotdesk": own_seconds}
+    return {"seconds": {name: round(value, 3) for name, value in times.items()}}
+
+
+def _row(result: TaskResult) -> tuple[str, ...]:
+    final = {"passed": "yes", "failed": "no"}.get(result.outcome, result.outcome)
+    return (
+        result.task,
+        str(result.seed),
+        "yes" if result.first_delivery else "no",
+        final,
+        *_cells(result.figures.turns, result.figures.tool_calls, result.figures.usage),
+        *_times(result.seconds, result.figures.usage, result.own_seconds),
+        _cut(result.failure),
+    )
+
+
+def _total_row(totals: EvalTotals) -> tuple[str, ...]:
+    return (
+        "total",
+        str(totals.runs),
+        f"{totals.first_deliveries}/{totals.runs}",
+        f"{totals.passed}/{totals.runs}",
+        *_cells(totals.turns, totals.tool_calls, totals.usage),
+        *_times(totals.seconds, totals.usage, totals.own_seconds),
+        f"{totals.percent:.0f} % passed" + (f", {totals.broken} could not be run" if totals.broken else ""),
+    )
+
+
+def _cells(turns: int, tool_calls: int, usage: ModelUsage) -> tuple[str, ...]:
+    cost = "unknown" if usage.dollars is None else f"${usage.dollars:.2f}"
+    tokens = (f"{count:,}" for count in (usage.input, usage.output, usage.cached))
+    return (str(turns), str(tool_calls), *tokens, cost)
+
+
+def _times(seconds: float, usage: ModelUsage, own_seconds: float) -> tuple[str, ...]:
+    return tuple(f"{value:.1f} s" for value in (seconds, usage.ms / 1000, own_seconds))
+
+
+def _cut(text: str) -> str:
+    line = printable(text)
+    return line if len(line) <= _MAX_CELL_CHARS else f"{line[: _MAX_CELL_CHARS - 1]}…"
+
+
+def _align(place: int, cell: str, width: int) -> str:
+    return cell.rjust(width) if place in _NUMBERS else cell.ljust(width)
