@@ -24,7 +24,7 @@ from tests.providers.behind import behind
 pytestmark = pytest.mark.container
 SAMPLES = Path(__file__).parents[1] / "evals"
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-HOSTS = {"fetch": ("GET https://rates.example.test/rate",)}
+HOSTS: dict[str, tuple[str, ...]] = {"fetch": ("GET https://rates.example.test/rate",)}
 TOTAL = '"total": total}'
 BY_HAND = "by hand through a loopback provider"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -115,6 +115,19 @@ def test_a_delivery_that_fails_its_check_first_is_corrected_and_told_apart(evalu
     [result], _ = read_json(done)
     assert (result["outcome"], result["first_delivery"]) == ("passed", False), done.stderr
     assert result["first_failure"].startswith("total.json failed the check json: ")
+
+
+def test_what_a_worker_asks_people_is_answered_and_refused_at_once(evaluate: Run, tmp_path: Path) -> None:
+    asking = """answer = await hands.ask("Which rate?")
+    amended = await hands.amend(reason="I am curious.", hosts=["GET https://other.example.test/"])
+    assert "decide yourself" in answer, answer
+    assert not amended.ok, amended.text
+    done = await"""
+    tasks = copy_sample(tmp_path / "evals", "solution.py", "done = await", asking)
+    done = evaluate(tasks, "--reference", "--json")
+    [result], _ = read_json(done)
+    assert (result["outcome"], result["first_failure"]) == ("passed", None), done.stderr
+    assert result["seconds"]["wall"] < 60
 
 
 def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(evaluate: Run, tmp_path: Path) -> None:

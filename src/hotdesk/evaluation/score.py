@@ -67,6 +67,8 @@ class JobFigures:
     turns: int = 0
     tool_calls: int = 0
     usage: ModelUsage = ModelUsage()
+    waiting_ms: int = 0
+    """How long this job itself waited for replies: in a replay not what the recording says."""
     turns_by_step: Mapping[str, int] = field(default_factory=dict)
     """Replies for each step; planning is the step without a name."""
     failure: str = ""
@@ -94,8 +96,8 @@ class TaskResult:
 
     @property
     def own_seconds(self) -> float:
-        """Return the job's time without that of models."""
-        return max(0.0, self.seconds - self.figures.usage.ms / 1000)
+        """Return the job's time without what it waited for models."""
+        return max(0.0, self.seconds - self.figures.waiting_ms / 1000)
 
 
 def score_job(events: Iterable[Event]) -> JobFigures:
@@ -113,6 +115,7 @@ def score_job(events: Iterable[Event]) -> JobFigures:
         turns=len(thoughts),
         tool_calls=sum(isinstance(event, Acted) for event in every),
         usage=usage,
+        waiting_ms=usage.ms,
         turns_by_step=Counter(thought.step for thought in thoughts),
         failure=next((text for text in map(_describe_failure, every) if text), ""),
         step_failure=next((text for text in map(_describe_step_failure, every) if text), ""),

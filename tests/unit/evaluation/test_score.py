@@ -45,6 +45,7 @@ def test_a_job_that_passes_at_once_is_a_success_at_the_first_delivery() -> None:
         turns=2,
         tool_calls=1,
         usage=ModelUsage(1500, 150, 900, 0.03, 2000),
+        waiting_ms=2000,
         turns_by_step={"": 1, "add": 1},
     )
     result = judge("code/sample", 1, figures, GOOD, 5.0)
@@ -92,7 +93,8 @@ def test_a_job_whose_model_never_replied_was_not_run() -> None:
 
 
 def test_a_step_that_failed_and_was_repeated_is_named_where_nothing_else_failed() -> None:
-    events = [BEGUN, PLANNED, StepEnded(JOB, "add", "failed", "exit code 2"), RolledBack(JOB, "add", 1), PASSED, DONE]
+    failed = StepEnded(JOB, "add", "failed", "exit code 2")
+    events: list[Event] = [BEGUN, PLANNED, failed, RolledBack(JOB, "add", 1), PASSED, DONE]
     result = judge("code/sample", 1, score_job(events), GOOD, 5.0)
     assert (result.first_delivery, result.failure) == (True, "step add: exit code 2")
     assert judge("code/sample", 1, score_job(events), BAD, 5.0).failure == "The total is 5, not 6."
@@ -129,4 +131,6 @@ def test_a_replay_counts_the_usage_of_the_replies_it_repeated() -> None:
     free = [replace(each, input=0, output=0, cached=0, dollars=0.0, ms=1) for each in (PLANNED, WORKED)]
     figures = score_job([BEGUN, *free])
     assert figures.usage == ModelUsage(0, 0, 0, 0.0, 2)
-    assert add_recorded_usage(figures, lines).usage == ModelUsage(300, 30, 3, 0.75, 3000)
+    replayed = add_recorded_usage(figures, lines)
+    assert replayed.usage == ModelUsage(300, 30, 3, 0.75, 3000)
+    assert judge("code/sample", 1, replayed, GOOD, 2.0).own_seconds == pytest.approx(1.998)

@@ -7,7 +7,7 @@ import json
 from hotdesk.evaluation.score import JobFigures, ModelUsage, TaskResult
 from hotdesk.evaluation.table import lay_out_table, result_to_json, sum_up, totals_to_json
 
-FIGURES = JobFigures("done", "m", True, 3, 4, ModelUsage(1500, 150, 900, 0.25, 2000))
+FIGURES = JobFigures("done", "m", True, 3, 4, ModelUsage(1500, 150, 900, 0.25, 2000), 2000)
 RESULTS = [
     TaskResult("web/two", 1, "failed", False, FIGURES, 5.0, ("The sum is wrong.",), "The sum is wrong."),
     TaskResult("code/one", 2, "broken", failure="generate.py ended with exit code 1"),

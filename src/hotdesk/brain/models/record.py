@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -134,8 +136,10 @@ def lines(file: Path) -> list[RecordedLine]:
 
 def read_header(file: Path) -> RecordingHeader:
     """Read how a recording was made; an empty header where it does not say so."""
-    header = next((line["recording"] for line in _load(file)[:1] if _is_header(line)), {})
-    return read_record(RecordingHeader, header, f"line 1 of {file}")
+    with _translated(file), file.open(encoding="utf-8") as opened:
+        first = opened.readline()
+        line = json.loads(first) if first.endswith("\n") else {}
+    return read_record(RecordingHeader, line["recording"] if _is_header(line) else {}, f"line 1 of {file}")
 
 
 def write_header(file: Path, header: RecordingHeader) -> None:
@@ -152,8 +156,14 @@ def replay(file: Path) -> Replay:
 
 
 def _load(file: Path) -> list[Any]:
-    try:
+    with _translated(file):
         return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+@contextmanager
+def _translated(file: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as e:
         raise ModelError(f"the record {file} cannot be read: {printable(str(e))[:200]}; record again") from e
 
