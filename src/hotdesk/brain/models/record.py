@@ -136,7 +136,7 @@ def lines(file: Path) -> list[RecordedLine]:
 
 def read_header(file: Path) -> RecordingHeader:
     """Read how a recording was made; an empty header where it does not say so."""
-    with _translated(file), file.open(encoding="utf-8") as opened:
+    with _translate_errors(file), file.open(encoding="utf-8") as opened:
         first = opened.readline()
         line = json.loads(first) if first.endswith("\n") else {}
     return read_record(RecordingHeader, line["recording"] if _is_header(line) else {}, f"line 1 of {file}")
@@ -156,12 +156,12 @@ def replay(file: Path) -> Replay:
 
 
 def _load(file: Path) -> list[Any]:
-    with _translated(file):
+    with _translate_errors(file):
         return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 @contextmanager
-def _translated(file: Path) -> Iterator[None]:
+def _translate_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as e:
