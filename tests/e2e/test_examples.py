@@ -50,7 +50,8 @@ def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config
     assert "board.example.test" in report
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=LONG), pytest.param(2, marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_misaligned_button_is_found_and_mended_by_looking(seed: int, settings: Config, tmp_path: Path) -> None:
     done = run("button", seed, tmp_path, settings)
     assert done.returncode == 0, done.stdout + done.stderr

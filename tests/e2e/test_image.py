@@ -191,6 +191,7 @@ def any_process_below(folder: Path) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_a_root_file_system(base: Image, base_tar: Path, images: Path, fresh: FreshName) -> None:
     image = import_image(images, base_tar, fresh(), print)
     assert image.digest == hashlib.sha256(base_tar.read_bytes()).hexdigest()

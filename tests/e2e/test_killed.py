@@ -193,7 +193,7 @@ def finish(nurseries: Nurseries, errand: Errand, lives: int) -> None:
 
 
 def test_killed_after_any_commit_a_job_goes_on_to_the_same_result(nurseries: Nurseries, commits: int) -> None:
-    lives = range(1 + TURN % 12, commits + 1, 12)
+    lives = range(1 + TURN % 20, commits + 1, 20)
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life)), lives)
 
 

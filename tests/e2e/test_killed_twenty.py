@@ -189,6 +189,7 @@ def is_confirmed(events: list[Event], supplier: Supplier) -> bool:
     return bool(supplier.confirmations)
 
 
+@pytest.mark.long
 def test_killed_while_it_works_or_confirms_the_cells_are_the_same_and_the_confirmation_is_made_once(
     settings: Config,
 ) -> None:

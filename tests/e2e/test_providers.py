@@ -252,6 +252,7 @@ def test_a_brief_is_carried_out_by_anthropics_library(office: Office) -> None:
         assert {each["authorization"] for each in providers["anthropic"].headers} == {f"Bearer {KEYS['anthropic']}"}
 
 
+@pytest.mark.long
 def test_a_brief_is_carried_out_by_openais_library(office: Office) -> None:
     with minds(office, openai=acting(office)) as providers:
         code, told = office.work("--model", GPT)

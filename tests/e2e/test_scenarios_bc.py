@@ -35,6 +35,7 @@ def reached(told: str) -> set[str]:
     return {word for line in lines for word in line if word.endswith(".test")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_numbers_are_read_out_of_charts_and_become_a_deck(seed: int, settings: Config, tmp_path: Path) -> None:
     told, report = run("research", seed, tmp_path, settings)

@@ -619,11 +619,11 @@ async def test_killing_everything_ends_at_most_the_desk(fresh: Open, program: Pr
     [
         ("#!/bin/sh\nexit 0\n", ENDED),
         pytest.param("#!/bin/sh\nexec sleep 100\n", "did not call", marks=pytest.mark.long),
-        ("#!/bin/sh\nkill -9 $$\n", ENDED),
-        ("#!/proc/self/exe\n", ENDED),
-        ("#!/nowhere\n", ENDED),
+        pytest.param("#!/bin/sh\nkill -9 $$\n", ENDED, marks=pytest.mark.long),
+        pytest.param("#!/proc/self/exe\n", ENDED, marks=pytest.mark.long),
+        pytest.param("#!/nowhere\n", ENDED, marks=pytest.mark.long),
         (ANOTHER_USER, "does not stand|did not call"),
-        ("not a program", ENDED),
+        pytest.param("not a program", ENDED, marks=pytest.mark.long),
     ],
 )
 async def test_a_python_that_root_replaced_gains_nothing(fresh: Open, impostor: str, why: str) -> None:

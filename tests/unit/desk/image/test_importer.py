@@ -202,6 +202,7 @@ def test_impossible_names_are_refused(tree: Path, name: str, said: str) -> None:
         put(tree, file(name))
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_entries_stop_at_the_limit(tree: Path) -> None:
     entries = [file(f"f{number}", b"") for number in range(100_000)]
     began = time.monotonic()
