@@ -356,7 +356,7 @@ async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
     """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
     async with part("remote")(path) as runtime:
-        yield runtime.outside(desk)
+        yield runtime.get_handle(desk)
 
 
 def control_path(settings: Config, owner: int) -> Path:

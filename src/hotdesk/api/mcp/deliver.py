@@ -109,7 +109,7 @@ class Delivering:
         def intent(version: Version) -> None:
             details = (version.sha256, version.size, version.number)
             event = DriveChanged(new_id(), version.name, "put", self.by, *details, checks)
-            anyio.from_thread.run_sync(self.host.note, event)
+            self.host.note(event)
 
         drive = Drive(settings.lib / "drive", settings.drive_quota)
         try:

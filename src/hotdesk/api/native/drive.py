@@ -126,10 +126,10 @@ async def remove(context: ForDrive, path: FileName) -> None:
 
 
 def note(context: RequestContext, version: Version, what: str) -> None:
-    """Write a change down before it is one."""
+    """Write a change to the journal before it is made; called in a worker thread, because it waits for the disk."""
     details = (version.sha256, version.size, version.number)
     event = DriveChanged(new_id(), version.name, what, context.by, *details)  # type: ignore[arg-type]
-    anyio.from_thread.run_sync(context.tenant.host.note, event)
+    context.tenant.host.note(event)
 
 
 async def find(context: RequestContext, path: str) -> tuple[Drive, Version]:

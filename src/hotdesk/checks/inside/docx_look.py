@@ -130,7 +130,7 @@ def loose(path: str, fixed_frames: list[dict[str, object]], main: str) -> list[o
     if not any(each["text"] for each in fixed_frames):
         return []
     with tempfile.TemporaryDirectory() as folder:
-        document, _ = printed_look.printed(write_autofit_copy(path, folder, main))
+        document, _ = printed_look.render_document(write_autofit_copy(path, folder, main))
     return [page["lines"] for page in document["pages"]]
 
 
@@ -141,7 +141,7 @@ def fonts(package: Any, root: Element) -> list[list[str]]:
         for which in ("ascii", "hAnsi"):
             theme = each.get(f"{WORD}{which}Theme", "")
             names.add(themes.get(theme[:5], "") if theme else each.get(WORD + which, ""))
-    return list(ooxml_look.matched(names))
+    return list(ooxml_look.match_fonts(names))
 
 
 def styles(package: Any, root: Element) -> Iterator[Element]:
@@ -180,7 +180,7 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
             "fonts": fonts(package, root), "frames": fixed_frames, "area": area(root),
             "loose": loose(path, fixed_frames, package.main),
         }  # fmt: skip
-        document, packed = printed_look.printed(path)
+        document, packed = printed_look.render_document(path)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
         return {"unreadable": drawn_look.why(e)}, []
     return {**document, **parts}, packed

@@ -45,7 +45,7 @@ def trace_opening(path: str, *, links: bool, draw: bool) -> dict[str, object]:
 def read_office(path: str, *, links: bool, draw: bool) -> list[tuple[str, str]]:
     """Load a document, and draw it where no check does so later: pictures are fetched when they are drawn."""
     found: list[tuple[str, str]] = []
-    with office.opened(path, UpdateDocMode=FULL_UPDATE if links else NO_UPDATE) as document:
+    with office.open_document(path, UpdateDocMode=FULL_UPDATE if links else NO_UPDATE) as document:
         if links:
             found += update_links(document)
         if draw:

@@ -111,7 +111,7 @@ def fonts(package: Any) -> list[list[str]]:
     names = set(package.theme_fonts().values())
     for _, root in package.parts(r"ppt/slides/slide\d+\.xml"):
         names |= {each.get("typeface", "") for each in root.iter(DRAWING + "latin")}
-    return list(ooxml_look.matched(names))
+    return list(ooxml_look.match_fonts(names))
 
 
 def look(path: str) -> tuple[dict[str, object], list[bytes]]:
@@ -125,7 +125,7 @@ def look(path: str) -> tuple[dict[str, object], list[bytes]]:
             "title": package.title(), "media": package.media(places), "charts": package.charts(places),
             "fonts": fonts(package), "frames": deck_frames,
         }  # fmt: skip
-        document, packed = printed_look.printed(path)
+        document, packed = printed_look.render_document(path)
         document["count"] = len(deck.slides)
         mark_own_pictures(document["pages"], deck_frames)
     except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file

@@ -16,7 +16,7 @@ def render_document(path: str) -> tuple[dict[str, Any], list[bytes]]:
     """Say what stands on every page as LibreOffice prints it, and draw them."""
     with tempfile.TemporaryDirectory() as folder:
         target = str(Path(folder) / "printed.pdf")
-        with office.opened(path) as document:
+        with office.open_document(path) as document:
             office.as_pdf(document, target, **CHOSEN)
         report, packed = drawn_look.leaves(target)
     for page in report["pages"]:

@@ -38,7 +38,7 @@ def look(request: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int, 
 
 def open_up(request: dict[str, Any], report: dict[str, Any], pages: str) -> None:
     """Tell what an office makes of a workbook, and print it."""
-    with office.opened(request["path"], ReadOnly=False) as document:
+    with office.open_document(request["path"], ReadOnly=False) as document:
         document.IsIterationEnabled = False  # so that a circle shows as one
         document.calculateAll()
         calculate(document, report["sheets"])
