@@ -83,21 +83,21 @@ class Parameter:
         if not fits(value, self.kind):
             return f"{self.name} is {shown}, not {WORDS[self.kind]}"
         if self.choices and value not in self.choices:
-            return f"{self.name} is {shown}; it is one of {', '.join(self.choices)}"
+            return f"{self.name} is {shown}; it must be one of {', '.join(self.choices)}"
         each = value if isinstance(value, list) else [value]
         if len(each) > self.items:
-            return f"{self.name} has {len(each):,} items; it may have {self.items:,}"
+            return f"{self.name} has {len(each):,} items; at most {self.items:,} are allowed"
         return next((why for one in each if (why := self.find_part_fault(one))), "")
 
     def find_part_fault(self, value: object) -> str:
         """Say what is wrong with a text or number, alone or in a list."""
         shown = printable(repr(value))[:80]
         if isinstance(value, str) and len(value) > self.longest:
-            return f"{self.name} has {len(value):,} characters; it may have {self.longest:,}"
+            return f"{self.name} has {len(value):,} characters; at most {self.longest:,} are allowed"
         if isinstance(value, str) and not is_whole(value):
-            return f"{self.name} holds half a character (a lone surrogate) or a zero byte"
+            return f"{self.name} contains a lone surrogate or a zero byte"
         if type(value) in (int, float) and not self.least <= value <= self.most:  # type: ignore[operator]
-            return f"{self.name} is {shown}; it is {bounds(self.least, self.most)}"
+            return f"{self.name} is {shown}; it must be {bounds(self.least, self.most)}"
         return ""
 
 
@@ -126,9 +126,9 @@ class Tool:
     def check(self, arguments: object) -> dict[str, Value]:
         """Return the arguments with defaults filled in; `ToolArgumentError` says what is wrong and gives an example."""
         if not isinstance(arguments, Mapping):
-            raise self.refuse("its arguments are no object")
+            raise self.refuse("its arguments must be a JSON object")
         parameters = {each.name: each for each in self.parameters}
-        wrong = [f"there is no '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
+        wrong = [f"there is no parameter '{printable(str(name))[:40]}'" for name in arguments if name not in parameters]
         checked: dict[str, Value] = {}
         for name, parameter in parameters.items():
             value = arguments.get(name)

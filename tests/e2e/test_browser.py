@@ -239,7 +239,7 @@ async def test_what_is_covered_is_reached_another_way_and_that_is_told(place: Pl
     half = await place.use("browser_click", ref=await place.ref("Half"))
     assert (half.fallback, half.ok) == ("coordinates", True)
     assert "Tab t1: half" in half.text
-    assert "Frames of other origins: 1, not shown" in (await place.use("browser_snapshot")).text
+    assert "Not shown: 1 frames of other origins" in (await place.use("browser_snapshot")).text
     for name, title in (("Deep", "deep"), ("Shade", "shadow"), ("Inner", "framed"), ("Bare", "bare")):
         clicked = await place.browser.click(await place.ref(name))
         assert (clicked.tab.title, clicked.fallback) == (title, "")

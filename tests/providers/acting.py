@@ -24,7 +24,9 @@ from tests.providers.behind import Asked
 from tests.providers.server import Body
 
 STEP = re.compile(r"^# Your step: (\w+)$", re.MULTILINE)
-BEFORE = re.compile(r"^# Before[^\n]*\n> Attempt (\d+) failed", re.MULTILINE)
+FAILED_BEFORE = re.compile(r"^> Attempt (\d+) failed", re.MULTILINE)
+SENT_BACK = "The check found:\n"
+"""How the message begins with which a delivery comes back, in the same conversation."""
 ENDED = re.compile(r"\n?\[exit code (-?\d+)[^\n]*\]\Z")
 ERRORS = "standard error:\n"
 FAILED = "(this failed)"
@@ -68,16 +70,17 @@ class Acting:
         """Run the script up to where the conversation is; give its next wish in tools that models have."""
         model = ScriptedModel.read(self.script)
         scene = model.scenes[step].act
-        failed = BEFORE.findall(asked.told[0])
-        attempt, history = int(failed[-1]) + 1 if failed else 1, list[Item]()
-        reply = model.player.ask(ModelRequest("", (), step=step, attempt=attempt), scene)
-        for turn in turns(asked.body):
+        failed, sent_back = FAILED_BEFORE.findall(asked.told[0]), [each for each in asked.told if SENT_BACK in each]
+        attempt, history = (int(failed[-1]) + 1 if failed else 1) + len(sent_back), list[Item]()
+        before = sent_back[-1] if sent_back else ""
+        reply = model.player.ask(ModelRequest("", (), step=step, attempt=attempt, before=before), scene)
+        for turn in turns(since_sent_back(asked.body)):
             wanted = [translated(call) for call in reply.calls]
             used = [(tool, given) for tool, given, _ in turn]
             assert used == [(call.tool, call.arguments) for call in wanted], f"{used} was not wanted, but {wanted}"
             seen = [told_back(call, each) for call, (_, _, each) in zip(reply.calls, turn, strict=True)]
             history += [reply, Results(tuple(zip(reply.calls, seen, strict=True)))]
-            reply = model.player.ask(ModelRequest("", tuple(history), step=step, attempt=attempt), scene)
+            reply = model.player.ask(ModelRequest("", tuple(history), step=step, attempt=attempt, before=before), scene)
         model.player.close()
         calls = tuple(translated(call) for call in reply.calls)
         return Reply(reply.text, f"In {step} I use {', '.join(call.tool for call in calls)} next.", calls)
@@ -123,6 +126,20 @@ def decoded(data: str) -> str:
 
 
 # -- a conversation, as each protocol has it --------------------------------------------------------------------------
+
+
+def since_sent_back(body: Body) -> Body:
+    """Give a request without what was said before its delivery last came back; what stands first stays."""
+    key = "input" if "input" in body else "messages"
+    items = body[key]
+    last = max((place for place, item in enumerate(items) if SENT_BACK in said_in(item)), default=0)
+    return {**body, key: [items[0], *items[last + 1 :]]}
+
+
+def said_in(item: Body) -> str:
+    """Give the words of a message of ours."""
+    content = item.get("content") if item.get("role") == "user" else ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
 
 
 def turns(body: Body) -> Iterator[list[Seen]]:

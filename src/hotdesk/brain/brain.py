@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from hotdesk.brain.fixed_step import run_fixed
 from hotdesk.brain.loop import Loop
-from hotdesk.brain.models.seam import LanguageModel, ModelRequest, Reply
+from hotdesk.brain.models.seam import Item, LanguageModel, ModelRequest, Reply
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.planning import make_plan
 from hotdesk.brain.seam import Log, PlanningTask, Situation, StepOutcome
@@ -35,6 +35,8 @@ class ModelBrain:
     planners: Sequence[LanguageModel]
     workers: Sequence[LanguageModel]
     notes: Notes = field(default_factory=Notes)
+    conversations: dict[str, tuple[str, tuple[Item, ...]]] = field(default_factory=dict)
+    """Of each finished step who was asked first, and the conversation: a delivery that is sent back is fixed in it."""
 
     @property
     def name(self) -> str:
@@ -64,10 +66,21 @@ class ModelBrain:
         window = min(model.window for model in models)
         native = all(model.native_screen for model in models)
         loop = Loop(situation, stage, log, asking(models), window, self.notes, self.job.digest[:16], native)
+        loop.earlier = self.find_conversation(situation, models[0])
         ended = await loop.take()
         if ended.done:
             self.notes.add_summary(situation.step.name, ended.summary)
+            self.conversations[situation.step.name] = models[0].name, tuple(loop.memory.items())
         return ended
+
+    def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:
+        """Give the conversation in which a delivery is fixed that was sent back; empty: a new one begins.
+
+        Only whoever had it goes on with it: another model is told what was left, a script begins anew.
+        """
+        name, items = self.conversations.pop(situation.step.name, ("", ()))
+        goes_on = situation.findings and not situation.history and not isinstance(model, Planner)
+        return items if goes_on and name == model.name else ()
 
     def takers(self, attempt: int) -> list[LanguageModel]:
         """List who takes a step at an attempt, in the order they are asked."""

@@ -12,22 +12,30 @@ from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
-from hotdesk.brain.prompts import describe_situation, instructions
-from hotdesk.brain.repetition import RepetitionWatcher
+from hotdesk.brain.prompts import describe_findings, describe_remaining, describe_situation, instructions
+from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
-from hotdesk.errors import alone
+from hotdesk.errors import alone, printable
 from hotdesk.tool import Call, Observation, Stage, Tool, ToolArgumentError, integer_of
 
-NUDGE = "Nothing was done: the step goes on until you call finish, or give_up if it cannot be done. Use a tool."
+NUDGE = (
+    "Your reply contained no tool call, so nothing happened. Call a tool to continue. Call finish when the step is "
+    "done, or give_up if it cannot be done."
+)
 """What a reply without a call is answered with."""
-CUT = f"Your reply was cut off at its greatest length: say less, and use a tool with less in it. {NUDGE}"
+CUT = (
+    "Your reply was cut off because it reached the maximum length, before any tool call was complete. Write less text, "
+    f"and split large files over several calls. {NUDGE}"
+)
 """And one that was too long to get there."""
 ALWAYS = (
-    f"Beside these every step has {', '.join(tool.name for tool in OWN)}. What the step cannot do without and does not "
-    "have, amend_plan asks for."
+    f"Every step also has {', '.join(tool.name for tool in OWN)}. If this step cannot be done without another tool, "
+    "ask for it with amend_plan."
 )
 """What a use of a tool that the step does not have is answered with, after what it has."""
+LOW_SHARES = (1 / 3, 1 / 10)
+"""Shares of a limit: when less than that is left the worker is told so, once each."""
 _OFFERED_ELSEWHERE = ("choose", "computer")
 NATIVE = frozenset(
     f"screen_{name}"
@@ -53,11 +61,22 @@ class Loop:
     watcher: RepetitionWatcher = field(default_factory=RepetitionWatcher)
     offered: list[Tool] = field(default_factory=list)
     room: WindowShares | None = None
+    earlier: Sequence[Item] = ()
+    """The conversation of the last attempt at this step, where this attempt continues it."""
+    memory: WorkingSet = field(init=False)
+    warned: dict[str, float] = field(default_factory=dict)
+    """Limits of the budget the worker was warned about, each with the share that was left."""
+
+    def begin(self) -> tuple[Item, ...]:
+        """Give what the conversation begins with: that of the last attempt and what its check found, or a new one."""
+        if self.earlier:
+            return (*self.earlier, OurMessage(describe_findings(self.situation)))
+        return (OurMessage(describe_situation(self.situation)), *self.situation.history)
 
     async def take(self) -> StepOutcome:
         """Go round until the step is finished, given up, or turns in circles."""
-        begun = (OurMessage(describe_situation(self.situation)), *self.situation.history)
-        memory = WorkingSet(self.share_window().conversation, begun)
+        memory = self.memory = WorkingSet(self.share_window().conversation, self.begin())
+        self.find_low()  # the first message says what is left
         while True:
             self.log.check()
             memory.resize(self.share_window().conversation)
@@ -65,7 +84,8 @@ class Loop:
             memory.add(reply)
             if not reply.calls:
                 if self.watcher.note_silence() == "stop":
-                    return StepOutcome(False, "it said things and did nothing", "it said things and did nothing")
+                    why = f"it replied {SILENT} times in a row without calling a tool"
+                    return StepOutcome(False, why, why)
                 memory.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
                 continue
             observations, ended = await self.act(reply.calls, acts)
@@ -110,15 +130,20 @@ class Loop:
         """Use what is wanted: at once where no use sees another, else in order."""
         observations: list[Observation] = [Observation()] * len(calls)
         ended: list[StepOutcome] = []
+        failed: list[str] = []
 
         async def one(place: int) -> None:
             began = time.monotonic()
-            observation, end = await self.use(calls[place])
+            observation, end = await self.use(calls[place], failed)
+            if not observation.ok:
+                failed.append(printable(calls[place].tool[:40]))
             verdict = self.watcher.saw(calls[place], observation)
             if verdict:
                 observation = replace(observation, text=f"{observation.text}\n\n{self.watcher.why}")
             if verdict == "stop" and end is None:
                 end = StepOutcome(False, f"it went in circles: {self.watcher.why}", "it went in circles")
+            if end is None and place == len(calls) - 1 and (low := self.find_low()):
+                observation = replace(observation, note="\n".join(filter(None, (observation.note, low))))
             spent = int((time.monotonic() - began) * 1000)
             paper = self.log.note_observation(self.situation.step.name, acts[place], calls[place], observation, spent)
             self.notes.add_observation(
@@ -138,7 +163,7 @@ class Loop:
         else:
             for place in range(len(calls)):
                 if ended:
-                    observations[place] = Observation("The step had ended before this was used.", ok=False)
+                    observations[place] = Observation("Not executed: the step had already ended.", ok=False)
                     self.log.note_observation(
                         self.situation.step.name, acts[place], calls[place], observations[place], 0
                     )
@@ -151,8 +176,18 @@ class Loop:
         parallel = {tool.name for tool in (*self.stage.tools, *OWN) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
-    async def use(self, call: Call) -> tuple[Observation, StepOutcome | None]:
-        """Use one tool; say also whether the step ends with it."""
+    def find_low(self) -> str:
+        """Say which limits have just fallen below a third or a tenth; empty: none has."""
+        low = []
+        for each in self.situation.remaining():
+            reached = min((share for share in LOW_SHARES if each.left < share * each.total), default=1.0)
+            if reached < self.warned.get(each.name, 1.0):
+                self.warned[each.name] = reached
+                low.append(each)
+        return f"Budget is getting low. Left for the whole job: {describe_remaining(low)}." if low else ""
+
+    async def use(self, call: Call, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
+        """Use one tool; say also whether the step ends with it. `failed`: calls of the same turn that did."""
         own = next((tool for tool in OWN if tool.name == call.tool), None)
         if own is None:
             observation = await self.stage.use(call)
@@ -166,7 +201,7 @@ class Loop:
             return Observation(str(e), ok=False), None
         match call.tool:
             case "finish":
-                return await self.finish(str(arguments["summary"]))
+                return await self.finish(str(arguments["summary"]), failed)
             case "give_up":
                 return Observation("Given up."), StepOutcome(False, str(arguments["why"]), "it gave up")
             case "remember":
@@ -180,8 +215,13 @@ class Loop:
         """Say whether a tool is among those this step has."""
         return any(tool.name == name for tool in self.stage.tools)
 
-    async def finish(self, summary: str) -> tuple[Observation, StepOutcome | None]:
-        """End the step, if what it promised is so."""
+    async def finish(self, summary: str, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
+        """End the step, if what it promised is so and the worker has seen what came of every call."""
+        if failed:
+            count = f"{len(failed)} call{'s' if len(failed) > 1 else ''} of this turn failed ({', '.join(failed)})"
+            return Observation(
+                f"Not finished: {count}. Look at the results first, then call finish alone.", ok=False
+            ), None
         if lacking := await self.stage.lacking():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
         return Observation("Finished."), StepOutcome(True, summary)

@@ -184,6 +184,7 @@ def describe(task: PlanningTask) -> str:
         ("Where the brief lets a desk go", task.rules),
         ("Secrets the brief grants", task.grants),
         ("Tools", tools),
+        ("The desk", (task.desk,)),
         ("Limits", (task.limits,)),
     )
     return "\n\n".join(f"{title}:\n{lines(each)}" for title, each in parts)

@@ -44,8 +44,8 @@ class RepetitionWatcher:
         """Judge after a reply without a call."""
         self.silences += 1
         self.why = (
-            "Your reply used no tool, so nothing happened. Use a tool; when the step is done use finish, and when it "
-            "cannot be done give_up."
+            "Your reply contained no tool call, so nothing happened. Call a tool; call finish when the step is done, "
+            "or give_up if it cannot be done."
         )
         return "stop" if self.silences >= SILENT else "warn"
 
@@ -58,8 +58,8 @@ class RepetitionWatcher:
         what = "the same call" if period == 1 else f"the same {period} calls"
         times = alike // period + 1
         why = (
-            f"You made {what} {times} times, and the same came of it each time: it will not change. Look at what it "
-            "says, and try another way: other arguments, another tool, or ask_person. If the step cannot be done use "
+            f"You made {what} {times} times with the same result. Repeating it will not change the result. Read it, "
+            "then try another way: other arguments, another tool, or ask_person. If the step cannot be done, call "
             "give_up and say why."
         )
         if alike >= period * (STOP - 1):
@@ -69,9 +69,9 @@ class RepetitionWatcher:
     def failures(self) -> tuple[Verdict, str]:
         """Judge whether nothing works any more."""
         why = (
-            f"Your last {self.failed} calls were all refused or failed. Read what the last one says: it names what is "
-            "expected and what is allowed. What this step lacks can be asked for with amend_plan; if it cannot be done "
-            "use give_up and say why."
+            f"Your last {self.failed} calls all failed or were refused. Read the last error: it says what is expected "
+            "and what is allowed. Ask for what this step lacks with amend_plan. If the step cannot be done, call "
+            "give_up and say why."
         )
         if self.failed >= FAILED_STOP:
             return "stop", why

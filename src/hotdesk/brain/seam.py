@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,6 +30,18 @@ class PlanningTask:
     """All the brief allows at this desk."""
     limits: str
     """The budget, in a line."""
+    desk: str = ""
+    """The computer: its system, programs, libraries and size, in a few sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What is left of one limit of the budget."""
+
+    name: str
+    """The unit: `seconds`, `acts`, `tokens`, `dollars`."""
+    left: float
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +54,30 @@ class Situation:
     summaries: tuple[tuple[str, str], ...] = ()
     """Of each finished step: its name, and what its worker left to know."""
     before: str = ""
-    """What happened to earlier attempts at this step, if there were any; our words and the desk's."""
+    """What happened to earlier attempts at this step, if there were any; our words and the desk's. For scripts."""
     history: tuple[Item, ...] = ()
     """The conversation so far, where a step goes on amid itself."""
     attempt: int = 1
+    attempts: int = 1
+    """The number of the last attempt, if this one and those after it fail."""
+    findings: tuple[str, ...] = ()
+    """What the checks of the last delivery found: instructions for fixing it."""
+    failure: str = ""
+    """How the last attempt ended that was not finished, or was broken off."""
+    last_summary: str = ""
+    """What the worker of the last finished attempt at this step wrote about it."""
+    workspace: str = ""
+    """What an earlier attempt left at the desk of this one, in a sentence."""
+    deliverables: tuple[str, ...] = ()
+    """Those of the task's deliverables that this step makes."""
+    deliveries: int = 0
+    """How often a deliverable that fails its checks may still be sent back; 0: the next delivery is the last."""
+    network: str = ""
+    """What this step can reach, in a few sentences."""
+    secrets: tuple[str, ...] = ()
+    """Each secret of this step: the variable of its placeholder, or how it is attached. Never a value."""
+    remaining: Callable[[], tuple[Remaining, ...]] = tuple
+    """Gives what is left of the budget at that moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,10 @@ SHARE = 0.7
 _MIN_FREE_SHARE = 0.5
 """And what must be left for it and the reply before tools are told in fewer words."""
 LEAST_REPLY = 256
+LARGE_WINDOW = 100_000
+"""Tokens of a window that has room for a long reply."""
+LONG_REPLY = 32_000
+"""Tokens of the longest reply there: a model's thinking and the program it writes both come out of it."""
 FRAME = 24
 """Tokens of what stands around a tool's words."""
 
@@ -36,7 +40,8 @@ def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
     if window - estimate_fixed_tokens(system, shown) < _MIN_FREE_SHARE * window:
         shown = tuple(shorten_tool(tool) for tool in tools)
     remaining = max(window - estimate_fixed_tokens(system, shown), 0)
-    reply = max(min(REPLY, remaining // 3), LEAST_REPLY)
+    longest = LONG_REPLY if window >= LARGE_WINDOW else REPLY
+    reply = max(min(longest, remaining // 3), LEAST_REPLY)
     return WindowShares(shown, max(min(int(window * SHARE), remaining - reply), 0), reply)
 
 

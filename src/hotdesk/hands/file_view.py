@@ -42,7 +42,7 @@ async def show(desk: Desk, path: str, arguments: Arguments) -> Observation:
     """Show a file or a folder."""
     start, end = integer_of(arguments, "start", 1), integer_of(arguments, "end")
     if end and end < start:
-        return Observation(f"end is {end} and before start, which is {start}.", ok=False)
+        return Observation(f"end ({end}) is before start ({start}).", ok=False)
     try:
         return await _show_file(desk, path, start, end)
     except FileError as e:
@@ -56,7 +56,7 @@ async def _show_folder(desk: Desk, path: str, depth: int) -> Observation:
     entries = await desk.list(path, depth=depth, limit=LISTED)
     lines = [describe(entry, path) for entry in entries]
     text, omitted = fitting(lines)
-    note = f"\n… {omitted:,} more; list a folder further down, or use find_files" if omitted else ""
+    note = f"\n… {omitted:,} more; list a subfolder, or use find_files" if omitted else ""
     return Observation(f"{printable(path)} has {len(entries):,} entries:\n{text}{note}")
 
 
@@ -101,8 +101,9 @@ async def _describe_other(desk: Desk, path: str, data: bytes) -> str:
     kind = kind_of(data)
     size = (await desk.stat(path)).size
     if kind.startswith("image/"):
-        return f"{printable(path)} is a picture ({kind}, {size:,} bytes). Ask about it with look, if you have it."
-    return f"{printable(path)} is {kind or 'no text'} ({size:,} bytes); open it with a program."
+        remedy = "Read text in it with `tesseract FILE -` in the shell."
+        return f"{printable(path)} is a picture ({kind}, {size:,} bytes). {remedy}"
+    return f"{printable(path)} is {kind or 'not a text file'} ({size:,} bytes). Open it with a program in the shell."
 
 
 class FilePage:
@@ -135,7 +136,7 @@ class FilePage:
         self.rest += last[: 8 * _LONG_LINE]
         del self.rest[8 * _LONG_LINE :]
         if self.read > SCANNED:
-            self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were looked at"
+            self.full, self.note = True, f"only the first {SCANNED // MIB} MiB were read"
 
     def finish(self) -> None:
         """Take a last line that has no end."""
@@ -165,13 +166,13 @@ class FilePage:
             return "\n".join(self.lines)
         if self.has_requested_lines():
             return f"{printable(path)} is empty."
-        return f"{printable(path)} has {self.line - 1} lines; start is {self.start}."
+        return f"{printable(path)} has only {self.line - 1} lines; start is {self.start}."
 
 
 def format_line(number: int, data: bytes | bytearray) -> str:
     """Give a line with its number, cut where it is very long."""
     text = readable(data.decode("utf-8", "replace"))
-    return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (a longer line)'}"
+    return f"{number:>6}\t{text if len(text) <= _LONG_LINE else text[:_LONG_LINE] + '… (line cut)'}"
 
 
 def places(data: bytes, text: bytes) -> list[int]:

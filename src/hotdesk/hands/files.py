@@ -21,54 +21,58 @@ UNDONE = 64
 """Edits that can be undone, of all files."""
 _UNDONE_BYTES = 64 * MIB
 MAX_LINES = 1_000_000_000
-PATH = Parameter("path", "text", "the file; relative ones and ~ mean the home folder", required=True, longest=4096)
+PATH = Parameter(
+    "path", "text", "path of the file; relative paths start in the home folder", required=True, longest=4096
+)
 
 _VIEW = Tool(
     "file_view",
-    "Show a text file with line numbers, or list a folder. Long files are shown in part: ask for more by start and "
-    "end. Other files are described.",
+    "Show a text file with line numbers, or list a folder. A long file is shown in part; use start and end to see "
+    "more. For other files the type and size are given.",
     (
         Parameter("path", "text", "the file or folder", required=True, longest=4096),
         Parameter("start", "integer", "first line", default=1, least=1, most=MAX_LINES),
-        Parameter("end", "integer", "last line; as many as fit unless told", least=1, most=MAX_LINES),
-        Parameter("depth", "integer", "of a folder: how many levels to list", default=1, least=1, most=5),
+        Parameter("end", "integer", "last line; default: as many as fit", least=1, most=MAX_LINES),
+        Parameter("depth", "integer", "for a folder: how many levels to list", default=1, least=1, most=5),
     ),
     {"path": "report/notes.md", "start": 1, "end": 80},
     parallel=True,
 )
 CREATE = Tool(
     "file_create",
-    "Write a whole new file, making its folders. One that exists is replaced only when overwrite is true.",
+    "Create a file with the given content; missing folders are created. An existing file is replaced only if overwrite "
+    "is true.",
     (
         PATH,
-        Parameter("content", "text", "all of its text", required=True, longest=WRITTEN),
-        Parameter("overwrite", "flag", "whether an existing file may be replaced", default=False),
+        Parameter("content", "text", "the complete text of the file", required=True, longest=WRITTEN),
+        Parameter("overwrite", "flag", "replace the file if it exists", default=False),
     ),
     {"path": "notes.md", "content": "# Notes\n"},
 )
 _REPLACE = Tool(
     "file_replace",
-    "Replace a text that occurs exactly once in a file, white space included. Take enough of its surroundings.",
+    "Replace a text in a file. old must match exactly, including white space, and occur exactly once: include enough "
+    "surrounding text to make it unique.",
     (
         PATH,
-        Parameter("old", "text", "the text as it stands in the file", required=True, longest=WRITTEN),
-        Parameter("new", "text", "what shall stand there; empty deletes it", required=True, longest=WRITTEN),
+        Parameter("old", "text", "the exact text to replace", required=True, longest=WRITTEN),
+        Parameter("new", "text", "the replacement; empty deletes the text", required=True, longest=WRITTEN),
     ),
     {"path": "notes.md", "old": "# Notes\n", "new": "# Notes of Monday\n"},
 )
 INSERT = Tool(
     "file_insert",
-    "Insert whole lines into a file after a line; 0 is its beginning.",
+    "Insert lines into a file after the given line; 0 inserts at the beginning.",
     (
         PATH,
-        Parameter("line", "integer", "the line after which to insert", required=True, least=0, most=MAX_LINES),
-        Parameter("text", "text", "the lines", required=True, longest=WRITTEN),
+        Parameter("line", "integer", "number of the line to insert after", required=True, least=0, most=MAX_LINES),
+        Parameter("text", "text", "the lines to insert", required=True, longest=WRITTEN),
     ),
     {"path": "notes.md", "line": 1, "text": "A new second line.\n"},
 )
 _UNDO = Tool(
     "file_undo",
-    "Take back the last edit made to a file by these tools. The undo of a creation removes the file.",
+    "Undo the last edit that these tools made to a file. Undoing file_create removes the file.",
     (PATH,),
     {"path": "notes.md"},
 )
@@ -117,7 +121,7 @@ class Files:
         """Write a whole file."""
         before = await self.current(path)
         if before is not None and not flag_of(arguments, "overwrite"):
-            return report_failure(f"{path} exists already; edit it with file_replace, or give overwrite: true.")
+            return report_failure(f"{path} already exists. Edit it with file_replace, or set overwrite to true.")
         data = text_of(arguments, "content").encode()
         await self.change(path, before, data)
         return Observation(f"{printable(path)} was {'created' if before is None else 'replaced'}: {len(data):,} bytes.")
@@ -141,7 +145,7 @@ class Files:
         data = await self.desk.read(path, limit=EDITED)
         lines, line = lines_of(data), integer_of(arguments, "line")
         if line > len(lines):
-            raise INSERT.refuse(f"line is {line}, and {printable(path)} has {len(lines)} lines")
+            raise INSERT.refuse(f"line is {line}, but {printable(path)} has only {len(lines)} lines")
         end = b"\r\n" if b"\r\n" in data else b"\n"
         text = _as_in(data, text_of(arguments, "text")).removesuffix(end) + end
         if line and not lines[line - 1].endswith(b"\n"):
@@ -155,18 +159,16 @@ class Files:
         """Take the last edit of a file back."""
         edit = next((edit for edit in reversed(self.edits) if edit.path == path), None)
         if edit is None:
-            return report_failure(f"No edit of {path} can be undone: these tools made none, or too many since.")
+            return report_failure(f"There is no edit of {path} to undo: these tools made none, or too many since.")
         current = await self.current(path)
         if current is None or digest(current) != edit.after:
-            return report_failure(
-                f"{path} was changed by something else since it was edited here; it was left as it is."
-            )
+            return report_failure(f"{path} was changed by another program since that edit; nothing was undone.")
         if edit.before is None:
             await self.desk.remove(path)
         else:
             await self.desk.write(path, edit.before)
         self.edits.remove(edit)
-        what = "was removed again" if edit.before is None else "is as it was before its last edit"
+        what = "was removed" if edit.before is None else "is as it was before its last edit"
         return Observation(f"{printable(path)} {what}.")
 
     async def current(self, path: str) -> bytes | None:
@@ -213,8 +215,8 @@ def _tell_places(path: str, data: bytes, old: bytes, lines: list[int]) -> str:
     """Say how often a text occurs where it should once, and where."""
     if lines:
         where = ", ".join(map(str, lines[:10])) + (", …" if len(lines) > 10 else "")
-        return f"old occurs {len(lines)} times in {path}, at lines {where}; take in more of its surroundings."
+        return f"old occurs {len(lines)} times in {path}, at lines {where}. Include more surrounding text."
     first = next((line.strip() for line in old.splitlines() if line.strip()), b"")
     near = file_view.places(data, first)[:5] if first else []
-    hint = f" Its first line, but for white space, is at line {', '.join(map(str, near))}." if near else ""
-    return f"old does not occur in {path}.{hint} Look with file_view; nothing was changed."
+    hint = f" Its first line, apart from white space, is at line {', '.join(map(str, near))}." if near else ""
+    return f"old does not occur in {path}.{hint} Nothing was changed. Look at the file with file_view."

@@ -78,5 +78,5 @@ class Outputs:
         try:
             await self.desk.write(path, bytes(output.data))
         except FileError as e:
-            return f"it could not be kept: {printable(str(e))}"
+            return f"it could not be saved: {printable(str(e))}"
         return f"{whole} in ~/{path}, read it with file_view or search"

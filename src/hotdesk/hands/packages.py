@@ -57,13 +57,13 @@ _SHOWN_LINES = 15
 
 PACKAGES = Tool(
     "packages",
-    "Install, list or remove packages in the desk: pip for the user's Python, npm into ~/node_modules, apt for the "
-    "whole desk (install and list only; needs a desk with root). They come through the desk's door, if it admits "
-    "their source.",
+    "Install, list or remove packages: pip for the user's Python, npm into ~/node_modules, apt for the whole desk "
+    "(install and list only, and only if the desk has root). Installing needs a network rule that admits the package "
+    "source.",
     (
-        Parameter("manager", "text", "which manager", required=True, choices=tuple(SHAPES)),
+        Parameter("manager", "text", "the package manager", required=True, choices=tuple(SHAPES)),
         Parameter("action", "text", "what to do", default="install", choices=("install", "list", "remove")),
-        Parameter("names", "texts", "packages, each with a version if need be: six==1.17.0", longest=200, items=50),
+        Parameter("names", "texts", "package names, optionally with a version: six==1.17.0", longest=200, items=50),
     ),
     {"manager": "pip", "action": "install", "names": ["six", "pandas>=2,<3"]},
 )
@@ -85,7 +85,7 @@ class Packages:
         try:
             done = await self.run(manager, action, names)
         except BriefError as e:
-            return Observation(f"apt needs a desk that may have root, opened with root: {printable(str(e))}", ok=False)
+            return Observation(f"apt needs a desk with root, and this one has none: {printable(str(e))}", ok=False)
         if done.exit_code == 127:
             return Observation(f"This desk has no {manager}.", ok=False)
         if done.timed_out:
@@ -112,11 +112,13 @@ def check(manager: str, action: str, names: Sequence[str]) -> None:
     if action == "list" and names:
         raise PACKAGES.refuse("list takes no names")
     if action != "list" and not names:
-        raise PACKAGES.refuse(f"names is missing: what shall {manager} {action}")
+        raise PACKAGES.refuse(f"names is missing: which packages to {action}")
     for name in names:
         if not SHAPES[manager].fullmatch(name):
             shown = printable(name)[:60]
-            raise PACKAGES.refuse(f"names holds `{shown}`, which is no package of {manager}; one is {NAMES[manager]}")
+            raise PACKAGES.refuse(
+                f"names holds `{shown}`, which is not a package name for {manager}; write it like {NAMES[manager]}"
+            )
 
 
 def format_installed(text: str) -> str:
@@ -142,10 +144,10 @@ def why_not(manager: str, done: Done) -> str:
     remedy = ""
     if hosts:
         remedy = (
-            f"The desk's door refuses {', '.join(hosts)}. The preset `{preset}` admits the sources this machine's own "
-            f"{manager} asks: `--allow {preset}`; any other needs a rule: `--allow 'read HOST'`. What may be asked for "
-            "from inside is told at http://door.local/.\n"
+            f"No network rule admits {', '.join(hosts)}. The preset `{preset}` (`--allow {preset}`) admits the sources "
+            f"that {manager} uses on this machine; any other host needs a rule: `--allow 'read HOST'`. See "
+            "http://door.local/ for what is admitted and how to ask for more.\n"
         )
     elif CLOSED.search(output):
-        remedy = f"The desk reaches no package source: it was opened without `--allow {preset}`.\n"
+        remedy = f"No package source can be reached: the desk was opened without `--allow {preset}`.\n"
     return f"{remedy}{manager} ended with exit code {done.exit_code}:\n" + fitting(lines)[0]

@@ -16,19 +16,19 @@ OUTPUT = 1 << 18
 HEAD = 'n=$1; shift; rg "$@" | head -n "$n"; exit ${PIPESTATUS[0]}'
 _CUT_OFF = 128 + 13
 """rg was stopped, for enough was found."""
-WHERE = Parameter("path", "text", "folder or file to look in", default=".", longest=4096)
-LIMIT = Parameter("limit", "integer", "lines of answer at most", default=100, least=1, most=1000)
-ALL = Parameter("all", "flag", "hidden and git-ignored files too", default=False)
+WHERE = Parameter("path", "text", "folder or file to search", default=".", longest=4096)
+LIMIT = Parameter("limit", "integer", "maximum number of lines to return", default=100, least=1, most=1000)
+ALL = Parameter("all", "flag", "include hidden and git-ignored files", default=False)
 
 SEARCH = Tool(
     "search",
-    "Find lines that match a regular expression (ripgrep's) in files.",
+    "Search files for lines that match a regular expression (ripgrep syntax).",
     (
         Parameter("pattern", "text", "the regular expression", required=True, longest=2000),
         WHERE,
-        Parameter("glob", "text", "only files named so: *.py", longest=500),
+        Parameter("glob", "text", "only files that match this glob: *.py", longest=500),
         Parameter("context", "integer", "lines to show before and after", default=0, least=0, most=20),
-        Parameter("ignore_case", "flag", "whether capitals do not matter", default=False),
+        Parameter("ignore_case", "flag", "ignore upper and lower case", default=False),
         LIMIT,
         ALL,
     ),
@@ -37,9 +37,9 @@ SEARCH = Tool(
 )
 _FIND = Tool(
     "find_files",
-    "Find files by name, the latest changed first.",
+    "Find files by name; the most recently changed come first.",
     (
-        Parameter("glob", "text", "how they are named: *.xlsx, or report/**/*.md", required=True, longest=500),
+        Parameter("glob", "text", "glob of the names: *.xlsx, or report/**/*.md", required=True, longest=500),
         WHERE,
         LIMIT,
         ALL,
@@ -82,9 +82,11 @@ def _lines_options(arguments: Arguments) -> list[str]:
 def tell(done: Done, path: str, limit: int) -> Observation:
     """Say what was found."""
     if done.timed_out:
-        return Observation(f"The search took more than {TIMEOUT_S:.0f} seconds; look in less than {path}.", ok=False)
+        return Observation(
+            f"The search took more than {TIMEOUT_S:.0f} seconds. Search a smaller folder than {path}.", ok=False
+        )
     if done.exit_code == 127:
-        return Observation("This desk has no ripgrep; use the shell with grep or find.", ok=False)
+        return Observation("This desk has no ripgrep. Use grep or find in the shell.", ok=False)
     why = printable(" ".join(done.stderr.decode("utf-8", "replace").split())[:1000])
     lines = readable(done.text).splitlines()
     if not lines and done.exit_code == 2:
@@ -93,4 +95,4 @@ def tell(done: Done, path: str, limit: int) -> Observation:
         return Observation(f"Nothing in {printable(path)} matches. {why}".rstrip())
     text, omitted = fitting(lines)
     cut = omitted or done.exit_code == _CUT_OFF or len(lines) == limit
-    return Observation(text, note="there may be more: search for less, or raise limit" if cut else why)
+    return Observation(text, note="there may be more: narrow the search, or raise limit" if cut else why)

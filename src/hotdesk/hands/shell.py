@@ -18,37 +18,43 @@ MAIN = "main"
 SESSIONS = 16
 _SESSION_SHAPE = re.compile(r"[A-Za-z0-9._-]{1,32}")
 DEFAULT_TIMEOUT_S = 120.0
-BROKEN_OFF = "the command before was broken off and interrupted; what it said is lost"
+BROKEN_OFF = "the previous command was interrupted and its output is lost"
 MAX_TIMEOUT_S = 3600.0
 TIMEOUT = Parameter(
-    "timeout", "number", "seconds it may take", default=DEFAULT_TIMEOUT_S, least=0.1, most=MAX_TIMEOUT_S
+    "timeout",
+    "number",
+    "time limit in seconds",
+    default=DEFAULT_TIMEOUT_S,
+    least=0.1,
+    most=MAX_TIMEOUT_S,
 )
-SESSION = Parameter("session", "text", "which session; a new name starts a new one", default=MAIN, longest=32)
+SESSION = Parameter("session", "text", "name of the session; a new name starts a new session", default=MAIN, longest=32)
 
 SHELL = Tool(
     "shell",
-    "Run bash in a session that lives on: working folder, variables, functions and background jobs stay for the next "
-    "call. Commands read nothing from standard input; what needs input gets it by a pipe, `<<EOF` or the tool run. "
-    "Start servers with `&`. When the time is up the command is interrupted, as by Ctrl+C.",
+    "Run a bash command in a persistent session. The working directory, variables, functions and background jobs are "
+    "kept for the next call. Standard input is empty: pass input with a pipe, `<<EOF`, or the tool `run`. Start "
+    "servers with `&`. A command that exceeds its timeout is interrupted (Ctrl+C).",
     (Parameter("command", "text", "one or more lines of bash", required=True), SESSION, TIMEOUT),
     {"command": "cd work && ls -l"},
 )
 RUN = Tool(
     "run",
-    "Run one program to its end, apart from any session: by argv (exact arguments, no shell) or by command (a line of "
-    "bash). When the time is up it is killed with all it started.",
+    "Run one program and wait until it exits, outside any session. Give either argv (exact arguments, no shell) or "
+    "command (a line of bash). A program that exceeds its timeout is killed with all its children.",
     (
         Parameter("argv", "texts", "the program and its arguments"),
         Parameter("command", "text", "a line of bash, instead of argv"),
-        Parameter("cwd", "text", "its working folder; the home folder unless told", longest=4096),
-        Parameter("stdin", "text", "what it reads from standard input"),
+        Parameter("cwd", "text", "working directory; default: the home folder", longest=4096),
+        Parameter("stdin", "text", "text for its standard input"),
         TIMEOUT,
     ),
     {"argv": ["python3", "-c", "print(6 * 7)"], "timeout": 30},
 )
 _RESTART = Tool(
     "shell_restart",
-    "End a session with all it started, background jobs too, and start it anew in the home folder.",
+    "Kill a shell session with all its processes, background jobs included. The next command starts it again in the "
+    "home folder.",
     (SESSION,),
     {"session": MAIN},
 )
@@ -101,7 +107,7 @@ class Shell:
             ended = await self.try_in(name, command, timeout)
             if ended is not None and ended.began:
                 return ended, note
-            note = f"session {name} had ended and was started anew: its folder, variables and jobs are gone"
+            note = f"session {name} had ended and was restarted: its directory, variables and jobs are gone"
         raise DeskError(f"session {name} does not start: bash ends or hangs before it runs anything")
 
     async def try_in(self, name: str, command: str, timeout: float) -> CommandOutcome | None:
@@ -127,13 +133,13 @@ class Shell:
         if session is None:
             return Observation(f"Session {name} was not running; the next command starts it.")
         await session.kill()
-        return Observation(f"Session {name} was ended with all it started; the next command starts it anew.")
+        return Observation(f"Session {name} was killed with all its processes; the next command starts it again.")
 
     def parse_session(self, tool: Tool, arguments: Arguments) -> str:
         """Give the name of a session, checked."""
         name = text_of(arguments, "session") or MAIN
         if not _SESSION_SHAPE.fullmatch(name):
-            raise tool.refuse("session has other characters than letters, digits, `.`, `_` and `-`")
+            raise tool.refuse("session may only contain letters, digits, `.`, `_` and `-`")
         if name not in self.sessions and len(self.sessions) >= SESSIONS:
             raise tool.refuse(f"there are {SESSIONS} sessions already: {', '.join(self.sessions)}; use one of them")
         return name
@@ -144,7 +150,7 @@ class Shell:
         """Run a program to its end."""
         argv, command = texts_of(arguments, "argv"), text_of(arguments, "command")
         if bool(argv) == bool(command):
-            raise RUN.refuse("it takes either argv or command")
+            raise RUN.refuse("give either argv or command")
         timeout = number_of(arguments, "timeout", DEFAULT_TIMEOUT_S)
         cwd = text_of(arguments, "cwd")
         done = await self.desk.run(
@@ -168,13 +174,13 @@ def _tell_ended(ended: CommandOutcome, timeout: float) -> str:
         where = f"[exit code {ended.exit_code}, in {printable(ended.cwd)}]"
         if not ended.timed_out:
             return where
-        return f"[its {timeout:g} seconds were up and it was interrupted; the session lives on] {where}"
+        return f"[timed out after {timeout:g} seconds and was interrupted; the session is still running] {where}"
     if not ended.timed_out:
         code = "" if ended.exit_code is None else f" with exit code {ended.exit_code}"
         return f"[the shell itself ended{code}; the next command starts a new session in the home folder]"
     return (
-        f"[its {timeout:g} seconds were up and it took no interrupt: it was killed with the session and all that "
-        "started there; the next command starts a new one in the home folder]"
+        f"[timed out after {timeout:g} seconds and ignored the interrupt: it was killed with its session; the next "
+        "command starts a new session in the home folder]"
     )
 
 
@@ -182,11 +188,11 @@ def _tell_done(done: Done, timeout: float) -> str:
     """Say how a program ended."""
     how = f"exit code {done.exit_code}"
     if done.timed_out:
-        how = f"killed: its {timeout:g} seconds were up"
+        how = f"killed: timed out after {timeout:g} seconds"
     elif done.reason:
         how += f": {printable(done.reason)}"
     if done.out_of_memory:
         how += "; the desk ran out of memory"
     if done.truncated:
-        how += f"; it said more than {MAX_OUTPUT_BYTES >> 20} MiB, and the rest was dropped"
+        how += f"; its output exceeded {MAX_OUTPUT_BYTES >> 20} MiB and the rest was dropped"
     return f"[{how}]"

@@ -199,7 +199,9 @@ class Toolbox:
     def unknown(self, name: str) -> str:
         """Say that there is no such tool, and which are near."""
         if name.startswith(_SIGHTED):
-            return f"This desk has no screen, and so no {printable(name)[:WORDS]}: open one from the image `desktop`."
+            return (
+                f"There is no tool `{printable(name)[:WORDS]}`: this desk has no screen. The image `desktop` has one."
+            )
         usable = self.usable()
         near = get_close_matches(name[:WORDS], usable, n=5, cutoff=0.7)
         there = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(usable) or 'none here'}."
@@ -207,7 +209,8 @@ class Toolbox:
 
     def describe_forbidden(self, name: str) -> str:
         """Say that a tool may not be used here, and which may."""
-        return f"{name} was not used: this step does not allow it. It allows {', '.join(self.usable()) or 'no tool'}."
+        allowed = ", ".join(self.usable()) or "no tool"
+        return f"{name} was not used: this step does not allow it. It allows {allowed}."
 
     def usable(self) -> list[str]:
         """List what may be used now."""
@@ -230,8 +233,8 @@ async def carry_out(hand: Hand, name: str, arguments: Arguments) -> ToolOutcome:
 def interruption(name: str) -> str:
     """Say that a call was interrupted, for a worker."""
     return (
-        f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or whole. When the desk is handed "
-        "back, look at it first, and repeat the call only if what it should do has not happened."
+        f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "
+        "handed back, look at it first. Repeat the call only if it has not taken effect."
     )
 
 

@@ -42,6 +42,8 @@ class Plans:
     people: People
     past: ResumeState
     tools: Sequence[Tool]
+    desk: str = ""
+    """What its desks are like, in words."""
     plan: Plan = field(default_factory=lambda: Plan(()))
     allowed: Scope = CLOSED
     """What the brief has, and what people approved beyond it."""
@@ -68,6 +70,7 @@ class Plans:
             grants=tuple(map(grant_text, job.scope.grants)),
             tools=tuple(self.tools),
             limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
+            desk=self.desk,
         )
 
     @property

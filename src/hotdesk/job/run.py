@@ -21,14 +21,12 @@ from hotdesk.job.error_text import brief_words, describe_error
 from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
-from hotdesk.job.steps import Steps
+from hotdesk.job.steps import ROUNDS, Steps
 from hotdesk.job.verify import Candidate, DeliverableVerifier
 from hotdesk.plan import Step
 
 _MAX_DELIVERABLE_BYTES = 64 << 20
 """Bytes of the largest deliverable."""
-ROUNDS = 2
-"""How often what fails its checks goes back to the worker."""
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.resume_state import ResumeState, read_past
 from hotdesk.job.run import JobRun
 from hotdesk.job.steps import Steps
+from hotdesk.job.surroundings import describe_desk
 
 
 @dataclass(slots=True)
@@ -103,7 +104,8 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = vision(job.look) if job.look else None
-    plans = Plans(machine, job, brain, log, people, past, machine.tools(job.image, eyes, exact=order.exact))
+    tools, desk = machine.tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
+    plans = Plans(machine, job, brain, log, people, past, tools, desk)
     desks = Desks(machine, job, order.id, log.note, job.seconds)
     checkpoints = Checkpoints(folder.folder, job.size.disk)
     steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)

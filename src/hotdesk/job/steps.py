@@ -13,7 +13,7 @@ import anyio
 from hotdesk.brain.loop import NUDGE
 from hotdesk.brain.models.codec import observation_from_json, reply_from_json
 from hotdesk.brain.models.seam import Item, OurMessage, Results
-from hotdesk.brain.permits import is_risky, select_tools
+from hotdesk.brain.permits import is_risky, select_grants, select_tools
 from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situation, StepOutcome
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
@@ -31,16 +31,21 @@ from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.stage import StepStage
+from hotdesk.job.surroundings import describe_network, describe_secrets
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Observation, Vision
 
 ATTEMPTS = 2
 """How often a step is taken that fails."""
+ROUNDS = 2
+"""How often what fails its checks goes back to the worker."""
 PROFILE = ".config/browser"
 """Where the browser keeps who is logged in."""
-_GIVEN_BACK = "Meanwhile the desk was given back: files are as they were, but no program runs and no page is open."
+_GIVEN_BACK = "Meanwhile the desk was restarted: files are as you left them, but no program runs and no page is open."
 
-MOVED = "With secrets this step goes on at a fresh desk: of the files, those the plan lists for it are there."
+MOVED = "Because it now has secrets, this step continues at a fresh desk that has only the files the plan lists for it."
+_AS_BEFORE = "The home folder is as it was before that attempt."
+_BROKEN_OFF = "An attempt was broken off; the workspace is as before the step."
 
 
 @dataclass(slots=True)
@@ -108,19 +113,63 @@ class Steps:
     async def take(self, step: Step) -> None:
         """Take one step, again if it fails; what it leaves is on disk before it counts as done."""
         await self.plans.approve_step(step)
-        history, before = await self.recover_interrupted(step)
+        history, failure = await self.recover_interrupted(step)
         failed = self.failures(step)
-        for number in self.attempts(step, failed, bool(history)):
-            ended = await self.attempt(self.step(step.name), number, before, history)
+        numbers = self.attempts(step, failed, bool(history))
+        for number in numbers:
+            situation = self.describe_attempt(self.step(step.name), number, numbers[-1], failure, history)
+            ended = await self.attempt(situation)
             if ended.done:
                 await self.finish(self.step(step.name), ended)
                 return
             failed.append((number, ended.why))
-            before, history = (
-                self.describe_history(step, f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}"),
-                (),
-            )
+            failure, history = f"Attempt {number} failed: {ended.summary[:MAX_NOTE_CHARS]}", ()
         raise JobStoppedError(f"step {step.name} failed: {failed[-1][1]}")
+
+    def describe_attempt(
+        self, step: Step, number: int, last: int, failure: str, history: tuple[Item, ...]
+    ) -> Situation:
+        """Give what a worker knows when it takes a step."""
+        task, texts, paths = self.plans.task, self.log.papers.text, self.list_deliverables(step)
+        sent_back = self.past.findings.get(step.name, ()) if step.name not in self.summaries else ()
+        summary = self.past.last_summaries.get(step.name, "") if sent_back else ""
+        return Situation(
+            task,
+            self.plans.plan,
+            step,
+            tuple(self.summaries.items()),
+            before=self.describe_history(step, failure),
+            history=history,
+            attempt=number,
+            attempts=last,
+            findings=tuple(map(texts, sent_back)),
+            failure=failure,
+            last_summary=texts(summary) if summary else "",
+            workspace=self.describe_workspace(step, failure) if sent_back or failure else "",
+            deliverables=tuple(task.deliverables[place] for place in paths),
+            deliveries=min((ROUNDS - len(self.past.refused.get(path, ())) for path in paths.values()), default=0),
+            network=describe_network(step.name, self.plans.scope),
+            secrets=describe_secrets(select_grants(step, self.plans.allowed)),
+            remaining=self.log.remaining,
+        )
+
+    def list_deliverables(self, step: Step) -> dict[int, str]:
+        """Give the path of each deliverable that a step makes, by its place in the brief."""
+        items = enumerate(self.plans.job.deliverables)
+        return {place: item.path for place, item in items if self.maker_of(item.path).name == step.name}
+
+    def describe_workspace(self, step: Step, failure: str) -> str:
+        """Say what of an earlier attempt is at the desk of the next, unless its failure says so."""
+        if failure.startswith(_BROKEN_OFF):
+            return ""
+        if self.plans.is_apart(self.index(step)):
+            listed = ", ".join(step.files) or "no file"
+            return f"This is a fresh desk with {listed}. Nothing else of your last attempt is on it."
+        if failure and is_at_stake(step, self.plans.allowed):
+            return _AS_BEFORE
+        return (
+            "Your files of the last attempt are in the home folder. Programs you started have ended; no page is open."
+        )
 
     def attempts(self, step: Step, failed: Sequence[tuple[int, str]], goes_on: bool) -> range:
         """Number the attempts that are left: one that was broken off has a number, and is not one that failed."""
@@ -135,20 +184,18 @@ class Steps:
         tries = [] if step.name in self.summaries else self.past.tries
         return [(number, why) for name, number, why in tries if name == step.name]
 
-    async def attempt(self, step: Step, attempt: int, before: str, history: tuple[Item, ...]) -> StepOutcome:
+    async def attempt(self, situation: Situation) -> StepOutcome:
         """Take a step once; where something is at stake, a failure leaves the workspace as it was."""
-        risky = step.risk == "high" or bool(is_risky(step, self.plans.allowed))
+        step, attempt = situation.step, situation.attempt
+        risky = is_at_stake(step, self.plans.allowed)
         async with self.desks.undriven():
             stage = self.stage = await self.enter(step)
         desk = stage.desk
         async with self.desks.undriven():
-            snapshot = await desk.snapshot() if risky and not history else None
+            snapshot = await desk.snapshot() if risky and not situation.history else None
         what = brief_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         self.past.numbers[step.name] = attempt
-        situation = Situation(
-            self.plans.task, self.plans.plan, step, tuple(self.summaries.items()), before, history, attempt
-        )
         try:
             ended = await self.log.within(self.brain.act(situation, stage, self.log))
         except (JobHaltedError, BudgetSpentError, ModelError):
@@ -196,6 +243,7 @@ class Steps:
         saved = await self.save(step, amid=False)
         summary = Summed(self.log.job, step.name, self.log.papers.write(ended.summary))
         self.log.note(saved, summary, done)
+        self.past.finished[step.name] = summary.paper
         self.past.checkpoint = self.before = saved
         self.checkpoints.forget_others(saved.sha256, saved.side)
         self.summaries[step.name] = ended.summary
@@ -366,7 +414,7 @@ class Steps:
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             observation = Observation(
-                self.log.papers.text(decided.paper) if answered else "Nobody answered.", ok=answered
+                self.log.papers.text(decided.paper) if answered else "Nobody answered in time.", ok=answered
             )
         if note := await self.come_back():
             return Observation(observation.text, observation.ok, note=note)
@@ -384,15 +432,13 @@ class Steps:
     # -- what was before ----------------------------------------------------------------------------------------
 
     async def recover_interrupted(self, step: Step) -> tuple[tuple[Item, ...], str]:
-        """Say what is known of a step that was being taken when the job ended: its conversation, or what it did.
+        """Say what is known of a step that was being taken when the job ended: its conversation, or how it failed.
 
         What may have changed something outside is not done again unless a person says so.
         """
         past = self.past
         if past.current != step.name:
-            return (), self.describe_history(
-                step, *(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
-            )
+            return (), "".join(f"Attempt {number} failed: {why}" for number, why in self.failures(step)[-1:])
         writes, doubtful = list_writes(self.people.journal, past), [act for act in past.unknown if act in past.lost]
         if writes or (doubtful and self.plans.may_write(step)):
             lost, unknown = ([f"{each.act} {each.tool}" for each in acts] for acts in (past.lost, past.unknown))
@@ -400,10 +446,8 @@ class Steps:
             self.plans.require(await self.people.decide("repeat", card, step.name), f"taking step {step.name} again")
         if past.goes_on:
             back = OurMessage("\n".join(filter(None, (_GIVEN_BACK, describe_lost(past)))))
-            return (*self.conversation(), back), self.describe_history(step)
-        return (), self.describe_history(
-            step, f"An attempt was broken off; the workspace is as before the step. {describe_lost(past)}"
-        )
+            return (*self.conversation(), back), ""
+        return (), f"{_BROKEN_OFF} {describe_lost(past)}"
 
     def describe_history(self, step: Step, *more: str) -> str:
         """Say what happened to earlier attempts: why results were sent back, the latest first; then what else is known.
@@ -427,12 +471,19 @@ class Steps:
             yield Results(tuple(zip(reply.calls, observations, strict=True))) if reply.calls else OurMessage(NUDGE)
 
 
+def is_at_stake(step: Step, scope: Scope) -> bool:
+    """Say whether a failed attempt at a step is rolled back."""
+    return step.risk == "high" or bool(is_risky(step, scope))
+
+
 def describe_lost(past: ResumeState) -> str:
     """Say what was done that the workspace does not have, and what nobody knows."""
     lost = ", ".join(f"{each.act} {each.tool}" for each in past.lost)
     unknown = ", ".join(f"{each.act} {each.tool}" for each in past.unknown)
-    sentences = [f"These acts were made, and what they did to files is gone: {lost}." if lost else ""]
-    sentences += [f"Nobody knows what came of {unknown}: find out before you do it again." if unknown else ""]
+    sentences = [f"These calls were made, but what they did to files is lost: {lost}." if lost else ""]
+    sentences += [
+        f"The result of {unknown} is unknown: find out what happened before you repeat it." if unknown else ""
+    ]
     return " ".join(filter(None, sentences))
 
 

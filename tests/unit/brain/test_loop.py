@@ -14,7 +14,7 @@ from hotdesk.brain.memory import tokens
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN
-from hotdesk.brain.seam import StepOutcome
+from hotdesk.brain.seam import Remaining, StepOutcome
 from hotdesk.brain.window import SHARE
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -124,6 +124,30 @@ async def test_finish_is_refused_while_the_promise_is_not_kept() -> None:
     assert texts(model.asked[1].history) == ["The step is not finished: it leaves a.txt, and it is not there"]
 
 
+async def test_finish_beside_a_failed_call_is_refused_before_its_result_was_seen() -> None:
+    async def fails(call: Call) -> Observation:
+        return Observation("no such file", ok=False)
+
+    both = wants(("do", {"what": "a"}), ("look", {"page": 1}), ("finish", {"summary": "unseen"}))
+    model = in_turn(both, finishes("seen"))
+    assert await take(model, Room(fails)) == StepOutcome(True, "seen")
+    assert texts(model.asked[1].history)[2] == (
+        "Not finished: 2 calls of this turn failed (do, look). Look at the results first, then call finish alone."
+    )
+
+
+async def test_a_budget_that_runs_low_is_told_once_at_a_third_and_once_at_a_tenth() -> None:
+    log, left = Kept(), [90.0, 40.0, 30.0, 29.0, 9.0, 5.0]
+    situation = replace(step_of(), remaining=lambda: (Remaining("acts", left[len(log.seen)], 100.0),))
+    model = in_turn(*(wants(("do", {"what": str(number)})) for number in range(5)), finishes())
+    assert (await take(model, Room(fine), situation, log=log)).done
+    first = model.asked[0].history[0]
+    assert isinstance(first, OurMessage)
+    assert "Left for the whole job: 90 acts." in first.text
+    low = "Budget is getting low. Left for the whole job: {} acts."
+    assert [seen.note for _, seen in log.seen.values()] == ["", "", low.format(30), "", low.format(9), ""]
+
+
 async def test_what_is_called_after_the_end_is_not_used() -> None:
     room, log = Room(fine), Kept()
     last = wants(("do", {"what": "a"}), ("finish", {"summary": "s"}), ("do", {"what": "b"}))
@@ -145,7 +169,7 @@ async def test_who_goes_in_circles_is_warned_and_then_stopped() -> None:
 async def test_words_without_a_call_are_answered_and_then_the_step_fails() -> None:
     model = Says(lambda request: Reply("I shall do it."))
     ended = await take(model, Room(fine))
-    assert (ended.done, ended.summary) == (False, "it said things and did nothing")
+    assert (ended.done, ended.summary) == (False, "it replied 3 times in a row without calling a tool")
     assert len(model.asked) == SILENT
     assert model.asked[1].history[-1] == OurMessage(NUDGE)
     woken = in_turn(Reply("Hm."), Reply("Well."), wants(("look", {})), Reply("Hm."), finishes())

@@ -109,7 +109,7 @@ async def test_tools_conversation_and_reply_fit_a_small_window_also_after_an_ame
 async def test_whoever_wants_a_tool_that_the_step_has_not_is_told_what_every_step_has() -> None:
     loop = Loop(SITUATION, Narrow(), Log(), Reading().ask, WINDOW, Notes())
     seen, ended = await loop.use(Call("c", "screen_click", {}))
-    assert seen.text.startswith("Refused. Beside these every step has finish, give_up, ask_person, amend_plan")
+    assert seen.text.startswith("Refused. Every step also has finish, give_up, ask_person, amend_plan")
     assert ended is None
     assert (await loop.use(Call("c", FEW[0].name, {})))[0].text == "Refused."
     assert (await loop.use(Call("c", "choose", {})))[0].text == "Refused."
@@ -124,4 +124,4 @@ async def test_a_reply_that_was_cut_before_it_used_a_tool_is_told_so() -> None:
         return said.pop(0)
 
     assert (await Loop(SITUATION, Narrow(), Log(), ask, WINDOW, Notes()).take()).done
-    assert [str(request.history[-1]).count("cut off at its greatest length") for request in asked] == [0, 1, 0]
+    assert [str(request.history[-1]).count("cut off because it reached") for request in asked] == [0, 1, 0]

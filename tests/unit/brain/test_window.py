@@ -6,7 +6,7 @@ import pytest
 
 from hotdesk.brain.models.seam import REPLY, ModelRequest, OurMessage
 from hotdesk.brain.own_tools import OWN
-from hotdesk.brain.window import LEAST_REPLY, estimate_fixed_tokens, request_tokens, share_out, shorten_tool
+from hotdesk.brain.window import LEAST_REPLY, LONG_REPLY, estimate_fixed_tokens, request_tokens, share_out, shorten_tool
 from hotdesk.hands.tools import tools_of
 from hotdesk.tool import Parameter, Tool, ToolArgumentError
 
@@ -29,10 +29,16 @@ def test_everything_fits_a_window_that_has_room_for_it_at_all(window: int, tools
     )
 
 
-def test_a_large_window_changes_nothing() -> None:
-    room = share_out(200_000, SYSTEM, MANY)
+@pytest.mark.parametrize(("window", "reply"), [(99_999, REPLY), (100_000, 28_000), (200_000, LONG_REPLY)])
+def test_a_large_window_has_room_for_thinking_and_a_program_in_one_reply(window: int, reply: int) -> None:
+    room = share_out(window, SYSTEM, MANY)
     assert room.tools == MANY
-    assert (room.conversation, room.reply) == (140_000, REPLY)
+    assert reply <= room.reply <= LONG_REPLY
+    assert room.conversation + room.reply < window
+
+
+def test_a_large_window_is_shared_as_before() -> None:
+    assert share_out(200_000, SYSTEM, MANY).conversation == 140_000
 
 
 def test_where_tools_would_take_the_room_for_work_they_are_told_in_few_words() -> None:

@@ -33,7 +33,7 @@ async def test_a_file_is_shown_with_line_numbers_and_by_range(files: Files, desk
     seen = await use(files, "file_view", path=posixpath.join(desk.home, "a.txt"), start=2, end=2)
     assert seen.text == "     2\ttwo"
     seen = await use(files, "file_view", path="a.txt", start=9)
-    assert (seen.ok, seen.text) == (False, f"{desk.home}/a.txt has 4 lines; start is 9.")
+    assert (seen.ok, seen.text) == (False, f"{desk.home}/a.txt has only 4 lines; start is 9.")
     assert not (await use(files, "file_view", path="a.txt", start=3, end=2)).ok
     await desk.write("empty", b"")
     assert (await use(files, "file_view", path="empty")).text == f"{desk.home}/empty is empty."
@@ -56,10 +56,16 @@ async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, des
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\x89PNG\r\n\x1a\n....", "is a picture (image/png, 12 bytes). Ask about it with look, if you have it."),
-        (b"RIFF....WEBPVP8 ", "is a picture (image/webp, 16 bytes). Ask about it with look, if you have it."),
-        (b"PK\x03\x04......", "is a ZIP archive or office document (10 bytes); open it with a program."),
-        (b"a\0b", "is no text (3 bytes); open it with a program."),
+        (
+            b"\x89PNG\r\n\x1a\n....",
+            "is a picture (image/png, 12 bytes). Read text in it with `tesseract FILE -` in the shell.",
+        ),
+        (
+            b"RIFF....WEBPVP8 ",
+            "is a picture (image/webp, 16 bytes). Read text in it with `tesseract FILE -` in the shell.",
+        ),
+        (b"PK\x03\x04......", "is a ZIP archive or office document (10 bytes). Open it with a program in the shell."),
+        (b"a\0b", "is not a text file (3 bytes). Open it with a program in the shell."),
     ],
 )
 async def test_what_is_no_text_is_described(files: Files, desk: Desk, data: bytes, text: str) -> None:
@@ -124,12 +130,12 @@ async def test_a_replacement_shows_its_surroundings(files: Files, desk: Desk) ->
 @pytest.mark.parametrize(
     ("old", "text"),
     [
-        ("x", "old occurs 3 times in {}, at lines 1, 1, 3; take in more of its surroundings."),
-        ("z", "old does not occur in {}. Look with file_view; nothing was changed."),
+        ("x", "old occurs 3 times in {}, at lines 1, 1, 3. Include more surrounding text."),
+        ("z", "old does not occur in {}. Nothing was changed. Look at the file with file_view."),
         (
             "  y\nw",
-            "old does not occur in {}. Its first line, but for white space, is at line 2. Look with file_view; "
-            "nothing was changed.",
+            "old does not occur in {}. Its first line, apart from white space, is at line 2. Nothing was changed. "
+            "Look at the file with file_view.",
         ),
     ],
 )
@@ -168,7 +174,7 @@ async def test_edits_are_undone_one_by_one_down_to_the_creation(files: Files, de
     for expected in (b"2\n", b"1\n"):
         assert (await use(files, "file_undo", path="u.txt")).ok
         assert await desk.read("u.txt") == expected
-    assert "was removed again" in (await use(files, "file_undo", path="u.txt")).text
+    assert "was removed." in (await use(files, "file_undo", path="u.txt")).text
     with pytest.raises(FileError):
         await desk.read("u.txt")
     seen = await use(files, "file_undo", path="u.txt")

@@ -30,7 +30,7 @@ BAD += ["x@http://evil.test", "x@file:y", "a\n"]
 @pytest.mark.parametrize("manager", SHAPES)
 @pytest.mark.parametrize("name", BAD)
 def test_options_addresses_and_paths_are_no_names(manager: str, name: str) -> None:
-    with pytest.raises(ToolArgumentError, match=r"names holds .*which is no package of"):
+    with pytest.raises(ToolArgumentError, match=r"names holds .*which is not a package name for"):
         check(manager, "install", ["six", name])
 
 
@@ -68,7 +68,7 @@ def test_a_long_output_becomes_what_was_installed(said: str, told: str) -> None:
         (
             "pip",
             "OSError('Tunnel connection failed: 403 hotdesk refuses mirror.test:443, see http://door.local/')",
-            "The desk's door refuses mirror.test:443. The preset `pypi` admits",
+            "No network rule admits mirror.test:443. The preset `pypi` (`--allow pypi`) admits",
         ),
         (
             "apt",

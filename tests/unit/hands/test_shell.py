@@ -86,16 +86,16 @@ async def test_a_command_whose_time_is_up_is_interrupted_and_the_session_lives_o
     assert time.monotonic() - began < 20
     assert not seen.ok
     assert "before\n" in seen.text
-    assert "after" not in seen.text
-    assert "[its 0.3 seconds were up and it was interrupted; the session lives on] [exit code 130" in seen.text
+    assert "after\n" not in seen.text
+    assert "[timed out after 0.3 seconds and was interrupted; the session is still running] [exit code 130" in seen.text
     assert (await said(shell, "echo $x; kill -0 $job")).startswith("5\n[exit code 0")
-    assert "the session lives on" in await said(shell, "while :; do :; done", 0.3)
+    assert "the session is still running" in await said(shell, "while :; do :; done", 0.3)
     assert (await said(shell, "echo $x")).startswith("5\n")
 
 
 async def test_a_command_that_takes_no_interrupt_ends_with_its_session(shell: Shell) -> None:
     seen = await said(shell, "x=5; trap '' INT; echo so far; sleep 50", 1)
-    assert seen.startswith("so far\n[its 1 seconds were up and it took no interrupt: it was killed")
+    assert seen.startswith("so far\n[timed out after 1 seconds and ignored the interrupt: it was killed")
     assert (await said(shell, "echo $x-")).startswith("-\n[exit code 0")
 
 
@@ -111,7 +111,7 @@ async def test_a_session_that_died_unseen_is_started_anew_and_the_command_runs_o
     await shell.sessions["main"].process.signal(9)
     seen = await use(shell, "shell", command="echo x >>once; cat once")
     assert seen.text.startswith("x\n[exit code 0")
-    assert seen.note == "session main had ended and was started anew: its folder, variables and jobs are gone"
+    assert seen.note == "session main had ended and was restarted: its directory, variables and jobs are gone"
     assert (await use(shell, "shell", command="true")).note == ""
 
 
@@ -139,7 +139,7 @@ async def test_sessions_are_apart_and_their_number_is_bounded(shell: Shell) -> N
     shell.sessions.update({f"s{number}": shell.sessions["a"] for number in range(SESSIONS)})
     with pytest.raises(ToolArgumentError, match="sessions already"):
         await use(shell, "shell", command="true", session="c")
-    with pytest.raises(ToolArgumentError, match="session has other characters"):
+    with pytest.raises(ToolArgumentError, match="session may only contain"):
         await use(shell, "shell", command="true", session="a b")
 
 
@@ -157,7 +157,7 @@ async def test_commands_of_one_session_wait_for_each_other(shell: Shell) -> None
 
 async def test_a_restarted_session_knows_nothing_and_its_jobs_are_gone(shell: Shell) -> None:
     await said(shell, "x=5; (sleep 60; :) & echo $! >job")
-    assert "ended with all it started" in (await use(shell, "shell_restart")).text
+    assert "killed with all its processes" in (await use(shell, "shell_restart")).text
     gone = "for n in {1..50}; do kill -0 $(cat job) 2>/dev/null || break; sleep 0.1; done; echo $((n < 50))"
     assert (await said(shell, "echo ${x-none}; " + gone)).startswith("none\n1\n")
     assert "was not running" in (await use(shell, "shell_restart", session="other")).text
@@ -200,7 +200,7 @@ async def test_a_call_that_is_broken_off_ends_its_command_and_not_its_session(sh
         await said(shell, "echo lost; sleep 1; touch late")
     seen = await use(shell, "shell", command="sleep 1; echo $x; kill -0 $job; ls late")
     assert seen.text.startswith("5\nls: cannot access")
-    assert seen.note == "the command before was broken off and interrupted; what it said is lost"
+    assert seen.note == "the previous command was interrupted and its output is lost"
     assert (await use(shell, "shell", command="true")).note == ""
 
 
@@ -241,7 +241,7 @@ async def test_a_call_that_is_broken_off_while_it_is_told_ends_the_session(shell
         ({"argv": ["cat"], "stdin": "grüß"}, "grüß\n[exit code 0]", True),
         ({"argv": ["cat"]}, "[exit code 0]", True),
         ({"argv": ["pwd"], "cwd": "/"}, "/\n[exit code 0]", True),
-        ({"argv": ["sleep", "50"], "timeout": 0.2}, "[killed: its 0.2 seconds were up]", False),
+        ({"argv": ["sleep", "50"], "timeout": 0.2}, "[killed: timed out after 0.2 seconds]", False),
         ({"argv": ["no-such-program"]}, "[exit code 127: ", False),
     ],
 )

@@ -104,7 +104,7 @@ def box(wheel: WheelState | None = None, allowed: Sequence[str] | None = None) -
     [
         ("double", {"number": 4}, "8", Used(DESK, "double", "done", 0, "keyboard")),
         ("double", {"number": "4"}, "double was not used: number is '4', not a", Used(DESK, "double", "wrong", 0)),
-        ("double", None, "double was not used: its arguments are no object", Used(DESK, "double", "wrong", 0)),
+        ("double", None, "double was not used: its arguments must be a JSON object", Used(DESK, "double", "wrong", 0)),
         ("double", {"number": 15}, "double was not used: 15 is odd", Used(DESK, "double", "wrong", 0)),
         ("double", {"number": 13}, "double failed: no luck", Used(DESK, "double", "failed", 0, note="desk.file")),
         ("double", {"number": 14}, "double failed: nobody", Used(DESK, "double", "failed", 0, note="brief")),

@@ -47,7 +47,7 @@ def toolbox(desk: Desk) -> Toolbox:
 def wrong_uses(tool: Tool) -> list[tuple[dict[str, object], str]]:
     """Give arguments that are wrong in one thing each, and what is said of it."""
     right = dict(tool.example)
-    uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "there is no 'other'")]
+    uses: list[tuple[dict[str, object], str]] = [({**right, "other": 1}, "there is no parameter 'other'")]
     for parameter in tool.parameters:
         uses += [
             ({**right, parameter.name: value}, f"{parameter.name} {why}") for value, why in wrong_values(parameter)
@@ -63,12 +63,12 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
     """Give values that a parameter cannot have."""
     values: list[tuple[object, str]] = [(WRONG[parameter.kind], "is ")]
     if parameter.choices:
-        values.append(("none of them", "is 'none of them'; it is one of "))
+        values.append(("none of them", "is 'none of them'; it must be one of "))
     elif parameter.kind == "text":
         values += [("x" * (parameter.longest + 1), "has "), ("\ud800", "holds half a character")]
     if parameter.kind in ("integer", "number"):
         over = int(parameter.most) + 1
-        values.append((over, f"is {over}; it is "))
+        values.append((over, f"is {over}; it must be "))
     if parameter.kind == "texts":
         values.append((["x"] * (parameter.items + 1), "has "))
     return values

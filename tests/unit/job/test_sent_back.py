@@ -18,7 +18,7 @@ from hotdesk.drive.keep import Drive
 from hotdesk.event import Event, SentBack, StepBegun, Verified
 from hotdesk.job.local import local_machine
 from hotdesk.job.record.receipt import Receipt
-from hotdesk.job.run import ROUNDS
+from hotdesk.job.steps import ROUNDS
 from hotdesk.plan import OURS
 from hotdesk.work import JobContext, work
 

@@ -92,7 +92,7 @@ def test_a_worker_is_told_what_was_lost_and_what_nobody_knows() -> None:
     ):
         past.take(event, 1)
     assert describe_lost(past) == (
-        "These acts were made, and what they did to files is gone: 1 shell, 2 browser_click. "
-        "Nobody knows what came of 2 browser_click: find out before you do it again."
+        "These calls were made, but what they did to files is lost: 1 shell, 2 browser_click. "
+        "The result of 2 browser_click is unknown: find out what happened before you repeat it."
     )
     assert describe_lost(ResumeState(JOB)) == ""

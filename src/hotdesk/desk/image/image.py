@@ -37,6 +37,10 @@ class Image:
 
     def has(self, path: str) -> bool:
         """Say whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
+        return self.find_file(path) is not None
+
+    def find_file(self, path: str) -> Path | None:
+        """Give a plain file of the image as it lies in the store; no link is followed. What is in it may be hostile."""
         for layer in self.layers:
             place = layer
             for part in PurePosixPath(path).parts[1:]:
@@ -46,10 +50,10 @@ class Image:
                 except (FileNotFoundError, NotADirectoryError):
                     break
                 if stat.S_ISCHR(mode) or stat.S_ISLNK(mode):  # overlay's mark for what was removed; or it is elsewhere
-                    return False
+                    return None
             else:
-                return stat.S_ISREG(mode)
-        return False
+                return place if stat.S_ISREG(mode) else None
+        return None
 
 
 def as_name(text: str) -> str:

@@ -115,7 +115,7 @@ class BrowserResult:
 def did(what: str, result: BrowserResult) -> Observation:
     """Tell of something done."""
     if not result.as_meant:
-        what = f"{what}, but it holds {result.holds!r}, not what was meant"
+        what = f"{what}, but its value is now {result.holds!r}, not the given one"
     elif result.text:
         what += f": {result.text}"
     if result.fallback:
@@ -129,7 +129,7 @@ def went(result: BrowserResult) -> Observation:
     """Tell of a page gone to."""
     status = f" with status {result.status}" if result.status else ""
     what = f"The page was loaded{status}" if result.loaded else "The page is still loading"
-    what = "That is a file, which is being downloaded: see browser_downloads" if result.download else what
+    what = "The URL is a file, which is being downloaded: see browser_downloads" if result.download else what
     return Observation(summary(what, result))
 
 
@@ -137,11 +137,11 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
     """Give a part of a page."""
     note = ""
     if result.next < result.length:
-        note = f"Cut off, {result.length - result.next} more characters; go on with {tool} start={result.next}."
+        note = f"Cut off, {result.length - result.next} more characters; continue with {tool} start={result.next}."
     if not result.whole:
-        note += " The page is longer than can be read at all."
+        note += " The page is too long to be read completely."
     if result.hidden:
-        note += f" Frames of other origins: {result.hidden}, not shown; their addresses can be opened in a tab."
+        note += f" Not shown: {result.hidden} frames of other origins; open their URLs in a tab to see them."
     lines = [where(result), *beside(result), "", result.text or "(nothing)"]
     note = note.strip()
     return Observation("\n".join([*lines, *([note] if note else [])]), note=note)
@@ -150,34 +150,34 @@ def format_page(result: BrowserResult, tool: str) -> Observation:
 def format_value(result: BrowserResult) -> Observation:
     """Give the value of an expression."""
     if result.interrupted:
-        return did("A dialog came in between", result)
+        return did("A dialog interrupted it", result)
     more = result.length - len(result.text)
-    note = f"Cut off, {more} more characters; ask for less." if more > 0 else ""
+    note = f"Cut off, {more} more characters; return a smaller value." if more > 0 else ""
     return Observation("\n".join([result.text, *beside(result), *([note] if note else [])]), note=note)
 
 
 def format_wait(result: BrowserResult, timeout: float) -> Observation:
     """Tell whether what was waited for came about."""
-    what = "It came about" if result.met else f"It did not come about within {timeout:g} seconds"
+    what = "The condition was met" if result.met else f"The condition was not met within {timeout:g} seconds"
     return Observation(summary(what, result), ok=result.met)
 
 
 def format_downloads(result: BrowserResult) -> Observation:
     """List downloads."""
     lines = [f"- {one.path or one.name}: {one.state}, {one.bytes} of {one.total} bytes" for one in result.downloads]
-    what = "The downloads:" if result.met else "No more downloads ended in time:"
+    what = "Downloads:" if result.met else "Not all downloads finished in time:"
     return Observation("\n".join([what, *(lines or ["- none"]), *beside(result)]), ok=result.met)
 
 
 def format_tabs(result: BrowserResult) -> Observation:
     """List the tabs."""
     lines = (f"- {each.id}: {each.title or 'untitled'} {each.url[:500]}" for each in result.tabs)
-    return Observation("\n".join([f"The tabs; {result.tab.id} is the one in use:", *lines, *beside(result)]))
+    return Observation("\n".join([f"Tabs ({result.tab.id} is the current one):", *lines, *beside(result)]))
 
 
 def summary(what: str, result: BrowserResult) -> str:
     """Say what was done, where the browser is, and what is new."""
-    what = "A dialog came in between" if result.interrupted else what
+    what = "A dialog interrupted it" if result.interrupted else what
     return "\n".join([f"{what}.", where(result), *beside(result)])
 
 

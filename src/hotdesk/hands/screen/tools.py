@@ -18,58 +18,58 @@ Region: TypeAlias = tuple[int, int, int, int]
 WIDTH, HEIGHT = 1280, 800
 BUTTONS = ("left", "middle", "right", "back")
 DIRECTIONS = ("up", "down", "left", "right")
-X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
+X = Parameter("x", "integer", "pixels from the left; without x and y: the pointer position", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
-_HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
-_BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
-_HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
-_REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
-FORMAT = Parameter("format", "text", "png is exact, jpeg small", default="png", choices=("png", "jpeg"))
+_HELD_KEYS = Parameter("keys", "text", "modifier keys to hold down: ctrl, ctrl+shift", longest=100)
+_BUTTON = Parameter("button", "text", "mouse button", default="left", choices=(*BUTTONS, "forward"))
+_HELD_BUTTON = Parameter("button", "text", "mouse button", default="left", choices=BUTTONS)
+_REGION = Parameter("region", "integers", "left, top, right, bottom; default: the whole screen", longest=4, least=0)
+FORMAT = Parameter("format", "text", "png is lossless, jpeg is smaller", default="png", choices=("png", "jpeg"))
 SCALED = (
-    Parameter("width", "integer", "pixels it is scaled to; its own unless told", least=1, most=4096),
-    Parameter("height", "integer", "pixels it is scaled to; in proportion unless told", least=1, most=4096),
+    Parameter("width", "integer", "width in pixels to scale to; default: no scaling", least=1, most=4096),
+    Parameter("height", "integer", "height in pixels to scale to; default: in proportion", least=1, most=4096),
 )
-_DURATION = Parameter("seconds", "number", "how long", required=True, least=0, most=100)
+_DURATION = Parameter("seconds", "number", "duration in seconds", required=True, least=0, most=100)
 
 TOOLS = (
     Tool(
         "screen_screenshot",
-        f"See the screen, which is {WIDTH} by {HEIGHT} pixels, or a region of it.",
+        f"Take a screenshot of the screen ({WIDTH} by {HEIGHT} pixels) or of a region of it.",
         (_REGION, *SCALED, FORMAT),
         {"region": [0, 0, 640, 400]},
     ),
     Tool(
         "screen_zoom",
-        "See a region enlarged to the size of the screen: small print, icons, alignment.",
+        "Take a screenshot of a region, enlarged to the size of the screen, to see small print and icons.",
         (replace(_REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
-    Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
+    Tool("screen_move", "Move the mouse pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
-        "Click at a point, once, twice or three times.",
-        (X, Y, _BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), _HELD_KEYS),
+        "Click at a point; count is 2 for a double click, 3 for a triple click.",
+        (X, Y, _BUTTON, Parameter("count", "integer", "number of clicks", default=1, least=1, most=3), _HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
         "screen_drag",
-        "Press the button at the first point, move along the others, release it at the last.",
+        "Drag with the mouse: press the button at the first point, move along the others, release it at the last.",
         (
-            Parameter("path", "integers", "x, y, x, y and so on: two points or more", required=True, longest=200),
+            Parameter("path", "integers", "x, y, x, y, …: at least two points", required=True, longest=200),
             _HELD_BUTTON,
             _HELD_KEYS,
         ),
         {"path": [100, 100, 400, 300]},
     ),
-    Tool("screen_press", "Press a button where the pointer is, and hold it.", (_HELD_BUTTON,), {"button": "left"}),
-    Tool("screen_release", "Release a button.", (_HELD_BUTTON,), {"button": "left"}),
+    Tool("screen_press", "Press a mouse button and keep it pressed.", (_HELD_BUTTON,), {"button": "left"}),
+    Tool("screen_release", "Release a mouse button.", (_HELD_BUTTON,), {"button": "left"}),
     Tool(
         "screen_scroll",
-        "Turn the wheel over a point.",
+        "Scroll with the mouse wheel at a point.",
         (
-            Parameter("direction", "text", "where to", required=True, choices=DIRECTIONS),
-            Parameter("amount", "integer", "clicks of the wheel", default=3, least=0, most=100),
+            Parameter("direction", "text", "the direction", required=True, choices=DIRECTIONS),
+            Parameter("amount", "integer", "number of wheel clicks", default=3, least=0, most=100),
             X,
             Y,
             _HELD_KEYS,
@@ -78,63 +78,63 @@ TOOLS = (
     ),
     Tool(
         "screen_type",
-        "Type a text in any script into what has the focus. A new line is Return, a tab is Tab.",
-        (Parameter("text", "text", "what is typed", required=True, longest=20_000),),
+        "Type text, in any script, into the focused window. A newline presses Return, a tab presses Tab.",
+        (Parameter("text", "text", "the text to type", required=True, longest=20_000),),
         {"text": "Grüße, 世界\n"},
     ),
     Tool(
         "screen_key",
-        "Press a chord, or several one after the other. Keys have X's names: Return, Escape, Page_Up, F5.",
+        "Press a key combination, or several in sequence. Keys have their X names: Return, Escape, Page_Up, F5.",
         (
-            Parameter("keys", "text", "ctrl+shift+t; ctrl+a Delete", required=True, longest=1000),
-            Parameter("repeat", "integer", "how often", default=1, least=1, most=100),
+            Parameter("keys", "text", "ctrl+shift+t; in sequence: ctrl+a Delete", required=True, longest=1000),
+            Parameter("repeat", "integer", "number of repetitions", default=1, least=1, most=100),
         ),
         {"keys": "ctrl+s"},
     ),
     Tool(
         "screen_hold_key",
-        "Hold a chord down for some time.",
-        (Parameter("keys", "text", "a chord: shift, ctrl+Down", required=True, longest=100), _DURATION),
+        "Hold a key combination down for some time.",
+        (Parameter("keys", "text", "the keys: shift, ctrl+Down", required=True, longest=100), _DURATION),
         {"keys": "Down", "seconds": 1.5},
     ),
-    Tool("screen_wait", "Do nothing for some time. Where something shall appear, screen_settle is quicker.",
+    Tool("screen_wait", "Wait for some time. To wait until the screen has finished changing, screen_settle is faster.",
          (_DURATION,), {"seconds": 2}),
     Tool(
         "screen_settle",
-        "Wait until the picture has stopped changing.",
+        "Wait until the screen has stopped changing.",
         (
-            Parameter("quiet", "number", "seconds it has to stand still", default=0.3, least=0.05, most=10),
-            Parameter("timeout", "number", "seconds to wait at most", default=10.0, least=0.1, most=120),
+            Parameter("quiet", "number", "seconds without a change", default=0.3, least=0.05, most=10),
+            Parameter("timeout", "number", "time limit in seconds", default=10.0, least=0.1, most=120),
             _REGION,
         ),
         {"quiet": 0.5, "timeout": 20},
     ),
     Tool(
         "screen_cursor_position",
-        "Tell where the pointer is.",
+        "Get the position of the mouse pointer.",
         (
-            Parameter("width", "integer", "count as if the screen were that wide", least=1, most=4096),
-            Parameter("height", "integer", "count as if the screen were that high", least=1, most=4096),
+            Parameter("width", "integer", "scale the result to a screen of this width", least=1, most=4096),
+            Parameter("height", "integer", "scale the result to a screen of this height", least=1, most=4096),
         ),
     ),
-    Tool("screen_windows", "List the windows with their titles, places and sizes."),
+    Tool("screen_windows", "List the windows with title, position and size."),
     Tool(
         "screen_focus",
         "Bring a window to the front.",
-        (Parameter("window", "text", "its id, or words of its title", required=True, longest=200),),
+        (Parameter("window", "text", "its id, or part of its title", required=True, longest=200),),
         {"window": "Calculator"},
     ),
     Tool(
         "screen_launch",
-        "Start a program with a window, and leave it running.",
+        "Start a program that has a window; it keeps running.",
         (Parameter("argv", "texts", "the program and its arguments", required=True, longest=200),),
         {"argv": ["mousepad", "notes.txt"]},
     ),
-    Tool("screen_clipboard_get", "Give the text on the clipboard."),
+    Tool("screen_clipboard_get", "Get the text on the clipboard."),
     Tool(
         "screen_clipboard_set",
         "Put a text on the clipboard.",
-        (Parameter("text", "text", "what is put there", required=True),),
+        (Parameter("text", "text", "the text", required=True),),
         {"text": "to be pasted"},
     ),
 )  # fmt: skip
@@ -148,7 +148,7 @@ def parse_optional_integer(arguments: Arguments, name: str) -> int | None:
 def point_of(arguments: Arguments) -> tuple[int | None, int | None]:
     """Give a point, or none."""
     if ("x" in arguments) != ("y" in arguments):
-        raise BriefError("a point is x and y: give both, or neither to stay where the pointer is")
+        raise BriefError("give both x and y, or neither to use the pointer position")
     return parse_optional_integer(arguments, "x"), parse_optional_integer(arguments, "y")
 
 
@@ -169,10 +169,10 @@ def region_of(arguments: Arguments, size: Point) -> Region | None:
     if not (sides := numbers(arguments, "region")):
         return None
     if len(sides) != 4:
-        raise BriefError("a region is four numbers: left, top, right, bottom")
+        raise BriefError("region must be four numbers: left, top, right, bottom")
     left, top, right, bottom = sides
     if not (left < right <= size[0] and top < bottom <= size[1]):
-        raise BriefError(f"region {sides} does not lie on the screen, which is {size[0]} by {size[1]}")
+        raise BriefError(f"region {sides} is not inside the screen, which is {size[0]} by {size[1]} pixels")
     return left, top, right, bottom
 
 
@@ -180,5 +180,5 @@ def path_of(arguments: Arguments) -> list[Point]:
     """Give the points of a path."""
     flat = numbers(arguments, "path")
     if len(flat) < 4 or len(flat) % 2:
-        raise BriefError("a path is x, y, x, y and so on: two points or more")
+        raise BriefError("path must be x, y, x, y, …: at least two points")
     return list(zip(flat[::2], flat[1::2], strict=True))

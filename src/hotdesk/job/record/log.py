@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.models.seam import ModelRequest, Reply
-from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
+from hotdesk.brain.seam import BudgetSpentError, JobHaltedError, Remaining
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
@@ -93,6 +93,17 @@ class JobLog:
         """Say how long the job may still work."""
         now = self.waits_since if self.waits else time.monotonic()
         return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
+
+    def remaining(self) -> tuple[Remaining, ...]:
+        """Give what is left of each limit the job has."""
+        budget, spent = self.budget, self.spent
+        counted: list[tuple[str, float, float | None]] = [
+            ("acts", spent.acts, budget.acts),
+            ("tokens", spent.tokens, budget.tokens),
+            ("dollars", spent.dollars, budget.dollars),
+        ]
+        limits = (Remaining(name, total - used, total) for name, used, total in counted if total is not None)
+        return (Remaining("seconds", self.seconds_left, self.seconds), *limits)
 
     def halt(self) -> None:
         """Ask the job to stop: after the act under way, or at once where there is none."""

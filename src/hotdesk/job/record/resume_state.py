@@ -81,6 +81,10 @@ class ResumeState:
     """Attempts that failed: step, number, why."""
     objections: dict[str, list[str]] = field(default_factory=dict)
     """Papers with why a step's results were sent back, by step."""
+    findings: dict[str, list[str]] = field(default_factory=dict)
+    """Those of the latest delivery alone."""
+    last_summaries: dict[str, str] = field(default_factory=dict)
+    """The paper of the summary of each step that was finished and then sent back."""
     refused: dict[str, list[str]] = field(default_factory=dict)
     """The hashes of what was sent back, by path."""
     numbers: dict[str, int] = field(default_factory=dict)
@@ -193,9 +197,12 @@ class ResumeState:
 
     def take_back(self, event: SentBack) -> None:
         """Have a step that was finished not finished: what it made does not hold."""
-        self.finished.pop(event.step, None)
+        if event.step in self.finished:  # the first of a delivery's findings
+            self.last_summaries[event.step] = self.finished.pop(event.step)
+            self.findings[event.step] = []
         self.attempts_sent_back[event.step] = self.numbers.get(event.step, 0)
         self.objections.setdefault(event.step, []).append(event.paper)
+        self.findings.setdefault(event.step, []).append(event.paper)
         self.refused.setdefault(event.path, []).append(event.sha256)
         self.tries = [each for each in self.tries if each[0] != event.step]
 

@@ -1,0 +1,143 @@
+"""What an image has, in a sentence for whoever plans or works at its desks. No desk is opened for it.
+
+Versions come from the image's own package records. An imported image or one saved from a desk is hostile: of its
+records only names of our own table and plain numbers are taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from hotdesk.desk.image.image import Image, find
+from hotdesk.errors import BriefError, ImageError
+
+MAX_RECORD_BYTES = 16 << 20
+"""Bytes of a list of packages that are read."""
+MAX_NAMES = 10_000
+"""Entries of a folder of libraries that are looked at."""
+STATUS = "/var/lib/dpkg/status"
+RELEASE = "/usr/lib/os-release"
+PROGRAMS = {
+    "libreoffice-calc": "LibreOffice Calc {} (`soffice --headless`)",
+    "libreoffice-writer": "LibreOffice Writer",
+    "libreoffice-impress": "LibreOffice Impress",
+    "tesseract-ocr": "tesseract {} (OCR)",
+    "tesseract-ocr-eng": "tesseract language eng",
+    "poppler-utils": "poppler {} (pdftotext, pdftoppm)",
+    "chromium": "Chromium {}",
+    "nodejs": "Node {}",
+    "npm": "npm {}",
+    "git": "git {}",
+    "ripgrep": "ripgrep",
+    "sqlite3": "sqlite3 {}",
+    "jq": "jq",
+    "curl": "curl",
+    "python3-uno": "Python UNO bridge",
+    "python3-tk": "Python tkinter",
+    "xdotool": "xdotool",
+    "gcc": "gcc {}",
+    "imagemagick": "ImageMagick {}",
+    "ffmpeg": "ffmpeg {}",
+    "pandoc": "pandoc {}",
+}
+"""Debian packages that are worth mentioning, and how; `{}` is the version."""
+LIBRARIES = (
+    "openpyxl", "xlsxwriter", "pandas", "numpy", "scipy", "matplotlib", "pdfplumber", "pypdf", "pypdfium2", "reportlab",
+    "python_docx", "python_pptx", "pillow", "lxml", "beautifulsoup4", "requests", "httpx", "sqlalchemy", "scikit_learn",
+    "polars", "pyarrow", "ipython", "pytest", "cryptography",
+)  # fmt: skip
+"""Python distributions that are worth mentioning."""
+_STANZA = re.compile(rb"^Package: ([a-z0-9+.-]{1,60})$(.*?)(?=^Package: |\Z)", re.MULTILINE | re.DOTALL)
+_VERSION = re.compile(rb"^Version: (?:\d{1,4}:)?(\d{1,8}(?:\.\d{1,8}){0,2})", re.MULTILINE)
+_INSTALLED = b"\nStatus: install ok installed\n"
+_DISTRIBUTION = re.compile(r"([a-z0-9_]{1,40})-(\d{1,8}(?:\.\d{1,8}){0,3})[a-z0-9.+]{0,20}\.dist-info", re.IGNORECASE)
+_PYTHON = re.compile(r"python3\.\d{1,2}")
+_DEBIAN = re.compile(rb'^VERSION_ID="(\d{1,3})"$', re.MULTILINE)
+
+
+def describe_image(store: Path, name: str) -> str:
+    """Say what an image has: system, Python and its libraries, programs; empty: nothing is known."""
+    try:
+        return describe(find(store, name))
+    except (BriefError, ImageError, OSError):
+        return ""
+
+
+def describe(image: Image) -> str:
+    """Say what an image has."""
+    packages = dict(_read_packages(image))
+    release = _DEBIAN.search(_read(image, RELEASE))
+    system = f"Debian {release[1].decode()}" if release and packages else ""
+    libraries = [f"{each.replace('_', '-')} {version}" for each, version in sorted(_read_libraries(image).items())]
+    python = f"Python {packages['python3']}" if packages.get("python3") else ""
+    if libraries:
+        python = f"{python or 'Python'} with {', '.join(libraries)}"
+    programs = [text.format(packages[each]).strip() for each, text in PROGRAMS.items() if each in packages]
+    parts = [system, python, f"programs: {', '.join(programs)}" if programs else ""]
+    known = "; ".join(filter(None, parts))
+    return f"Image `{image.name}`: {known}." if known else f"Image `{image.name}`."
+
+
+def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
+    """Give the Debian packages of our table that are installed, each with its version."""
+    for name, fields in _STANZA.findall(_read(image, STATUS)):
+        if (name.decode() in PROGRAMS or name == b"python3") and _INSTALLED in fields:
+            version = _VERSION.search(fields)
+            yield name.decode(), version[1].decode() if version else ""
+
+
+def _read_libraries(image: Image) -> dict[str, str]:
+    """Give the Python libraries of our table, each with the version that is imported: the first folder decides."""
+    found: dict[str, str] = {}
+    for folder in (*_list_local_folders(image), *_list_folders(image, "/usr/lib/python3/dist-packages")):
+        for name in _list_names(folder):
+            match = _DISTRIBUTION.fullmatch(name)
+            if match and match[1].lower() in LIBRARIES:
+                found.setdefault(match[1].lower(), match[2])
+    return found
+
+
+def _list_local_folders(image: Image) -> Iterator[Path]:
+    """Give the folders into which pip installs."""
+    names = {name for folder in _list_folders(image, "/usr/local/lib") for name in _list_names(folder)}
+    for name in sorted(filter(_PYTHON.fullmatch, names)):
+        yield from _list_folders(image, f"/usr/local/lib/{name}/dist-packages")
+
+
+def _list_folders(image: Image, path: str) -> Iterator[Path]:
+    """Give a folder of an image as each layer has it, the topmost first; no link is followed."""
+    return filter(None, (_find_folder(layer, path) for layer in image.layers))
+
+
+def _find_folder(layer: Path, path: str) -> Path | None:
+    """Give a folder of a layer, unless a link or anything else is on the way."""
+    place = layer
+    for part in PurePosixPath(path).parts[1:]:
+        place /= part
+        try:
+            if not stat.S_ISDIR(place.lstat().st_mode):
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    return place
+
+
+def _list_names(folder: Path) -> list[str]:
+    """List some names in a folder."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry, _ in zip(entries, range(MAX_NAMES), strict=False)]
+
+
+def _read(image: Image, path: str) -> bytes:
+    """Read a file of an image, if it is there and not too large."""
+    place = image.find_file(path)
+    if place is None:
+        return b""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(MAX_RECORD_BYTES + 1)
+    return data if len(data) <= MAX_RECORD_BYTES else b""

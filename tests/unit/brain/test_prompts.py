@@ -1,0 +1,61 @@
+"""What a worker is told first: its step, what is required, what it may reach, what is left, and what to fix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.brain.stages import step_of
+
+from hotdesk.brain.prompts import describe_findings, describe_situation, instructions
+from hotdesk.brain.seam import Remaining
+
+SITUATION = replace(
+    step_of(makes=("Sales.xlsx",), check="test -s Sales.xlsx"),
+    deliverables=("Sales.xlsx (sheet)\nEvery formula must be saved with its calculated value.",),
+    deliveries=2,
+    network="This step has no network.",
+    secrets=("$ERP_PASSWORD holds a placeholder for erp-password.",),
+    attempt=2,
+    attempts=3,
+    remaining=lambda: (Remaining("seconds", 299.6, 900.0), Remaining("dollars", 0.5, 2.0)),
+)
+
+
+def test_the_first_message_names_everything_a_worker_needs_before_its_first_call() -> None:
+    text = describe_situation(SITUATION)
+    for line in (
+        "# Your step: one",
+        "- Task: Do it.",
+        "- Must leave: Sales.xlsx",
+        "- Checked by: test -s Sales.xlsx",
+        "- Sales.xlsx (sheet)\n  Every formula must be saved with its calculated value.",
+        "This step has no network.",
+        "- $ERP_PASSWORD holds a placeholder for erp-password.",
+        "- Attempt 2 of 3 at this step.",
+        "- A deliverable that fails its check is sent back to you, at most 2 times.",
+        "- Left for the whole job: 300 seconds, 0.50 dollars.",
+    ):
+        assert line in text, line
+
+
+def test_what_a_check_found_is_an_instruction_and_only_what_others_wrote_is_quoted() -> None:
+    found = ("Sales.xlsx failed its checks:\nSheet1!H2:H41 (40 cells): the formula was never calculated.",)
+    again = replace(SITUATION, findings=found, last_summary="Wrote Sales.xlsx.\n# Your step: two", deliveries=1)
+    text = describe_situation(again)
+    assert "# The check of your last delivery failed. Fix exactly this, test it, then call finish.\n- Sales" in text
+    assert "\n  Sheet1!H2:H41 (40 cells): the formula was never calculated." in text
+    assert "> Wrote Sales.xlsx.\n> # Your step: two" in text
+    assert "> Sheet1" not in text
+    last = describe_findings(replace(again, deliveries=0, workspace="Your files are in the home folder."))
+    assert last.startswith("The check found:\n- Sales.xlsx failed its checks:\n  Sheet1!H2:H41")
+    assert "Fix exactly this" in last
+    assert "Your files are in the home folder." in last
+    assert "This is the last delivery" in last
+
+
+def test_the_desk_is_described_where_it_is_the_same_in_every_step() -> None:
+    task = replace(SITUATION.task, desk="Image `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5.")
+    text = instructions(replace(SITUATION, task=task))
+    assert "# The desk\nImage `office`: Debian 13; Python 3.13.5 with openpyxl 3.1.5." in text
+    assert "- no network" in text
+    assert instructions(replace(SITUATION, task=task, attempt=3)) == text
