@@ -396,9 +396,9 @@ async def test_a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sent
 @falls_without(
     "silence means nothing",
     Removal(
-        "brain/planning.py",
-        "            return strict(from_json(plan_in(reply))), ()\n",
-        "            return from_json(plan_in(reply)), ()\n",
+        "brain/plan_reply.py",
+        "    return strict_steps(plan)\n",
+        "    return plan\n",
     ),
 )
 async def test_a_models_plan_has_nothing_where_it_says_nothing(machine: LocalMachine, tmp_path: Path) -> None:

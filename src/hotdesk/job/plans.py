@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
 from hotdesk.brain.audit import audit
-from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
+from hotdesk.brain.permits import compile_scope, is_risky, matches, needs_fresh
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
@@ -66,7 +66,7 @@ class Plans:
             ),
             rules=tuple(map(rule_text, job.scope.rules)),
             grants=tuple(map(grant_text, job.scope.grants)),
-            tools=tuple(self.tools),
+            tools=tuple(tool for tool in self.tools if matches(tool.name, job.tools or ("*",))),
             limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
         )
 
