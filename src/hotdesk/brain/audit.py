@@ -23,9 +23,13 @@ _SHOWN_RULES, _SHOWN_RULE_CHARS = 30, 200
 _OUTSIDE = "is not covered by one rule of the brief"
 
 
-def audit(plan: Plan, job: Brief, tools: Sequence[Tool]) -> tuple[str, ...]:
-    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief."""
+def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = True) -> tuple[str, ...]:
+    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief.
+
+    `complete`: its steps say what they make, so that every deliverable is made by one of them.
+    """
     found = [*_audit_names(plan, job), *_audit_files(plan, job)]
+    found += _audit_deliverables(plan, job) if complete and not says_nothing(plan) else []
     outside = False
     for index, step in enumerate(plan.steps):
         hosts = list(_audit_hosts(step, plan, job.scope))
@@ -195,7 +199,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
-    """Check that files come from somewhere, and that every deliverable is made."""
+    """Check that files come from somewhere."""
     there = [locate_input(name) for name in job.inputs]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
@@ -212,10 +216,13 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
                     "makes it."
                 )
         there += step.makes
-    if not says_nothing(plan):
-        for item in job.deliverables:
-            if not any(below(item.path, each) for step in plan.steps for each in step.makes):
-                yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
+
+
+def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
+    """Check that every deliverable is made."""
+    for item in job.deliverables:
+        if not any(below(item.path, each) for step in plan.steps for each in step.makes):
+            yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
 
 
 def says_nothing(plan: Plan) -> bool:

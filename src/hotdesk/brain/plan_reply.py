@@ -104,7 +104,7 @@ def tidy_step(data: object) -> object:
             table[name] = [value] if value else []
     for name in _PATHS:
         if isinstance(value := table.get(name), list):
-            table[name] = [_strip_home(each) if isinstance(each, str) else each for each in value]
+            table[name] = [strip_home(each) if isinstance(each, str) else each for each in value]
     return table
 
 
@@ -115,7 +115,8 @@ def _drop_unknown(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key in names or get_close_matches(key, names, 1, 0.75)}
 
 
-def _strip_home(path: str) -> str:
+def strip_home(path: str) -> str:
+    """Return a path below the home folder without that folder."""
     return next((path.removeprefix(each) for each in HOME_PREFIXES if path.startswith(each)), path)
 
 

@@ -89,7 +89,7 @@ def _intersect(rule: Rule, wide: Rule) -> Rule | None:
 
 
 def _intersect_queries(narrow: _Query, wide: _Query) -> _Query:
-    """Return the parameters that both admit; of two values that are globs the narrower, or none where it is not sure."""
+    """Return the parameters that both admit; of two globs the narrower, or none where it is not sure."""
     if narrow is None or wide is None:
         return wide if narrow is None else narrow
     theirs = {unquote_plus(name): value for name, value in wide}
