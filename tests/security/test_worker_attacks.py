@@ -244,8 +244,8 @@ PLAIN = Step("write", "Write.", ("shell",), (), (), makes=("out.csv",))
     "what decides over later rights",
     Removal(
         "brain/amendments.py",
-        "    return known and not any(is_risky(step, job.scope) for step in remaining)\n",
-        "    return known\n",
+        "    return lists_tools and not any(is_risky(step, job.scope) for step in remaining)\n",
+        "    return True\n",
     ),
 )
 @pytest.mark.parametrize("approve", ["auto", "risky"])

@@ -255,8 +255,8 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
     if amendment.check is None and amendment.makes is None and amendment.steps is None:
         return not select_grants(old[0], job.scope)
     remaining = [step for step in (*old, *new) if step.name not in finished]
-    known = all(step.tools is not None for step in amendment.steps or ())
-    return known and not any(is_risky(step, job.scope) for step in remaining)
+    lists_tools = all(step.tools is not None for step in amendment.steps or ())
+    return lists_tools and not any(is_risky(step, job.scope) for step in remaining)
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:

@@ -50,15 +50,15 @@ class Critic:
     """The task as the planner was told."""
     cache: str
     window: int = WINDOW
-    asked: int = 0
-    said: list[str] = field(default_factory=list)
+    reviews: int = 0
+    earlier: list[str] = field(default_factory=list)
 
     async def review(self, plan: Plan) -> tuple[str, ...]:
         """Return what is said against a plan; nothing once it was asked often enough."""
-        if self.asked >= REVIEWS:
+        if self.reviews >= REVIEWS:
             return ()
-        self.asked += 1
-        before = f"\n\nOf an earlier version you said:\n{lines(self.said)}" if self.said else ""
+        self.reviews += 1
+        before = f"\n\nOf an earlier version you said:\n{lines(self.earlier)}" if self.earlier else ""
         prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with it?"
         thinking = Thinking(
             self.ask, self.log, words("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window
@@ -66,7 +66,7 @@ class Critic:
         reply = await thinking.ask_once()
         thinking.answer("Noted.")
         found = read_findings(reply)
-        self.said += found
+        self.earlier += found
         return found
 
 
@@ -76,8 +76,8 @@ def read_findings(reply: Reply) -> tuple[str, ...]:
         return ()
     calls = [call for call in reply.calls if call.tool == FINDINGS.name]
     found = [each for call in calls for each in _list_findings(call.arguments)] if calls else _read_prose(reply.text)
-    kept = (each.strip()[:_LONGEST_FINDING] for each in found)
-    return tuple(each for each in kept if each and not _agrees(each))[:_MOST_FINDINGS]
+    findings = (each.strip()[:_LONGEST_FINDING] for each in found)
+    return tuple(each for each in findings if each and not _agrees(each))[:_MOST_FINDINGS]
 
 
 def _list_findings(arguments: object) -> list[str]:

@@ -38,7 +38,7 @@ def _narrow_text(text: str, step: str, scope: Scope) -> str:
     except BriefError:
         return text
     part = fit_rule(rule, step, scope.rules)
-    return text if part in (None, rule) else rule_text(part)  # type: ignore[arg-type]
+    return text if part is None or part == rule else rule_text(part)
 
 
 def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
@@ -56,21 +56,21 @@ def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
 
 def _rename_steps(plan: Plan, scope: Scope) -> Plan:
     """Give a step the one name under which the brief allows all it lists, unless another step wants that name."""
-    wanted = [_find_name(step, plan, scope) for step in plan.steps]
-    times = Counter(wanted)
+    names = [_find_name(step, plan, scope) for step in plan.steps]
+    times = Counter(names)
     steps = (
         replace(step, name=name) if name and times[name] == 1 else step
-        for step, name in zip(plan.steps, wanted, strict=True)
+        for step, name in zip(plan.steps, names, strict=True)
     )
     return replace(plan, steps=tuple(steps))
 
 
 def _find_name(step: Step, plan: Plan, scope: Scope) -> str:
-    names = {each.step for each in (*scope.rules, *scope.grants) if each.step}
+    names = ({each.step for each in scope.rules} | {each.step for each in scope.grants}) - {""}
     if step.name in names or _fits(step, step.name, scope):
         return ""
-    taken = {each.name for each in plan.steps}
-    fitting = [name for name in names if name not in taken and _fits(step, name, scope)]
+    plan_names = {each.name for each in plan.steps}
+    fitting = [name for name in names if name not in plan_names and _fits(step, name, scope)]
     return fitting[0] if len(fitting) == 1 else ""
 
 
@@ -120,14 +120,14 @@ def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
 def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
     """Say what the brief's rule has otherwise, of what was cut down."""
     cover = within(part, rules) or part
-    said = [_describe_query(cover)] if part.query != rule.query else []
+    parts = [_describe_query(cover)] if part.query != rule.query else []
     sizes = (("up", rule.up, part.up), ("down", rule.down, part.down))
-    said += [f"at most {name}={size_text(size)}" for name, old, size in sizes if old and size and size < old]
-    said += [f"at most rate={part.rate:g}"] if rule.rate and part.rate and part.rate < rule.rate else []
-    said += ["GET only"] if part.methods != rule.methods else []
-    said += [f"{part.scheme} only"] if part.scheme != rule.scheme else []
-    said += ["no private networks"] if part.private != rule.private else []
-    return f"The brief's rule allows {', '.join(said) or 'no `step=` of another step'}"
+    parts += [f"at most {name}={size_text(size)}" for name, old, size in sizes if old and size and size < old]
+    parts += [f"at most rate={part.rate:g}"] if rule.rate and part.rate and part.rate < rule.rate else []
+    parts += ["GET only"] if part.methods != rule.methods else []
+    parts += [f"{part.scheme} only"] if part.scheme != rule.scheme else []
+    parts += ["no private networks"] if part.private != rule.private else []
+    return f"The brief's rule allows {', '.join(parts) or 'no `step=` of another step'}"
 
 
 def _describe_query(rule: Rule) -> str:

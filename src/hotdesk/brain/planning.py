@@ -45,25 +45,25 @@ async def make_plan(
     prompt = f"{describe(task)}\n\n{_describe_rounds(rounds)}"
     thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [OurMessage(prompt)], cache, window)
     critic = Critic(ask, log, describe(task), cache, window)
-    left, forms, number = rounds, FORM_CORRECTIONS, 0
+    rounds_left, forms, number = rounds, FORM_CORRECTIONS, 0
     accepted: Plan | None = None
     findings: Sequence[str] = ()
     readable = False
-    while left > 0:
+    while rounds_left > 0:
         number += 1
         draft, findings = await next_plan(thinking)
         readable = draft is not None
         if draft is None:
-            left, forms = (left, forms - 1) if forms else (left - 1, 0)
-            thinking.answer(_refuse(findings, left), ok=False)
+            rounds_left, forms = (rounds_left, forms - 1) if forms else (rounds_left - 1, 0)
+            thinking.answer(_refuse(findings, rounds_left), ok=False)
             continue
         plan = narrow_plan(draft, job.scope)
         findings = audit(plan, job, task.tools)
         remarks = () if findings else await critic.review(plan)
         log.note_plan(plan, number, (*findings, *remarks))
         if findings:
-            left -= 1
-            thinking.answer(_refuse(findings, left), ok=False)
+            rounds_left -= 1
+            thinking.answer(_refuse(findings, rounds_left), ok=False)
             continue
         accepted = plan
         if not remarks:
@@ -92,9 +92,9 @@ def _describe_rounds(rounds: int) -> str:
     return f"The plan is checked against the brief. You have {rounds} rounds to correct it."
 
 
-def _refuse(findings: Sequence[str], left: int) -> str:
+def _refuse(findings: Sequence[str], rounds_left: int) -> str:
     """Say what must be corrected."""
-    rounds = f"{left} round{'' if left == 1 else 's'} left"
+    rounds = f"{rounds_left} round{'' if rounds_left == 1 else 's'} left"
     return (
         f"The plan is not accepted yet ({rounds}):\n{lines(findings)}\n"
         "Give the whole plan again, corrected, with the tool `plan`."

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -36,11 +37,14 @@ STEPS = [
 ]
 
 
+Use: TypeAlias = tuple[str, dict[str, object]]
+
+
 @dataclass
 class Mind:
     """A model that plans as it is told, and uses tools in order."""
 
-    uses: list[tuple[str, dict[str, object]]]
+    uses: list[Use]
     asked: list[ModelRequest] = field(default_factory=list)
     name, window, native_screen = "mind", 100_000, False
 
@@ -82,14 +86,14 @@ async def carry_out(
     return await work(context, ModelBrain(job, [mind], [mind]))
 
 
-WRITES = ("shell", {"command": "echo 1 > a.csv; echo 2 > b.csv"})
-FINISH = ("finish", {"summary": "done"})
+WRITES: Use = ("shell", {"command": "echo 1 > a.csv; echo 2 > b.csv"})
+FINISH: Use = ("finish", {"summary": "done"})
 
 
 async def test_a_check_that_cannot_run_is_told_before_the_first_turn_and_another_is_agreed_on(
     machine: LocalMachine, tmp_path: Path
 ) -> None:
-    amends = ("amend_plan", {"reason": "There is no such module.", "check": "grep -q 1 a.csv"})
+    amends: Use = ("amend_plan", {"reason": "There is no such module.", "check": "grep -q 1 a.csv"})
     mind = Mind([WRITES, FINISH, amends, FINISH, FINISH])
     receipt = await carry_out(machine, tmp_path, mind)
     assert receipt.outcome == "done", (receipt.why, mind.seen)
@@ -102,7 +106,7 @@ async def test_a_check_that_cannot_run_is_told_before_the_first_turn_and_another
 
 
 async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_path: Path) -> None:
-    fakes = ("shell", {"command": "echo pass > nosuchmodule.py; echo 1 > a.csv"})
+    fakes: Use = ("shell", {"command": "echo pass > nosuchmodule.py; echo 1 > a.csv"})
     mind = Mind([fakes, FINISH])
     receipt = await carry_out(machine, tmp_path, mind)
     assert receipt.outcome == "failed"
@@ -133,8 +137,8 @@ async def test_an_amendment_is_audited_like_a_plan(
 
 async def test_the_steps_that_remain_are_others_then(machine: LocalMachine, tmp_path: Path) -> None:
     steps = json.dumps([{"name": "three", "intent": "Three.", "tools": ["shell"], "makes": ["c.csv"]}, {"name": "two"}])
-    amends = ("amend_plan", {"reason": "c.csv is needed.", "check": "", "steps": steps})
-    makes = ("shell", {"command": "cp a.csv c.csv"})
+    amends: Use = ("amend_plan", {"reason": "c.csv is needed.", "check": "", "steps": steps})
+    makes: Use = ("shell", {"command": "cp a.csv c.csv"})
     mind = Mind([WRITES, amends, FINISH, makes, FINISH, FINISH])
     receipt = await carry_out(machine, tmp_path, mind)
     assert receipt.outcome == "done", (receipt.why, mind.seen)

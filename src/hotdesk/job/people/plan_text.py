@@ -50,7 +50,7 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
     chosen = [
         place for place, step in enumerate(new.steps) if step.name == amendment.step or step != before.get(step.name)
     ]
-    risks = [each for place in chosen for each in _amended_stakes(new.steps[place], before, job, wide)]
+    risks = [each for place in chosen for each in _list_new_stakes(new.steps[place], before, job, wide)]
     outside = [
         (step, rule)
         for step, rule in list_rules(amendment)
@@ -65,11 +65,11 @@ def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, j
     return replace(card, stakes=sanitize_lines(limit_lines(risks, MOST_STAKES)), steps=steps)
 
 
-def _amended_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: Brief) -> Iterator[str]:
+def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: Brief) -> Iterator[str]:
     """Say what a changed step adds to what is at stake, and which command no longer checks it."""
     old = before.get(step.name)
-    known = step_stakes(old, job) if old is not None else []
-    yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in known)
+    before_stakes = step_stakes(old, job) if old is not None else []
+    yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in before_stakes)
     if old is not None and old.check != step.check:
         now = "another command" if step.check else "no command"
         yield f"Step {step.name} is checked by {now}, no longer by: {old.check or 'none'}"
