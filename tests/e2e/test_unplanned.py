@@ -8,6 +8,7 @@ from pathlib import Path
 
 from examples.trial import HOTDESK
 
+from hotdesk.brain.planning import FORM_CORRECTIONS, ROUNDS
 from hotdesk.drive.journal import FILE, read
 from hotdesk.event import Burnt, StepBegun
 from hotdesk.job.record.receipt import read_receipt
@@ -15,6 +16,7 @@ from tests.providers.chat import chat_server, text
 
 BRIEF = """\
 goal = "Count."
+egress = ["read example.test"]
 wall = "local"
 deliverables = [{path = "count.xlsx", check = "sheet", expect = {columns = ["Words"], rows = 1}}]
 """
@@ -30,12 +32,12 @@ def test_a_model_that_only_talks_has_failed_and_is_told_what_was_wrong(tmp_path:
         )
         last = server.requests[-1]["messages"][-1]["content"]
     assert done.returncode == 1, done.stderr
-    assert len(server.requests) == 3
+    assert len(server.requests) == ROUNDS + FORM_CORRECTIONS
     assert "no plan was given" in last
     assert "For example: " in last
     [job] = os.listdir(tmp_path / "lib/jobs")
     receipt = read_receipt(tmp_path / "lib/keys" / FILE, job)
     assert receipt.outcome == "failed"
-    assert receipt.why.startswith("no plan keeps within the brief after 3 rounds; widen the brief or state it simpler")
+    assert receipt.why.startswith("The model gave no readable plan after 5 rounds.")
     events = [row.event() for row in read(tmp_path / "lib/keys" / FILE)]
     assert [event for event in events if isinstance(event, Burnt | StepBegun)] == []

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.amendments import Amendment, amend, policy
+from hotdesk.brain.amendments import Amendment, amend, policy, read_amendment
 from hotdesk.brain.models import names
 from hotdesk.brain.models.client import Patience
 from hotdesk.brain.models.scripted import Hands, ScriptedModel, step
@@ -57,6 +57,7 @@ from hotdesk.job.people.cards import amendment_card, plan_card, question_card, s
 from hotdesk.job.people.wait import MAX_QUOTE_CHARS, OpenQuestions
 from hotdesk.job.record import papers
 from hotdesk.job.record.forget import forget
+from hotdesk.job.step_check import run_check
 from hotdesk.keys.process import HEARD
 from hotdesk.plan import Action, Plan, Step
 from hotdesk.tool import Call, Parameter, Tool
@@ -232,6 +233,96 @@ def test_no_policy_lets_an_amendment_pass_that_puts_something_at_stake(asked: Am
     assert policy(asked, PLAN, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
 
 
+CHECKED = Step("read", "Read.", ("shell",), (), (), check="grep -q ^total, sums.csv", makes=("sums.csv",))
+PAYS = Step(
+    "pay", "Pay.", None, ("POST erp.test/orders",), ("erp",), files=("sums.csv",), kind="program", program="./pay"
+)
+PLAIN = Step("write", "Write.", ("shell",), (), (), makes=("out.csv",))
+
+
+@falls_without(
+    "what decides over later rights",
+    Removal(
+        "brain/amendments.py",
+        "    return lists_tools and not any(is_risky(step, job.scope) for step in remaining)\n",
+        "    return True\n",
+    ),
+)
+@pytest.mark.parametrize("approve", ["auto", "risky"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Amendment("read", check="true"),
+        Amendment("read", check=""),
+        Amendment("read", makes=("sums.csv", "more.csv")),
+        Amendment("read", steps=(replace(PAYS, program="curl -d @- https://erp.test/orders < loot"),)),
+        Amendment("read", steps=(replace(PAYS, kind="work", tools=("shell",), program="", desk="same"),)),
+        Amendment("read", steps=(PLAIN, PAYS)),
+        Amendment("read", steps=()),
+    ],
+    ids=["true", "none", "files", "a program", "a worker", "a step before", "no payment"],
+)
+def test_a_turned_worker_changes_no_check_and_no_step_on_its_own_where_later_steps_have_rights(
+    asked: Amendment, approve: str
+) -> None:
+    plan = Plan((CHECKED, PAYS))
+    assert policy(asked, plan, JOB, approve, ()) == "ask"  # type: ignore[arg-type]
+    assert policy(asked, Plan((CHECKED, PLAIN)), JOB, "plan", ()) == "ask"
+    card = amendment_card(asked, plan, amend(plan, asked, SCOPE), JOB)
+    assert card.lines
+
+
+@falls_without(
+    "steps that a worker lists have what they list",
+    Removal(
+        "brain/amendments.py",
+        'yield strict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))',
+        'yield read_part(Step, tidy_step(each), f"steps[{index}]")',
+    ),
+)
+def test_a_step_that_a_worker_adds_has_nothing_where_it_says_nothing() -> None:
+    asked = read_amendment(PLAN, "first", {"reason": "x", "steps": '[{"name": "more", "intent": "x", "tools": []}]'})
+    made = amend(PLAN, asked, SCOPE)
+    assert [(step.hosts, step.grants) for step in made.steps[1:]] == [((), ())]
+
+
+@falls_without(
+    "finished steps stay",
+    Removal(
+        "brain/amendments.py",
+        "        stays = tuple(step for step in after if step.name in finished)\n",
+        "        stays = ()\n",
+    ),
+)
+def test_an_amendment_rewrites_no_step_that_is_finished() -> None:
+    plan = Plan((CHECKED, PAYS, PLAIN))
+    with pytest.raises(BriefError):
+        amend(plan, Amendment("read", steps=(replace(PAYS, program="true"),)), SCOPE, {"pay"})
+    assert amend(plan, Amendment("read", steps=()), SCOPE, {"pay"}).steps == (CHECKED, PAYS)
+
+
+COUNTERFEIT = "python3 -c 'import nosuchmodule; nosuchmodule.verify(\"sums.csv\")'"
+
+
+@falls_without(
+    "a check imports nothing from the workspace",
+    Removal("job/step_check.py", 'ENVIRONMENT = {"PYTHONSAFEPATH": "1", ', "ENVIRONMENT = {"),
+    cases="home",
+)
+@falls_without(
+    "a check imports nothing from the user's packages",
+    Removal("job/step_check.py", 'NO_USER_SITE = {"PYTHONNOUSERSITE": "1"}', "NO_USER_SITE: dict[str, str] = {}"),
+    cases="packages",
+)
+@pytest.mark.parametrize("place", ["", ".local/lib/{0}/site-packages/"], ids=["home", "packages"])
+async def test_a_counterfeit_module_passes_no_check(place: str) -> None:
+    async with local_runtime() as runtime:
+        desk = await runtime.open(Spec())
+        version = await desk.run(["python3", "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"])
+        await desk.write(place.format(version.text.strip()) + "nosuchmodule.py", b"def verify(path): pass\n")
+        assert "cannot run here" in await run_check(desk, COUNTERFEIT)
+
+
 @falls_without(
     "the ceiling holds for people",
     Removal(
@@ -396,9 +487,9 @@ async def test_a_planner_never_sees_what_inputs_hold_and_their_names_are_no_sent
 @falls_without(
     "silence means nothing",
     Removal(
-        "brain/planning.py",
-        "            return strict(from_json(plan_in(reply))), ()\n",
-        "            return from_json(plan_in(reply)), ()\n",
+        "brain/plan_reply.py",
+        "    return strict_steps(plan)\n",
+        "    return plan\n",
     ),
 )
 async def test_a_models_plan_has_nothing_where_it_says_nothing(machine: LocalMachine, tmp_path: Path) -> None:
@@ -556,7 +647,7 @@ def test_a_long_host_is_shown_from_the_end_that_somebody_registered() -> None:
 
 @falls_without(
     "secrets asked for amid a step",
-    Removal("people/cards.py", "    lines += [FOREIGN] if amendment.grants else []\n", ""),
+    Removal("people/cards.py", "    lines += [FOREIGN] if asks_for_secrets(amendment) else []\n", ""),
 )
 def test_opting_out_of_a_fresh_desk_is_on_the_card() -> None:
     same = Plan((Step("read", "Read.", hosts=("GET doc.test/x",), grants=()), Step("pay", "Pay.", desk="same")))

@@ -1,17 +1,20 @@
 """Leaving the plan: what a worker asks for amid a step, what the plan is then, and who decides. Pure.
 
 What was finished stays as it is. A worker may be under the influence of what it read, so nothing is widened but reading
-inside the brief, for the step being taken, while it has no secrets; all else a person decides, on facts.
+inside the brief, for the step being taken, while it has no secrets; and its check, its files and the steps after it
+change without a person only where nothing is at stake. All else a person decides, on facts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias
 
+from hotdesk.brain.narrowing import narrow_steps
 from hotdesk.brain.permits import is_risky, matches, select_grants, select_rules, writes
+from hotdesk.brain.plan_reply import strict_step, strip_home, tidy_step
 from hotdesk.brief import CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Approve, Brief
 from hotdesk.brief.coverage import decides, overlap, within
@@ -19,29 +22,9 @@ from hotdesk.brief.names import domain_first
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
 from hotdesk.strict import StrictError, loads
-from hotdesk.tool import Arguments, Parameter, Tool, text_of, texts_of
+from hotdesk.tool import Arguments, text_of, texts_of
 
 Policy: TypeAlias = Literal["approved", "ask", "refused"]
-MAX_AMENDMENT_ITEMS = 20
-"""Items of each list in one amendment."""
-AMEND = Tool(
-    "amend",
-    "Ask for more than the plan lists for this step: hosts, secrets, tools, or steps to be taken after it. "
-    "It may take a while, and may be refused; ask for the least that will do.",
-    (
-        Parameter("reason", "text", "why it is needed, in a sentence", required=True, longest=300),
-        Parameter(
-            "hosts",
-            "texts",
-            "rules with method and path, as 'GET https://erp.example.test/orders/*'",
-            items=MAX_AMENDMENT_ITEMS,
-        ),
-        Parameter("grants", "texts", "names of secrets", items=MAX_AMENDMENT_ITEMS),
-        Parameter("tools", "texts", "names of tools", items=MAX_AMENDMENT_ITEMS),
-        Parameter("steps", "text", f"steps to add after this one, as a JSON list: [{EXAMPLE_STEP}]"),
-    ),
-    example={"reason": "The orders are on a second page.", "hosts": ["GET https://erp.example.test/orders/2"]},
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +36,52 @@ class Amendment:
     hosts: tuple[str, ...] = ()
     grants: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
-    """To be taken after it."""
+    check: str | None = None
+    """The check of this step; None: as it is."""
+    makes: tuple[str, ...] | None = None
+    """All this step leaves; None: as it is."""
+    steps: tuple[Step, ...] | None = None
+    """All steps after it that are not finished; None: as they are."""
     reason: str = ""
     """The worker's words."""
 
 
-def read_amendment(step: str, arguments: Arguments) -> Amendment:
-    """Read what `AMEND` was used with; `BriefError` says what of it cannot be meant."""
+def read_amendment(plan: Plan, step: str, arguments: Arguments, scope: Scope = CLOSED) -> Amendment:
+    """Read what `AMEND_PLAN` was used with; `BriefError` says what of it cannot be meant.
+
+    Rules of further steps are narrowed to the scope as a plan's are. Those of this step are not: a worker that asks
+    for more than the brief has may mean it, and a person decides.
+    """
+    hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
+    amendment = Amendment(
+        step,
+        tuple(rule_text(allowing(each)) for each in hosts),
+        grants,
+        tools,
+        text_of(arguments, "check").strip() if "check" in arguments else None,
+        tuple(map(strip_home, texts_of(arguments, "makes"))) if "makes" in arguments else None,
+        narrow_steps(_read_steps(plan, text_of(arguments, "steps")), scope) if "steps" in arguments else None,
+    )
+    if amendment == Amendment(step):
+        raise BriefError("nothing is asked for; name hosts, grants, tools, check, makes or steps")
+    return replace(amendment, reason=text_of(arguments, "reason"))
+
+
+def _read_steps(plan: Plan, text: str) -> Iterator[Step]:
+    """Read steps as a plan has them; one of which only the name is given stays as it is."""
     try:
-        steps_data = loads(text_of(arguments, "steps") or "[]", overflow=True)
+        data = loads(text or "[]", overflow=True)
     except StrictError as e:
         raise BriefError(f"steps cannot be read: it is not JSON: {str(e)[:200]}; write [{EXAMPLE_STEP}]") from None
-    if not isinstance(steps_data, list) or len(steps_data) > MAX_AMENDMENT_ITEMS:
-        raise BriefError(
-            f"steps cannot be read: it is no list of at most {MAX_AMENDMENT_ITEMS}; write [{EXAMPLE_STEP}]"
-        )
-    steps = tuple(read_part(Step, each, f"steps[{index}]") for index, each in enumerate(steps_data))
-    hosts, grants, tools = (tuple(texts_of(arguments, name)) for name in ("hosts", "grants", "tools"))
-    amendment = Amendment(step, tuple(rule_text(allowing(each)) for each in hosts), grants, tools, steps)
-    if amendment == Amendment(step):
-        raise BriefError("nothing is asked for; name hosts, grants, tools or steps")
-    return replace(amendment, reason=text_of(arguments, "reason"))
+    if not isinstance(data, list) or len(data) > MOST_STEPS:
+        raise BriefError(f"steps cannot be read: it is no list of at most {MOST_STEPS}; write [{EXAMPLE_STEP}]")
+    now = {step.name: step for step in plan.steps}
+    for index, each in enumerate(data):
+        name = each.get("name") if isinstance(each, dict) and len(each) == 1 else None
+        if isinstance(name, str) and name in now:
+            yield now[name]
+        else:
+            yield strict_step(read_part(Step, tidy_step(each), f"steps[{index}]"))
 
 
 def allowing(text: str) -> Rule:
@@ -85,20 +92,20 @@ def allowing(text: str) -> Rule:
     return replace(rule, step="")
 
 
-def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
-    """Give the plan with what is asked for in it: only the step being taken is another, and steps stand behind it.
+def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED, finished: Collection[str] = ()) -> Plan:
+    """Return the plan with what is asked for in it: this step is another, and so is what remains after it.
 
-    A step that has all of the scope lists it from then on: what is approved is the plan, so each host stands in it.
+    Steps before it, and later ones that are finished, stay. A step that has all of the scope lists it from then on:
+    what is approved is the plan, so each host stands in it.
     """
     index = _index_of(plan, amendment.step)
-    names = {step.name for step in plan.steps}
-    if len(plan.steps) + len(amendment.steps) > MOST_STEPS:
+    now, after = plan.steps[index], plan.steps[index + 1 :]
+    if amendment.steps is not None:
+        stays = tuple(step for step in after if step.name in finished)
+        after = (*stays, *amendment.steps)
+        _require_new_names([*plan.steps[: index + 1], *stays], amendment.steps)
+    if index + 1 + len(after) > MOST_STEPS:
         raise BriefError(f"the plan would have more than {MOST_STEPS} steps; ask for fewer")
-    for step in amendment.steps:
-        if step.name in names:
-            raise BriefError(f"the plan has a step {printable(step.name[:64])!r} already; name the new one otherwise")
-        names.add(step.name)
-    now = plan.steps[index]
     rules = (rule_text(each) for each in select_rules(now.name, scope.rules) if each.verdict != "deny")
     hosts = tuple(rules) if now.hosts is None and amendment.hosts else now.hosts
     now = replace(
@@ -106,8 +113,19 @@ def amend(plan: Plan, amendment: Amendment, scope: Scope = CLOSED) -> Plan:
         hosts=merge_names(hosts, amendment.hosts),
         grants=merge_names(now.grants, amendment.grants),
         tools=merge_names(now.tools, amendment.tools),
+        check=now.check if amendment.check is None else amendment.check,
+        makes=now.makes if amendment.makes is None else amendment.makes,
     )
-    return replace(plan, steps=(*plan.steps[:index], now, *amendment.steps, *plan.steps[index + 1 :]))
+    return replace(plan, steps=(*plan.steps[:index], now, *after))
+
+
+def _require_new_names(stays: Iterable[Step], steps: Iterable[Step]) -> None:
+    """Refuse steps that are called like one that stays, or like each other."""
+    names = {step.name for step in stays}
+    for step in steps:
+        if step.name in names:
+            raise BriefError(f"the plan has a step {printable(step.name[:64])!r} already; name the new one otherwise")
+        names.add(step.name)
 
 
 def _index_of(plan: Plan, name: str) -> int:
@@ -125,11 +143,21 @@ def merge_names(have: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[st
 
 def widen_scope(scope: Scope, amendment: Amendment) -> Scope:
     """Give a brief's scope with what a person approved beyond it, each rule for its step alone."""
-    hosts = [(amendment.step, each) for each in amendment.hosts]
-    hosts += [(step.name, each) for step in amendment.steps for each in step.hosts or ()]
-    rules = [(step, allowing(text)) for step, text in hosts]
+    rules = list_rules(amendment)
     more = [replace(rule, step=step) for step, rule in rules if within(rule, select_rules(step, scope.rules)) is None]
     return replace(scope, rules=tuple(dict.fromkeys((*scope.rules, *more))))
+
+
+def list_rules(amendment: Amendment) -> list[tuple[str, Rule]]:
+    """List the rules an amendment asks for, each with its step."""
+    hosts = [(amendment.step, each) for each in amendment.hosts]
+    hosts += [(step.name, each) for step in amendment.steps or () for each in step.hosts or ()]
+    return [(step, allowing(text)) for step, text in hosts]
+
+
+def asks_for_secrets(amendment: Amendment) -> bool:
+    """Say whether an amendment gives secrets to this step or to one after it."""
+    return bool(amendment.grants) or any(step.grants for step in amendment.steps or ())
 
 
 def difference(old: Plan, new: Plan) -> tuple[str, ...]:
@@ -148,6 +176,8 @@ def difference(old: Plan, new: Plan) -> tuple[str, ...]:
 
 
 EMPTY = Step("", "", (), (), ())
+_SHOWN_CHARS = 200
+"""Characters of a changed text that a fact shows; a card has the whole of it among its steps."""
 _SINGULAR = {"hosts": "host", "grants": "secret", "tools": "tool", "files": "reads", "makes": "makes"}
 
 
@@ -162,7 +192,12 @@ def changes(old: Step, new: Step) -> Iterator[tuple[str, str]]:
         elif each.name == "actions":
             yield "~", f"actions are {len(after)}, before {len(before)}"
         else:
-            yield "~", f"{each.name} is {printable(json.dumps(after, ensure_ascii=False)[:200])}"
+            yield "~", f"{each.name} is {shorten(printable(json.dumps(after, ensure_ascii=False)))}"
+
+
+def shorten(text: str) -> str:
+    """Cut a text, and say so."""
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} [and {len(text) - _SHOWN_CHARS} more]"
 
 
 def diff_names(what: str, before: tuple[str, ...] | None, after: tuple[str, ...] | None) -> Iterator[tuple[str, str]]:
@@ -183,24 +218,45 @@ def _format_rule(text: str) -> str:
         return printable(text)
 
 
-def policy(amendment: Amendment, plan: Plan, job: Brief, approve: Approve, ceiling: Iterable[Rule] = ()) -> Policy:
+def policy(
+    amendment: Amendment,
+    plan: Plan,
+    job: Brief,
+    approve: Approve,
+    ceiling: Iterable[Rule] = (),
+    finished: Collection[str] = (),
+) -> Policy:
     """Decide an amendment, or say that a person must: never beyond the operator's ceiling or against a deny."""
-    top, now = tuple(ceiling), plan.steps[_index_of(plan, amendment.step)]
-    rules = [(amendment.step, allowing(each)) for each in amendment.hosts]
-    rules += [(step.name, allowing(each)) for step in amendment.steps for each in step.hosts or ()]
-    secrets = {*amendment.grants, *(each for step in amendment.steps for each in step.grants or ())}
+    top, rules = tuple(ceiling), list_rules(amendment)
+    secrets = {*amendment.grants, *(each for step in amendment.steps or () for each in step.grants or ())}
     if any(is_barred(rule, select_rules(step, job.scope.rules), top) for step, rule in rules):
         return "refused"
     if not secrets <= {each.secret for each in job.scope.grants}:
         return "refused"
     inside = all(within(rule, select_rules(step, job.scope.rules)) for step, rule in rules)
     tools = all(matches(each, job.tools or ("*",)) for each in amendment.tools)
-    reading = not any(writes(rule) for _, rule in rules)
-    alone = not amendment.steps and not secrets and not select_grants(now, job.scope)
-    after = amend(plan, amendment, job.scope).steps[_index_of(plan, amendment.step)]
-    stakes = {*is_risky(after, job.scope)} - {*is_risky(now, job.scope)}
-    harmless = inside and tools and reading and alone and not stakes
+    harmless = inside and tools and _is_harmless(amendment, plan, job, finished)
     return "approved" if approve in ("auto", "risky") and harmless else "ask"
+
+
+def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collection[str]) -> bool:
+    """Say whether a worker gains nothing by an amendment, whatever it has read.
+
+    More reading is harmless in a step without secrets. Another check, other files or other steps are harmless only
+    where nothing is at stake in this step and in those that remain: what a step leaves, and whether it passes its
+    check, decides what later steps do with their rights.
+    """
+    index = _index_of(plan, amendment.step)
+    old, new = plan.steps[index:], amend(plan, amendment, job.scope, finished).steps[index:]
+    reading = not any(writes(allowing(each)) for each in amendment.hosts)
+    gains = {*is_risky(new[0], job.scope)} - {*is_risky(old[0], job.scope)}
+    if amendment.grants or gains or not reading or (amendment.hosts and select_grants(old[0], job.scope)):
+        return False
+    if amendment.check is None and amendment.makes is None and amendment.steps is None:
+        return not select_grants(old[0], job.scope)
+    remaining = [step for step in (*old, *new) if step.name not in finished]
+    lists_tools = all(step.tools is not None for step in amendment.steps or ())
+    return lists_tools and not any(is_risky(step, job.scope) for step in remaining)
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from hotdesk.brain.narrowing import explain
 from hotdesk.brain.permits import compile_scope, matches, select_grants, select_rules, soils, writes
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
 from hotdesk.brief.brief import Brief, locate_input
@@ -16,18 +17,35 @@ from hotdesk.errors import BriefError, printable
 from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
 from hotdesk.tool import Tool, ToolArgumentError
 
-SHOWN = 8
-"""Names or rules a finding lists."""
+SHOWN = 40
+"""Names a finding lists."""
+_SHOWN_RULES, _SHOWN_RULE_CHARS = 30, 200
+_OUTSIDE = "is not covered by one rule of the brief"
 
 
-def audit(plan: Plan, job: Brief, tools: Sequence[Tool]) -> tuple[str, ...]:
-    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief."""
+def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = True) -> tuple[str, ...]:
+    """Say what is wrong with a plan: what, why, and the remedy. Nothing: it keeps within its brief.
+
+    `complete`: its steps say what they make, so that every deliverable is made by one of them.
+    """
     found = [*_audit_names(plan, job), *_audit_files(plan, job)]
+    found += _audit_deliverables(plan, job) if complete and not says_nothing(plan) else []
+    outside = False
     for index, step in enumerate(plan.steps):
-        each = [*_audit_tools(step, job, tools), *_audit_hosts(step, job.scope), *_audit_grants(step, job.scope)]
+        hosts = list(_audit_hosts(step, plan, job.scope))
+        outside = outside or any(_OUTSIDE in each for each in hosts)
+        each = [*_audit_tools(step, job, tools), *hosts, *_audit_grants(step, job.scope)]
         each += [*_audit_kind(step, job, tools), *_audit_desk(plan, index, job)]
         found += [f"Step {printable(step.name[:64])!r}: {finding}" for finding in each]
+    found += [f"The brief's rules are: {_format_rules(job.scope)}."] if outside else []
     return tuple(found or _audit_size(plan, job))
+
+
+def _format_rules(scope: Scope) -> str:
+    """List the brief's rules, once for all steps."""
+    rules = [f"`{printable(rule_text(each)[:_SHOWN_RULE_CHARS])}`" for each in scope.rules[:_SHOWN_RULES]]
+    rest = len(scope.rules) - _SHOWN_RULES
+    return ", ".join([*rules, *([f"and {rest} more"] if rest > 0 else [])]) or "none, so no step goes anywhere"
 
 
 def _audit_names(plan: Plan, job: Brief) -> Iterator[str]:
@@ -59,7 +77,7 @@ def _audit_tools(step: Step, job: Brief, tools: Sequence[Tool]) -> Iterator[str]
             yield f"{printable(name[:64])!r} cannot be used: {why}. There are: {format_names(sorted(allowed))}."
 
 
-def _audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
+def _audit_hosts(step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
     """Check that where it goes is within the brief, and that what it writes is named."""
     for text in step.hosts or ():
         try:
@@ -67,22 +85,19 @@ def _audit_hosts(step: Step, scope: Scope) -> Iterator[str]:
         except BriefError as e:
             yield f"{e}."
         else:
-            yield from _audit_rule(rule, step, scope)
+            yield from _audit_rule(rule, step, plan, scope)
 
 
-def _audit_rule(rule: Rule, step: Step, scope: Scope) -> Iterator[str]:
+def _audit_rule(rule: Rule, step: Step, plan: Plan, scope: Scope) -> Iterator[str]:
     """Check one place it goes to."""
     shown = repr(rule_text(rule))
-    brief = [rule_text(each) for each in select_rules(step.name, scope.rules)]
     if rule.verdict == "deny":
         yield f"{shown} denies. A plan lists only where a step goes; leave it out."
     elif rule.step not in ("", step.name):
-        yield f"{shown} is for another step. List it there."
+        yield f"{shown} is for another step. List it there, or leave `step=` out."
     elif within(rule, select_rules(step.name, scope.rules)) is None:
-        yield (
-            f"{shown} is not covered by one rule of the brief. For this step the brief has: {format_names(brief)}. "
-            "List hosts, methods and paths inside one of these, and outside what it denies."
-        )
+        names = {each.name for each in plan.steps}
+        yield f"{shown} {_OUTSIDE}. {explain(rule, step, scope, names)}"
     elif writes(rule) and not rule.tunnel and (rule.methods == ANY or not _is_explicit(rule.path)):
         yield (
             f"{shown} writes without saying what. Name the methods and the path of each write, "
@@ -102,7 +117,9 @@ def _audit_grants(step: Step, scope: Scope) -> Iterator[str]:
         hosts = [(each.host, each.port) for each in mine if each.secret == name]
         if not hosts:
             secrets = format_names(sorted({each.secret for each in mine}))
-            yield f"the brief grants no secret {printable(name[:64])!r} to this step. It grants: {secrets}."
+            steps = sorted({each.step for each in scope.grants if each.secret == name})
+            remedy = f"It is for the step `{steps[0]}`: use it there." if steps else f"It grants: {secrets}."
+            yield f"the brief grants no secret {printable(name[:64])!r} to this step. {remedy}"
         elif not any(reachable(step, scope, *each) for each in hosts):
             places = ", ".join(host for host, _ in hosts)
             yield f"the secret {name!r} is for {places}, where this step does not go. List that host, or drop it."
@@ -182,7 +199,7 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
-    """Check that files come from somewhere, and that every deliverable is made."""
+    """Check that files come from somewhere."""
     there = [locate_input(name) for name in job.inputs]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
@@ -199,13 +216,16 @@ def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
                     "makes it."
                 )
         there += step.makes
-    if not _says_nothing(plan):
-        for item in job.deliverables:
-            if not any(below(item.path, each) for step in plan.steps for each in step.makes):
-                yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
 
 
-def _says_nothing(plan: Plan) -> bool:
+def _audit_deliverables(plan: Plan, job: Brief) -> Iterator[str]:
+    """Check that every deliverable is made."""
+    for item in job.deliverables:
+        if not any(below(item.path, each) for step in plan.steps for each in step.makes):
+            yield f"No step makes the deliverable {item.path!r}. Add it to `makes` of the step that does."
+
+
+def says_nothing(plan: Plan) -> bool:
     """Say whether a plan lists nothing at all: a script's, which has what the brief has."""
     return all(each == Step(each.name, each.intent) for each in plan.steps)
 

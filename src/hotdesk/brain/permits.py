@@ -22,7 +22,7 @@ from hotdesk.tool import Tool
 
 FIXED = "run"
 """The tool that a `program` step's program is run with."""
-_AS_ROOT = "packages"
+AS_ROOT = "packages"
 """The tool that does something as root."""
 Thing = TypeVar("Thing", Rule, Grant)
 
@@ -205,7 +205,7 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         yield Stake("foreign", "stays at a desk that may have read foreign content, though it has secrets")
     if grants and step.keeps:
         yield Stake("processes", "goes on with the processes of the step before, though it has secrets")
-    if step.tools is not None and matches(_AS_ROOT, step.tools):
+    if step.tools is not None and matches(AS_ROOT, step.tools):
         yield Stake("root", "may install packages, as root where the desk has root")
 
 

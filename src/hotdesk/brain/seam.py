@@ -68,6 +68,8 @@ class Situation:
     """What the worker of the last finished attempt at this step wrote about it."""
     workspace: str = ""
     """What an earlier attempt left at the desk of this one, in a sentence."""
+    obstacle: str = ""
+    """Why the step's own check cannot run at this desk, and what to do about it."""
     deliverables: tuple[str, ...] = ()
     """Those of the task's deliverables that this step makes."""
     deliveries: int = 0

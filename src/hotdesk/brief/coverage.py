@@ -11,17 +11,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 from urllib.parse import unquote_plus
 
 from hotdesk.brief.data import ANY, READ, Rule
 from hotdesk.brief.names import is_address
 from hotdesk.brief.paths import compile_glob, compile_value, readings
-from hotdesk.brief.rules import PORTS
+from hotdesk.brief.rules import PORTS, check_rule
+from hotdesk.errors import BriefError
 
 COMMON = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 """Methods of which it is sure that `write` admits them."""
 _Rank: TypeAlias = tuple[tuple[int, int], tuple[object, ...]]
+_Query: TypeAlias = tuple[tuple[str, str], ...] | None
+_Limit = TypeVar("_Limit", int | None, float | None)
 
 
 def within(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
@@ -46,6 +49,65 @@ def covers(wide: Rule, narrow: Rule) -> bool:
         and _covers_budgets(wide, narrow)
         and (wide.private or not narrow.private)
     )
+
+
+def narrow(rule: Rule, rules: Iterable[Rule]) -> Rule | None:
+    """Return the part of a rule that one of some rules covers; None: there is none, or it is not sure.
+
+    Query, byte budgets, rate, step and what the rule leaves open (scheme, HEAD beside GET) may shrink. Host, path and
+    named methods may not: a rule that differs in those means something else.
+    """
+    candidates = tuple(rules)
+    for wide in sorted((each for each in candidates if each.verdict != "deny"), key=decides, reverse=True):
+        part = _intersect(rule, wide)
+        if part is not None and covers(wide, part) and covers(rule, part) and within(part, candidates) is not None:
+            return part
+    return None
+
+
+def _intersect(rule: Rule, wide: Rule) -> Rule | None:
+    """Return a rule cut down to another, as far as the rest of it lies inside."""
+    methods = ("GET",) if rule.methods == READ and wide.methods == ("GET",) else rule.methods
+    open_end = rule.scheme is None and wide.scheme is not None and rule.port in (None, wide.port)
+    try:
+        return check_rule(
+            replace(
+                rule,
+                scheme=wide.scheme if open_end else rule.scheme,
+                port=wide.port if open_end else rule.port,
+                methods=methods,
+                query=_intersect_queries(rule.query, wide.query),
+                up=_lesser(rule.up, wide.up),
+                down=_lesser(rule.down, wide.down),
+                rate=_lesser(rule.rate, wide.rate),
+                private=rule.private and wide.private,
+                step="",
+            )
+        )
+    except BriefError:
+        return None
+
+
+def _intersect_queries(narrow: _Query, wide: _Query) -> _Query:
+    """Return the parameters that both admit; of two globs the narrower, or none where it is not sure."""
+    if narrow is None or wide is None:
+        return wide if narrow is None else narrow
+    theirs = {unquote_plus(name): value for name, value in wide}
+    found = []
+    for name, value in narrow:
+        other = theirs.get(unquote_plus(name))
+        if _covers_value(other, value):
+            found.append((name, value))
+        elif other is not None and _covers_value(value, other):
+            found.append((name, other))
+    return tuple(found)
+
+
+def _lesser(one: _Limit, other: _Limit) -> _Limit:
+    """Return the lesser of two limits; None is no limit."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def undone(rule: Rule, cover: Rule, other: Rule) -> bool:

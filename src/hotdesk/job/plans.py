@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
-from hotdesk.brain.audit import audit
-from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
+from hotdesk.brain.audit import audit, says_nothing
+from hotdesk.brain.permits import compile_scope, is_risky, matches, needs_fresh
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
@@ -68,7 +68,7 @@ class Plans:
             ),
             rules=tuple(map(rule_text, job.scope.rules)),
             grants=tuple(map(grant_text, job.scope.grants)),
-            tools=tuple(self.tools),
+            tools=tuple(tool for tool in self.tools if matches(tool.name, job.tools or ("*",))),
             limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
             desk=self.desk,
         )
@@ -161,19 +161,22 @@ class Plans:
             card = describe_plan(step_card(self.plan, index, self.bounded), self.plan, self.bounded, index)
             self.require(await self.people.decide("step", card, step.name), f"step {step.name}")
 
-    async def amend(self, step: Step, arguments: Arguments) -> Observation:
-        """Widen the plan in this step, if policy or a person lets it."""
+    async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
+        """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
         try:
-            amendment = read_amendment(step.name, arguments)
-            new = amend(self.plan, amendment, self.allowed)
+            amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
+            new = amend(self.plan, amendment, self.allowed, finished)
         except BriefError as e:
-            return Observation(f"The plan was not amended: {e}", ok=False)
+            return refuse_amendment(str(e))
         if new == self.plan:
             return Observation("The plan has that already; what the door refuses is refused all the same.", ok=False)
         ceiling = tuple(map(parse_rule, self.machine.config.ceiling))
-        verdict = policy(amendment, self.plan, self.job, self.job.approve, ceiling)
+        verdict = policy(amendment, self.plan, self.job, self.job.approve, ceiling, finished)
+        wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
+        if findings := audit(new, wider, self.tools, complete=not says_nothing(self.plan)):
+            return refuse_amendment(" ".join(findings))
         if verdict == "refused":
-            return Observation("The plan was not amended: that is beyond what anybody here may allow.", ok=False)
+            return refuse_amendment("that is beyond what anybody here may allow")
         card = amendment_card(amendment, self.plan, new, self.bounded)
         card = describe_amendment(card, amendment, self.plan, new, self.bounded)
         if verdict == "approved":
@@ -181,13 +184,21 @@ class Plans:
         else:
             decided = await self.people.decide("amendment", card, step.name)
             if decided.answer != "approved":
-                return Observation(f"The plan was not amended: that was {decided.answer}.", ok=False)
+                return refuse_amendment(self.describe_refusal(decided))
             if decided.paper:
                 new, amendment = self.load_edited_amendment(decided, amendment)
             self.allowed = widen_scope(self.allowed, amendment)
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
+
+    def describe_refusal(self, decided: Decided) -> str:
+        """Say who said no, and their reason."""
+        if decided.answer == "expired":
+            return "nobody answered in time"
+        reason = self.log.papers.text(decided.paper) if decided.paper else ""
+        by = f" by {decided.by}" if decided.by else ""
+        return f"{decided.answer}{by}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
         """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""
@@ -204,7 +215,10 @@ class Plans:
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         new = self.load_edited_plan(decided, wider)
         listed = {each for step in new.steps if step.name == amendment.step for each in step.hosts or ()}
-        return new, replace(amendment, hosts=tuple(each for each in amendment.hosts if each in listed))
+        names = {step.name for step in amendment.steps or ()}
+        steps = None if amendment.steps is None else tuple(step for step in new.steps if step.name in names)
+        hosts = tuple(each for each in amendment.hosts if each in listed)
+        return new, replace(amendment, hosts=hosts, steps=steps)
 
     def adopt(self, plan: Plan, step: str = "") -> None:
         """Have another plan from now on."""
@@ -224,3 +238,8 @@ class Plans:
         if decided.answer != "approved":
             by = f" by {decided.by}" if decided.by else ""
             raise JobStoppedError(f"{what} was {decided.answer}{by}")
+
+
+def refuse_amendment(why: str) -> Observation:
+    """Say that the plan stays as it is."""
+    return Observation(f"The plan was not amended: {why}", ok=False)

@@ -10,12 +10,12 @@ from hotdesk.errors import FileError, printable
 from hotdesk.hands.screen import computer
 from hotdesk.hands.screen.tools import HEIGHT, WIDTH
 from hotdesk.hands.toolbox import Toolbox
+from hotdesk.job.step_check import probe_check, run_check
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, ToolArgumentError
 
-_CHECK_SECONDS = 300.0
-_MAX_OUTPUT_CHARS = 500
-"""Characters of a failed check's own words."""
+_MAX_DOUBT_CHARS = 500
+"""Characters of a vendor's own words."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
 ASKED = ("ask_person", "amend_plan")
@@ -109,16 +109,20 @@ class StepStage:
 
     async def missing(self) -> str:
         """Look for what the step promised, and run its check."""
-        missing = [path for path in self.step.makes if not await self.has(path)]
-        if missing:
-            return f"the plan says that it leaves {', '.join(missing)}, and it is not there or empty"
+        absent = [path for path in self.step.makes if not await self.has(path)]
+        if absent:
+            return f"it must leave {', '.join(absent)}, and that is not there or empty. Write it to the home folder."
         if not self.step.check:
             return ""
-        done = await self.desk.run(["bash", "-c", self.step.check], timeout=_CHECK_SECONDS)
-        if done.ok:
-            return ""
-        words = printable((done.stderr or done.stdout).decode("utf-8", "replace")[-_MAX_OUTPUT_CHARS:])
-        return f"the plan's check `{self.step.check}` ended with {done.exit_code}: {words}"
+        return await run_check(self.desk, self.step.check, user_site=self.may_install())
+
+    async def try_check(self) -> str:
+        """Say why the step's check cannot run at this desk, before anybody works towards it; empty: it may run."""
+        return await probe_check(self.desk, self.step.check, user_site=self.may_install()) if self.step.check else ""
+
+    def may_install(self) -> bool:
+        """Say whether the step may install packages: its check then uses them, too."""
+        return any(tool.name == "packages" for tool in self.tools)
 
     async def has(self, path: str) -> bool:
         """Say whether something is there, and not empty."""
@@ -134,7 +138,7 @@ def _describe_doubts(arguments: object) -> str:
     raised = arguments.get("checks") if isinstance(arguments, Mapping) else None
     each = [item if isinstance(item, Mapping) else {} for item in raised] if isinstance(raised, list) else []
     texts = (f"{item.get('code')}: {item.get('message')}" for item in each)
-    return printable("; ".join(texts))[:_MAX_OUTPUT_CHARS]
+    return printable("; ".join(texts))[:_MAX_DOUBT_CHARS]
 
 
 def translate_actions(arguments: object) -> list[computer.ScreenAction]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -193,6 +193,8 @@ class Steps:
         desk = stage.desk
         async with self.desks.undriven():
             snapshot = await desk.snapshot() if risky and not situation.history else None
+        if not self.exact and (obstacle := await stage.try_check()):
+            situation = replace(situation, obstacle=obstacle)
         what = brief_words(step.intent)
         self.log.note(StepBegun(self.log.job, step.name, what, desk.id, attempt, self.brain.name))
         self.past.numbers[step.name] = attempt
@@ -406,7 +408,7 @@ class Steps:
         step = self.stage.step
         if tool == "amend_plan":
             before = self.plans.scope
-            observation = await self.plans.amend(step, arguments)
+            observation = await self.plans.amend(step, arguments, frozenset(self.summaries))
             if observation.ok:
                 await self.widen(before)
         else:
@@ -416,9 +418,10 @@ class Steps:
             observation = Observation(
                 self.log.papers.text(decided.paper) if answered else "Nobody answered in time.", ok=answered
             )
-        if note := await self.come_back():
-            return Observation(observation.text, observation.ok, note=note)
-        return observation
+        note = await self.come_back()
+        if tool == "amend_plan" and observation.ok and "check" in arguments:
+            note = " ".join(filter(None, (note, await self.stage.try_check())))
+        return Observation(observation.text, observation.ok, note=note) if note else observation
 
     async def widen(self, before: Scope) -> None:
         """Have what an amendment added: tools at once, hosts and grants at a desk that has them from its beginning."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hotdesk.brain.amendments import AMEND, Amendment, amend, difference, policy, read_amendment, widen_scope
+from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
+from hotdesk.brain.own_tools import AMEND_PLAN
 from hotdesk.brain.permits import compile_scope
 from hotdesk.brief import Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Approve, Brief
@@ -29,23 +30,35 @@ PLAN = Plan(
 NEW = Step("new", "New.", (), (), ())
 
 
-def test_only_the_step_being_taken_changes_and_new_ones_stand_behind_it() -> None:
-    made = amend(PLAN, Amendment("second", ("GET doc.test/x",), ("erp",), ("browser_*",), (NEW,)))
+def test_only_the_step_being_taken_and_what_remains_after_it_change() -> None:
+    made = amend(PLAN, Amendment("second", ("GET doc.test/x",), ("erp",), ("browser_*",), steps=(NEW, PLAN.steps[2])))
     assert [each.name for each in made.steps] == ["first", "second", "new", "third"]
     assert (made.steps[0], made.steps[3]) == (PLAN.steps[0], PLAN.steps[2])
     assert made.steps[1] == replace(
         PLAN.steps[1], hosts=("GET doc.test/x",), grants=("erp",), tools=("shell", "browser_*")
     )
+    assert amend(PLAN, Amendment("second", steps=())).steps == PLAN.steps[:2]
+    again = amend(PLAN, Amendment("first", check="true", makes=("a",), steps=(NEW,)), finished={"second"})
+    assert again.steps == (replace(PLAN.steps[0], check="true", makes=("a",)), PLAN.steps[1], NEW)
 
 
-@pytest.mark.parametrize("asked", [Amendment("none"), Amendment("second", steps=(replace(NEW, name="first"),))])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Amendment("none"),
+        Amendment("second", steps=(replace(NEW, name="first"),)),
+        Amendment("second", steps=(NEW, NEW)),
+        Amendment("second", steps=tuple(replace(NEW, name=f"n{number}") for number in range(100))),
+    ],
+)
 def test_an_amendment_of_what_is_not_there_or_is_already_is_refused(asked: Amendment) -> None:
     with pytest.raises(BriefError):
         amend(PLAN, asked)
 
 
 def test_the_difference_is_told_in_facts() -> None:
-    asked = Amendment("second", ("POST erp.test/orders",), ("erp",), steps=(replace(NEW, hosts=("GET doc.test",)),))
+    steps = (replace(NEW, hosts=("GET doc.test",)), PLAN.steps[2])
+    asked = Amendment("second", ("POST erp.test/orders",), ("erp",), steps=steps)
     assert difference(PLAN, amend(PLAN, asked)) == (
         "+ second: host POST erp.test/orders",
         "+ second: secret erp",
@@ -61,6 +74,10 @@ def test_the_difference_is_told_in_facts() -> None:
         '~ first: desk is "same"',
         '~ first: program is "x\\u001b"',
     )
+    checked = amend(PLAN, Amendment("second", check="grep -q total x.csv", makes=("x.csv",)))
+    assert difference(PLAN, checked) == ("+ second: makes x.csv", '~ second: check is "grep -q total x.csv"')
+    [long] = difference(PLAN, amend(PLAN, Amendment("second", check="x" * 1000)))
+    assert long.endswith("[and 802 more]")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +92,11 @@ def test_the_difference_is_told_in_facts() -> None:
         (Amendment("second", ("POST erp.test/orders",)), "auto", "ask"),
         (Amendment("second", grants=("erp",)), "auto", "ask"),
         (Amendment("third", ("GET doc.test/x",)), "auto", "ask"),
+        # something is at stake in the step after it
         (Amendment("second", steps=(NEW,)), "auto", "ask"),
+        (Amendment("second", steps=()), "auto", "ask"),
+        (Amendment("second", check="true"), "auto", "ask"),
+        (Amendment("second", makes=("x",)), "risky", "ask"),
         (Amendment("second", ("tunnel t.test",)), "auto", "ask"),
         (Amendment("second", ("GET new.test",)), "auto", "ask"),
         # what nobody may approve
@@ -92,6 +113,31 @@ def test_who_decides(asked: Amendment, approve: Approve, expected: str) -> None:
     assert policy(asked, PLAN, JOB, approve, ceiling) == expected
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (Amendment("first", check="true"), "approved"),
+        (Amendment("first", makes=("x",)), "approved"),
+        (Amendment("first", steps=(NEW,)), "approved"),
+        (Amendment("first", steps=()), "approved"),
+        (Amendment("first", steps=(replace(NEW, hosts=("GET doc.test",)),)), "approved"),
+        (Amendment("first", ("GET doc.test/x",), tools=("browser_goto",), check="true"), "approved"),
+        (Amendment("first", steps=(replace(NEW, hosts=("GET new.test",)),)), "ask"),
+        (Amendment("first", steps=(replace(NEW, hosts=("POST erp.test/orders",)),)), "ask"),
+        (Amendment("first", steps=(replace(NEW, grants=("erp",)),)), "ask"),
+        (Amendment("first", steps=(replace(NEW, tools=("packages",)),)), "ask"),
+        (Amendment("first", steps=(replace(NEW, tools=None),)), "ask"),
+        (Amendment("first", steps=(replace(NEW, grants=("gold",)),)), "refused"),
+    ],
+)
+def test_where_nothing_is_at_stake_policy_lets_check_files_and_steps_change(asked: Amendment, expected: str) -> None:
+    plain = Plan(PLAN.steps[:2])
+    for approve in ("auto", "risky"):
+        assert policy(asked, plain, JOB, approve) == expected
+    for approve in ("plan", "every"):
+        assert policy(asked, plain, JOB, approve) in ("ask", "refused")  # type: ignore[arg-type]
+
+
 def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> None:
     asked = Amendment("second", ("GET new.test/x", "GET doc.test"))
     wider = widen_scope(SCOPE, asked)
@@ -105,12 +151,39 @@ def test_what_a_person_approved_beyond_the_brief_holds_in_that_step_alone() -> N
 
 
 def test_what_a_worker_asks_is_read_strictly() -> None:
-    told = AMEND.check(
-        {"reason": "why", "hosts": ["GET  Doc.test/x step=third"], "steps": '[{"name":"n","intent":"i"}]'}
+    told = AMEND_PLAN.check(
+        {
+            "reason": "why",
+            "hosts": ["GET  Doc.test/x step=third"],
+            "check": " test -s a ",
+            "makes": ["/home/user/a"],
+            "steps": '[{"name":"n","intent":"i"},{"name":"third"}]',
+        }
     )
-    assert read_amendment("second", told) == Amendment(
-        "second", ("GET doc.test/x",), steps=(Step("n", "i"),), reason="why"
+    assert read_amendment(PLAN, "second", told) == Amendment(
+        "second",
+        ("GET doc.test/x",),
+        check="test -s a",
+        makes=("a",),
+        steps=(Step("n", "i", hosts=(), grants=()), PLAN.steps[2]),
+        reason="why",
     )
-    for wrong in ({}, {"hosts": ["deny a.test"]}, {"hosts": ["?"]}, {"steps": "{}"}, {"steps": "["}, {"steps": "[1]"}):
+    for wrong in (
+        {},
+        {"hosts": ["deny a.test"]},
+        {"hosts": ["?"]},
+        {"steps": "{}"},
+        {"steps": "["},
+        {"steps": "[1]"},
+        {"steps": '[{"name": "unknown"}]'},
+    ):
         with pytest.raises(BriefError):
-            read_amendment("second", AMEND.check({"reason": "why", **wrong}))
+            read_amendment(PLAN, "second", AMEND_PLAN.check({"reason": "why", **wrong}))
+
+
+def test_rules_of_further_steps_are_narrowed_as_a_plans_are() -> None:
+    scope = Scope((parse_rule("GET https://doc.test/x?"),))
+    steps = '[{"name":"n","intent":"i","hosts":["GET doc.test/x"]}]'
+    found = read_amendment(PLAN, "second", {"reason": "why", "steps": steps}, scope)
+    assert found.steps is not None
+    assert found.steps[0].hosts == ("GET https://doc.test/x?",)

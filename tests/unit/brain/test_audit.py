@@ -108,6 +108,47 @@ def test_what_is_wrong_is_found_and_said(change: dict[str, object], expected: st
     assert any(expected in each for each in findings), findings
 
 
+@pytest.mark.parametrize(
+    ("host", "rules", "expected"),
+    [
+        (
+            "GET erp.test/login",
+            ("read erp.test/login?",),
+            "The brief's rule allows no query: write `GET erp.test/login?`.",
+        ),
+        (
+            "GET erp.test/x?b=1",
+            ("read erp.test/x?a=*",),
+            "only the query parameters a=*: write `GET erp.test/x?`.",
+        ),
+        ("GET erp.test/x up=2M", ("read erp.test up=1M",), "at most up=1M: write `GET erp.test/x up=1M`."),
+        ("GET erp.test/x", ("GET erp.test step=export",), "Name this step `export`."),
+        ("GET erp.test/x", ("GET erp.test step=read",), "for the step `read` only. List it in that step."),
+        ("PUT erp.test/x", ("GET erp.test/x", "POST erp.test/y"), "`GET erp.test/x`: it allows GET only."),
+        ("GET http://erp.test/x", ("GET https://erp.test",), "it is for https port 443 only."),
+        ("GET erp.test/x", ("GET erp.test/y",), "it is for the path /y."),
+        ("GET erp.test/admin/x", ("read erp.test", "deny erp.test/admin/**"), "`deny erp.test/admin/**` applies"),
+        ("GET evil.test/x", ("GET erp.test",), "The brief allows this step nothing at evil.test. Leave it out."),
+    ],
+)
+def test_a_rule_outside_the_brief_is_told_what_differs_and_what_to_write(
+    host: str, rules: tuple[str, ...], expected: str
+) -> None:
+    job = replace(JOB, scope=Scope(tuple(map(parse_rule, rules))))
+    findings = audit(Plan((replace(READ, hosts=(), grants=()), replace(MAKE, hosts=(host,)))), job, TOOLS)
+    assert any(expected in each for each in findings), findings
+
+
+def test_the_rules_of_the_brief_are_listed_once() -> None:
+    findings = audit(Plan((READ, replace(MAKE, hosts=("GET a.test", "GET b.test", "GET c.test")))), JOB, TOOLS)
+    assert sum("POST erp.test/orders/*" in each for each in findings) == 1
+
+
+def test_a_secret_for_another_step_is_told_which() -> None:
+    findings = audit(Plan((READ, replace(MAKE, grants=("shop",)))), JOB, TOOLS)
+    assert any("It is for the step `buy`" in each for each in findings), findings
+
+
 def test_a_program_with_secrets_does_not_run_where_foreign_content_was_read() -> None:
     pays = replace(PROGRAM, hosts=("GET erp.test",), grants=("erp",))
     assert audit(Plan((READ, pays)), JOB, TOOLS) == ()

@@ -1,19 +1,24 @@
-"""Thinking before acting: findings go back until a plan is clean, or rounds are out."""
+"""Thinking before acting: findings go back until a plan is clean, or rounds are out; form and advice cost no round."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hotdesk.brain.audit import audit
+from hotdesk.brain.critic import FINDINGS, read_findings
 from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
-from hotdesk.brain.planning import FINDINGS, PLAN, make_plan
+from hotdesk.brain.plan_reply import PLAN
+from hotdesk.brain.planning import describe, make_plan
 from hotdesk.brain.seam import PlanningTask
+from hotdesk.brain.small_plan import is_small, plan_small
 from hotdesk.brain.window import request_tokens
-from hotdesk.brief import Scope, parse_rule
+from hotdesk.brief import CLOSED, Scope, parse_grant, parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.errors import BriefError
 from hotdesk.plan import Plan, Step, to_json
@@ -105,19 +110,42 @@ async def test_what_code_finds_goes_back_to_the_model(job: Brief) -> None:
     assert "not covered by one rule of the brief" in str(last[4])
 
 
-async def test_what_the_model_finds_goes_back_too_and_is_shown_in_the_end(job: Brief) -> None:
-    model, log = Script([gives(GOOD), finds("Check it."), gives(GOOD), finds("Check it.")]), Notes()
-    assert await make_plan(model.ask, TASK, job, log, rounds=2) == GOOD
-    assert [findings for _, _, findings in log.rounds] == [("Check it.",), ("Check it.",)]
-    assert "Check it." in str(model.asked[2].history[-1])
+async def test_what_a_critic_says_goes_back_as_advice_at_most_twice(job: Brief) -> None:
+    model = Script([gives(GOOD), finds("Check it."), gives(GOOD), finds("Check it twice."), gives(GOOD)])
+    log = Notes()
+    assert await make_plan(model.ask, TASK, job, log, rounds=1) == GOOD
+    assert [findings for _, _, findings in log.rounds] == [("Check it.",), ("Check it twice.",), ()]
+    assert model.replies == []
+    advice = model.asked[2].history[-1]
+    assert isinstance(advice, Results)
+    [(_, seen)] = advice.pairs
+    assert seen.ok
+    assert "A reviewer suggests:\n- Check it." in seen.text
     assert len(model.asked[1].history) == 1
     assert model.asked[1].tools == (FINDINGS,)
+    assert "you said" not in str(model.asked[1].history[0])
+    assert "Of an earlier version you said:\n- Check it." in model.asked[3].history[0].text  # type: ignore[union-attr]
+
+
+async def test_a_plan_that_the_audit_accepted_is_not_lost_by_a_worse_one_after_advice(job: Brief) -> None:
+    model, log = Script([gives(GOOD), finds("Check it."), gives(BAD)]), Notes()
+    assert await make_plan(model.ask, TASK, job, log, rounds=1) == GOOD
+    assert log.rounds[-1][0] == GOOD
+
+
+async def test_errors_of_form_cost_no_round_and_three_are_corrected_in_addition(job: Brief) -> None:
+    prose = Reply(text="I will plan this soon.")
+    model = Script([prose, prose, gives("{"), gives(GOOD), finds()])
+    assert await make_plan(model.ask, TASK, job, Notes(), rounds=1) == GOOD
+    with pytest.raises(BriefError, match="no readable plan after 1 rounds"):
+        await make_plan(Script([prose] * 4).ask, TASK, job, Notes(), rounds=1)
 
 
 async def test_out_of_rounds_the_findings_of_code_are_listed(job: Brief) -> None:
     log = Notes()
-    with pytest.raises(BriefError, match=r"after 2 rounds.*evil\.test"):
+    with pytest.raises(BriefError, match=r"after 2 rounds.*evil\.test.*add that rule") as caught:
         await make_plan(Script([gives(BAD), gives(BAD)]).ask, TASK, job, log, rounds=2)
+    assert "widen the brief" not in str(caught.value)
     assert len(log.rounds) == 2
 
 
@@ -128,6 +156,12 @@ async def test_out_of_rounds_the_findings_of_code_are_listed(job: Brief) -> None
         Reply(calls=(Call("c", "plan", json.loads(to_json(GOOD))),)),
         Reply(text=f"Here it is:\n```json\n{to_json(GOOD)}\n```"),
         Reply(calls=(Call("a", "shell", {}), Call("c", "plan", {"plan": to_json(GOOD)}))),
+        Reply(text=f"Use {{this}}:\n{to_json(GOOD)}\nStep {{fetch}} is first. Good luck!"),
+        gives(f"Here is my plan:\n{to_json(GOOD)}\n\nI hope it suits you. }}"),
+        gives({"plan": json.loads(to_json(GOOD))}),
+        gives(to_json(GOOD).replace('"in.txt"', '"/home/user/in.txt"').replace('"out.csv"', '"~/out.csv"')),
+        gives(to_json(GOOD).replace('"check":""', '"check":null,"depends_on":["nothing"],"owner":null')),
+        gives(to_json(GOOD).replace('["shell"]', '"shell"')),
     ],
 )
 async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> None:
@@ -142,7 +176,8 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (Reply(calls=(Call("c", "plan", {}),)), "plan is missing"),
         (Reply(calls=(Call("c", "plan", "x"),)), "no object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),
-        (Reply(stop="refused"), "would not plan"),
+        (Reply(stop="refused"), "refused to plan"),
+        (gives(to_json(GOOD).replace('"grants"', '"grant"')), "it has no "),
     ],
 )
 async def test_what_is_no_plan_is_told_so(job: Brief, reply: Reply, said: str) -> None:
@@ -151,9 +186,36 @@ async def test_what_is_no_plan_is_told_so(job: Brief, reply: Reply, said: str) -
     assert said in str(model.asked[1].history[2])
 
 
-async def test_a_critic_that_cannot_be_understood_has_said_nothing(job: Brief) -> None:
-    for critic in (Reply(text="Fine."), Reply(calls=(Call("f", "findings", {"findings": 1}),))):
-        assert await make_plan(Script([gives(GOOD), critic]).ask, TASK, job, Notes()) == GOOD
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(text="Fine."),
+        Reply(text="No findings."),
+        Reply(text="I see nothing wrong with this plan."),
+        Reply(text="The plan looks good to me."),
+        Reply(text='```json\n{"findings": []}\n```'),
+        Reply(calls=(Call("f", "findings", {"findings": 1}),)),
+        Reply(calls=(Call("f", "findings", {"findings": ["None."]}),)),
+        Reply(text="I would rather not.", stop="refused"),
+    ],
+)
+def test_a_critic_who_agrees_in_any_words_has_no_finding(reply: Reply) -> None:
+    assert read_findings(reply) == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Reply(text="- Step a has no check.\n2) Step b is late.\n"), ("Step a has no check.", "Step b is late.")),
+        (Reply(text="No step makes out.csv."), ("No step makes out.csv.",)),
+        (Reply(text="Looks good, but the order is wrong."), ("Looks good, but the order is wrong.",)),
+        (Reply(text='{"findings": ["Check it."]}'), ("Check it.",)),
+        (Reply(calls=(Call("f", "findings", {"findings": "Check it."}),)), ("Check it.",)),
+        (Reply(text="x" * 2000), ("x" * 500,)),
+    ],
+)  # fmt: skip
+def test_a_critic_who_answers_in_prose_is_read(reply: Reply, expected: tuple[str, ...]) -> None:
+    assert read_findings(reply) == expected
 
 
 async def test_no_byte_of_an_input_is_in_any_request(job: Brief) -> None:
@@ -177,3 +239,75 @@ async def test_rounds_of_planning_fit_a_small_window(job: Brief) -> None:
     assert [request_tokens(each) < 16_000 for each in model.asked] == [True] * 4
     assert len(model.asked[2].history) == 4
     assert "1 turns" in str(model.asked[2].history[1]) or "plan " in str(model.asked[2].history[1])
+
+
+ERP = (
+    "GET https://erp.example.test/login? up=4K step=export",
+    "POST https://erp.example.test/login? up=4K step=export",
+    "GET https://erp.example.test/orders?page=* down=1M step=export",
+)
+
+
+async def test_rules_written_as_the_example_writes_them_and_a_step_of_another_name_need_no_second_round(
+    job: Brief,
+) -> None:
+    erp = replace(job, scope=Scope(tuple(map(parse_rule, ERP)), (parse_grant("erp@erp.example.test step=export"),)))
+    hosts = (
+        "GET https://erp.example.test/login",
+        "POST https://erp.example.test/login",
+        "GET https://erp.example.test/orders",
+    )
+    fetch = Step("fetch-orders", "Fetch.", ("shell",), hosts, ("erp",), (), ("out.csv",))
+    model = Script([gives(Plan((fetch,))), finds()])
+    [step] = (await make_plan(model.ask, TASK, erp, Notes())).steps
+    assert step.name == "export"
+    assert step.hosts == (
+        "GET https://erp.example.test/login? up=4K",
+        "POST https://erp.example.test/login? up=4K",
+        "GET https://erp.example.test/orders?page=* down=1M",
+    )
+
+
+async def test_a_small_brief_is_planned_without_a_model(job: Brief) -> None:
+    small, log = replace(job, scope=CLOSED, tools=("shell",)), Notes()
+    plan = await make_plan(Script([]).ask, replace(TASK, tools=(*TOOLS, Tool("packages", ""))), small, log)
+    [step] = plan.steps
+    assert (step.tools, step.hosts, step.grants) == (("shell",), (), ())
+    assert (step.files, step.makes) == (("in.txt",), ("out.csv",))
+    assert audit(plan, small, TOOLS) == ()
+    assert log.rounds == [(plan, 1, ())]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deliverables": (Deliverable("a", ""), Deliverable("b", ""))},
+        {"scope": Scope((parse_rule("read erp.test"),))},
+        {"scope": Scope(grants=(parse_grant("erp@erp.test"),))},
+        {"scope": Scope(anywhere=True)},
+    ],
+)
+def test_a_brief_that_reaches_something_or_wants_more_files_is_not_small(job: Brief, change: dict[str, Any]) -> None:
+    small = replace(job, scope=Scope((parse_rule("deny evil.test"),)))
+    assert is_small(small)
+    assert not is_small(replace(small, **change))
+
+
+def test_a_small_plan_has_root_only_where_the_brief_names_it(job: Brief) -> None:
+    tools = (*TOOLS, Tool("packages", ""))
+    assert plan_small(replace(job, tools=()), tools).steps[0].tools == ("shell",)
+    assert plan_small(replace(job, tools=("shell", "packages")), tools).steps[0].tools == ("shell", "packages")
+
+
+def test_no_description_of_a_tool_is_cut_amid_a_word() -> None:
+    long = Tool("long", "word " * 200)
+    [line] = [each for each in describe(replace(TASK, tools=(long,))).splitlines() if each.startswith("- long")]
+    assert line.endswith("word …")
+
+
+async def test_the_planner_is_told_what_a_rule_says_and_how_many_rounds_there_are(job: Brief) -> None:
+    model = Script([gives(GOOD), finds()])
+    await make_plan(model.ask, TASK, job, Notes())
+    for part in ("`?`", "`up=4K`", "`down=50M`", "`step=export`"):
+        assert part in model.asked[0].system
+    assert "You have 5 rounds" in str(model.asked[0].history[0])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotdesk.brief import Rule, Scheme, parse_rule, rule_text
-from hotdesk.brief.coverage import decides, within
+from hotdesk.brief.coverage import covers, decides, narrow, within
 from hotdesk.door.policy.policy import Policy, compile_rule, host_rank
 from hotdesk.door.policy.target import Target
 
@@ -135,3 +135,59 @@ def test_who_decides_here_decides_at_the_door(seed: int) -> None:
     here = decides(one), decides(other)
     there = [(host_rank(each.host), compile_rule(each).rank) for each in (one, other)]
     assert here[0] == here[1] or (here[0] > here[1]) == (there[0] > there[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "brief", "expected"),
+    [
+        ("GET https://a.test/x", "GET https://a.test/x? up=4K", "GET https://a.test/x? up=4K"),
+        ("GET a.test/x up=2M down=1K", "read a.test up=1M", "GET a.test/x up=1M down=1K"),
+        ("GET a.test rate=5", "read a.test rate=2", "GET a.test rate=2"),
+        ("GET a.test/x?q=2&r=1", "read a.test/x?q", "GET a.test/x?q=2"),
+        ("GET a.test/x?q=*", "read a.test/x?q=1*", "GET a.test/x?q=1*"),
+        ("read a.test/x", "GET https://a.test/x", "GET https://a.test/x"),
+        ("GET a.test step=other", "read a.test", "GET a.test"),
+        ("GET a.test private", "read a.test", "GET a.test"),
+        ("GET a.test/x/y", "deny a.test/x/** | read a.test?", None),
+        ("GET,POST a.test/x", "GET a.test/x?", None),
+        ("GET a.test/**", "GET a.test/x?", None),
+        ("GET *.a.test", "GET b.a.test?", None),
+        ("GET http://a.test", "GET https://a.test?", None),
+        ("tunnel a.test", "write a.test", None),
+        ("ask GET a.test/x", "GET a.test/x?", None),
+    ],
+)
+def test_a_rule_is_narrowed_to_what_a_rule_of_the_brief_allows(text: str, brief: str, expected: str | None) -> None:
+    found = narrow(parse_rule(text), [parse_rule(each) for each in brief.split(" | ")])
+    assert (None if found is None else rule_text(found)) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(min_value=0))
+def test_a_narrowed_rule_never_admits_more_than_the_rule_or_the_brief(seed: int) -> None:
+    draw = Random(seed)
+    for _ in range(20):
+        first = some_rule(draw, "allow")
+        brief = [first, *(alike(draw, first, "allow", "ask", "deny") for _ in range(draw.randrange(4)))]
+        brief = [replace(each, up=draw.choice((None, 10)), private=draw.random() < 0.2) for each in brief]
+        rule = replace(alike(draw, first, "allow"), up=draw.choice((None, 5, 20)), private=draw.random() < 0.2)
+        part = narrow(rule, brief)
+        if part is None:
+            continue
+        shown = (rule_text(part), rule_text(rule), [rule_text(each) for each in brief])
+        assert within(part, brief) is not None, shown
+        assert covers(rule, part), shown
+        assert parse_rule(rule_text(part)) == part
+        narrowed, planned = Policy([part]), Policy([rule])
+        for target in (some_request(draw) for _ in range(40)):
+            if narrowed.judge(target).verdict == "allow":
+                assert planned.judge(target).verdict == "allow", (target, shown)
+
+
+@given(st.integers(min_value=0))
+def test_a_rule_that_the_brief_covers_has_a_part_that_it_covers(seed: int) -> None:
+    draw = Random(seed)
+    first = some_rule(draw, "allow")
+    brief = [first, *(alike(draw, first, "allow", "ask", "deny") for _ in range(draw.randrange(4)))]
+    rule = alike(draw, first, "allow")
+    assert within(rule, brief) is None or narrow(rule, brief) is not None

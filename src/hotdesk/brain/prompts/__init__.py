@@ -45,6 +45,7 @@ def describe_situation(situation: Situation) -> str:
         f"# The plan\n{plan}",
         f"# Summaries of earlier steps ({WORDS})\n{summaries}" if summaries else "",
         f"# Your step: {step.name}\n{describe_step(step)}",
+        situation.obstacle,
         f"# Requirements\n{_list(situation.deliverables)}" if situation.deliverables else "",
         f"# Network\n{situation.network}" if situation.network else "",
         f"# Secrets of this step\n{_list(situation.secrets)}" if situation.secrets else "",

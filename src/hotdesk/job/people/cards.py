@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hotdesk.brain.amendments import Amendment, difference, widen_scope
+from hotdesk.brain.amendments import Amendment, asks_for_secrets, difference, list_rules, widen_scope
 from hotdesk.brain.permits import is_risky, needs_fresh, select_grants, select_rules
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
@@ -42,9 +42,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
 def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
     """Make the card of an amendment; what is approved is the digest of the plan as it would be."""
     outside = [
-        each
-        for each in amendment.hosts
-        if within(parse_rule(each), select_rules(amendment.step, job.scope.rules)) is None
+        rule for step, rule in list_rules(amendment) if within(rule, select_rules(step, job.scope.rules)) is None
     ]
     facts = {
         "step": amendment.step,
@@ -54,11 +52,11 @@ def amendment_card(amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Ca
     }
     lines = [
         *difference(old, new),
-        *(f"beyond the brief: {registrable(parse_rule(each).host)}: {each}" for each in outside),
+        *(f"beyond the brief: {registrable(each.host)}: {rule_text(each)}" for each in outside),
     ]
     before, after = is_risky(old, job.scope), is_risky(new, widen_scope(job.scope, amendment))
     lines += [f"at stake: {each}" for each in after if each not in before]
-    lines += [FOREIGN] if amendment.grants else []
+    lines += [FOREIGN] if asks_for_secrets(amendment) else []
     return Card(
         "Change the plan?", facts, sanitize_lines(lines), printable(amendment.reason)[:MAX_QUOTE_CHARS], to_json(new)
     )

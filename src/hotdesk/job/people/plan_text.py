@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hotdesk.brain.amendments import Amendment, widen_scope
+from hotdesk.brain.amendments import Amendment, asks_for_secrets, list_rules, widen_scope
 from hotdesk.brain.permits import Stake, matches, needs_fresh, select_grants, select_rules, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
@@ -44,20 +44,35 @@ def describe_plan(card: Card, plan: Plan, job: Brief, only: int | None = None, f
 
 
 def describe_amendment(card: Card, amendment: Amendment, old: Plan, new: Plan, job: Brief) -> Card:
-    """Add to the card of an amendment what it adds to what is at stake, and the step as it would be."""
-    index = next(place for place, step in enumerate(new.steps) if step.name == amendment.step)
+    """Add to the card of an amendment what it adds to what is at stake, and the steps as they would be."""
+    before = {step.name: step for step in old.steps}
     wide = replace(job, scope=widen_scope(job.scope, amendment))
-    before = step_stakes(old.steps[index], job)
-    risks = [each for each in step_stakes(new.steps[index], wide) if each not in before]
-    rules = [parse_rule(each) for each in amendment.hosts]
-    brief = select_rules(amendment.step, job.scope.rules)
-    risks += [f"goes beyond the brief to {destination(each)}." for each in rules if within(each, brief) is None]
-    if amendment.grants:
-        risks.append("asks for the secret after it may have read foreign content.")
-    described = describe_plan(card, new, wide, index)
-    return replace(
-        described, stakes=sanitize_lines(limit_lines([f"Step {amendment.step} {each}" for each in risks], MOST_STAKES))
-    )
+    chosen = [
+        place for place, step in enumerate(new.steps) if step.name == amendment.step or step != before.get(step.name)
+    ]
+    risks = [each for place in chosen for each in _list_new_stakes(new.steps[place], before, job, wide)]
+    outside = [
+        (step, rule)
+        for step, rule in list_rules(amendment)
+        if within(rule, select_rules(step, job.scope.rules)) is None
+    ]
+    risks += [f"Step {step} goes beyond the brief to {destination(rule)}." for step, rule in outside]
+    if asks_for_secrets(amendment):
+        risks.append(f"Step {amendment.step} asks for the secret after it may have read foreign content.")
+    after = {step.name for step in new.steps}
+    risks += [f"Step {name} is left out." for name in before if name not in after]
+    steps = tuple(each for place in chosen for each in describe_plan(card, new, wide, place).steps)
+    return replace(card, stakes=sanitize_lines(limit_lines(risks, MOST_STAKES)), steps=steps)
+
+
+def _list_new_stakes(step: Step, before: Mapping[str, Step], job: Brief, wide: Brief) -> Iterator[str]:
+    """Say what a changed step adds to what is at stake, and which command no longer checks it."""
+    old = before.get(step.name)
+    before_stakes = step_stakes(old, job) if old is not None else []
+    yield from (f"Step {step.name} {each}" for each in step_stakes(step, wide) if each not in before_stakes)
+    if old is not None and old.check != step.check:
+        now = "another command" if step.check else "no command"
+        yield f"Step {step.name} is checked by {now}, no longer by: {old.check or 'none'}"
 
 
 def step_stakes(step: Step, job: Brief) -> list[str]:

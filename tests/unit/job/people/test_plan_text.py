@@ -93,6 +93,21 @@ def test_an_amendment_says_what_it_adds_and_that_it_goes_beyond_the_brief() -> N
     assert [each[0] for each in card.steps] == ["1. read"]
 
 
+def test_an_amendment_shows_every_step_it_changes_and_which_check_it_takes_away() -> None:
+    plan = Plan((replace(PLAN.steps[0], check="grep -q 1 a.csv"), *PLAN.steps[1:]))
+    more = Step("send", "Send.", ("shell",), ("POST erp.example.test/orders",), ("erp",))
+    asked = Amendment("read", check="true", steps=(more,))
+    new = amend(plan, asked)
+    made = amendment_card(asked, plan, new, JOB)
+    card = describe_amendment(made, asked, plan, new, JOB)
+    assert '~ read: check is "true"' in card.lines
+    assert "- step pay" in card.lines
+    assert "Step read is checked by another command, no longer by: grep -q 1 a.csv" in card.stakes
+    assert "Step send uses the secret erp at example.test (erp.example.test)." in card.stakes
+    assert "Step pay is left out." in card.stakes
+    assert [each[0] for each in card.steps] == ["1. read", "2. send"]
+
+
 def test_no_plan_makes_a_card_endless_or_steers() -> None:
     hosts = tuple(f"POST h{number}.test/{'x' * 400}" for number in range(500))
     steps = (Step("big", "x", ("shell",), hosts, (), tuple(f"f{n}\x1b[2J" for n in range(500)), check="y" * 5000),)

@@ -1,0 +1,108 @@
+"""Reviews a plan with a model. Its remarks are advice; prose is read as well as calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hotdesk.brain.models.seam import OurMessage, Reply
+from hotdesk.brain.prompts import words
+from hotdesk.brain.seam import Log
+from hotdesk.brain.thinking import WINDOW, Ask, Thinking, lines
+from hotdesk.plan import Plan, to_json
+from hotdesk.strict import StrictError, loads
+from hotdesk.tool import Parameter, Tool
+
+REVIEWS = 2
+"""Plans of one job that a critic sees."""
+_MOST_FINDINGS = 10
+_LONGEST_FINDING = 500
+FINDINGS = Tool(
+    "findings",
+    "Say what is wrong with the plan; an empty list if nothing is.",
+    (
+        Parameter(
+            "findings",
+            "texts",
+            "a sentence each: which step, what, what instead",
+            required=True,
+            longest=_LONGEST_FINDING,
+        ),
+    ),
+    example={"findings": ["Step 'send' posts the report before anything checked it; check it in a step before."]},
+)
+_AGREES = re.compile(
+    r"(?:(?:there (?:is|are) |i (?:have|see|find|found) )?(?:no|nothing|none)\b|(?:it |this |the plan )?"
+    r"(?:is |looks )?(?:fine|good|ok|okay|sound|correct|complete|approved)\b|lgtm)",
+    re.IGNORECASE,
+)
+_OBJECTS = re.compile(r"\b(?:but|however|except|although|though|step|should|must|missing|lacks?)\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Critic:
+    """Has a model review plans it does not know to be its own; it sees what it said before."""
+
+    ask: Ask
+    log: Log
+    task: str
+    """The task as the planner was told."""
+    cache: str
+    window: int = WINDOW
+    reviews: int = 0
+    earlier: list[str] = field(default_factory=list)
+
+    async def review(self, plan: Plan) -> tuple[str, ...]:
+        """Return what is said against a plan; nothing once it was asked often enough."""
+        if self.reviews >= REVIEWS:
+            return ()
+        self.reviews += 1
+        before = f"\n\nOf an earlier version you said:\n{lines(self.earlier)}" if self.earlier else ""
+        prompt = f"{self.task}\n\nThe plan:\n{to_json(plan)}{before}\n\nWhat is wrong with it?"
+        thinking = Thinking(
+            self.ask, self.log, words("criticise"), (FINDINGS,), [OurMessage(prompt)], self.cache, self.window
+        )
+        reply = await thinking.ask_once()
+        thinking.answer("Noted.")
+        found = read_findings(reply)
+        self.earlier += found
+        return found
+
+
+def read_findings(reply: Reply) -> tuple[str, ...]:
+    """Return what a critic finds, from its call or from its prose; prose that says nothing is wrong has no finding."""
+    if reply.stop == "refused":
+        return ()
+    calls = [call for call in reply.calls if call.tool == FINDINGS.name]
+    found = [each for call in calls for each in _list_findings(call.arguments)] if calls else _read_prose(reply.text)
+    findings = (each.strip()[:_LONGEST_FINDING] for each in found)
+    return tuple(each for each in findings if each and not _agrees(each))[:_MOST_FINDINGS]
+
+
+def _list_findings(arguments: object) -> list[str]:
+    """Read what the tool was used with; a text in place of the list is prose."""
+    value = arguments.get("findings") if isinstance(arguments, Mapping) else arguments
+    if isinstance(value, str):
+        return _read_prose(value)
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _read_prose(text: str) -> list[str]:
+    """Split what a critic wrote into findings: JSON where it is that, else a line each."""
+    begin, end = text.find("{"), text.rfind("}")
+    if 0 <= begin < end:
+        try:
+            data = loads(text[begin : end + 1], duplicates=True)
+        except StrictError:
+            data = None
+        if isinstance(data, dict) and isinstance(data.get("findings"), list):
+            return [each for each in data["findings"] if isinstance(each, str)]
+    if _agrees(text):
+        return []
+    return [each for line in text.splitlines() if (each := line.strip().lstrip("-*•0123456789.) ").strip())]
+
+
+def _agrees(text: str) -> bool:
+    """Say whether a text says that nothing is wrong."""
+    return len(text) <= _LONGEST_FINDING and bool(_AGREES.match(text.strip())) and not _OBJECTS.search(text)

@@ -1,0 +1,156 @@
+"""Brings a plan's egress rules inside the brief where that only takes rights away, and explains what is outside.
+
+Pure. A planner has read nothing foreign, so a step may also get the name that the brief's rules give it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from hotdesk.brain.permits import select_rules
+from hotdesk.brief import ANY, READ, Rule, Scope, parse_rule, rule_text
+from hotdesk.brief.coverage import covers, covers_host, ends, narrow, overlap, shares_host, within
+from hotdesk.brief.rules import size_text
+from hotdesk.errors import BriefError
+from hotdesk.plan import Plan, Step
+
+
+def narrow_plan(plan: Plan, scope: Scope) -> Plan:
+    """Return a plan with each rule cut down to what the brief allows, where it differs in nothing else."""
+    return replace(plan, steps=narrow_steps(_rename_steps(plan, scope).steps, scope))
+
+
+def narrow_steps(steps: Iterable[Step], scope: Scope) -> tuple[Step, ...]:
+    """Return steps with their rules cut down to the brief's; the audit refuses what cannot be cut down."""
+    return tuple(
+        replace(step, hosts=tuple(_narrow_text(text, step.name, scope) for text in step.hosts))
+        if step.hosts is not None
+        else step
+        for step in steps
+    )
+
+
+def _narrow_text(text: str, step: str, scope: Scope) -> str:
+    try:
+        rule = parse_rule(text)
+    except BriefError:
+        return text
+    part = fit_rule(rule, step, scope.rules)
+    return text if part is None or part == rule else rule_text(part)
+
+
+def fit_rule(rule: Rule, step: str, rules: Iterable[Rule]) -> Rule | None:
+    """Return a rule, or the part of it that the brief covers in a step; None: it covers no such part."""
+    if rule.verdict == "deny":
+        return None
+    mine = select_rules(step, rules)
+    if rule.step in ("", step) and within(rule, mine) is not None:
+        return rule
+    return narrow(rule, mine)
+
+
+# -- names of steps ---------------------------------------------------------------------------------------------------
+
+
+def _rename_steps(plan: Plan, scope: Scope) -> Plan:
+    """Give a step the one name under which the brief allows all it lists, unless another step wants that name."""
+    names = [_find_name(step, plan, scope) for step in plan.steps]
+    times = Counter(names)
+    steps = (
+        replace(step, name=name) if name and times[name] == 1 else step
+        for step, name in zip(plan.steps, names, strict=True)
+    )
+    return replace(plan, steps=tuple(steps))
+
+
+def _find_name(step: Step, plan: Plan, scope: Scope) -> str:
+    names = ({each.step for each in scope.rules} | {each.step for each in scope.grants}) - {""}
+    if step.name in names or _fits(step, step.name, scope):
+        return ""
+    plan_names = {each.name for each in plan.steps}
+    fitting = [name for name in names if name not in plan_names and _fits(step, name, scope)]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _fits(step: Step, name: str, scope: Scope) -> bool:
+    """Say whether the brief allows all that a step lists, were it called like this."""
+    try:
+        rules = [parse_rule(text) for text in step.hosts or ()]
+    except BriefError:
+        return False
+    secrets = {each.secret for each in scope.grants if each.step in ("", name)}
+    return {*(step.grants or ())} <= secrets and all(fit_rule(rule, name, scope.rules) for rule in rules)
+
+
+# -- what to write instead --------------------------------------------------------------------------------------------
+
+
+def explain(rule: Rule, step: Step, scope: Scope, names: Collection[str]) -> str:
+    """Say why the brief does not cover a rule in a step, and what to write; `names` are those of the plan's steps."""
+    others = sorted({each.step for each in scope.rules if each.step not in ("", step.name)})
+    if fitting := [name for name in others if fit_rule(rule, name, scope.rules) is not None]:
+        return _explain_step(fitting, names)
+    mine = select_rules(step.name, scope.rules)
+    if (part := narrow(rule, mine)) is not None:
+        return f"{_explain_parts(rule, part, mine)}: write `{rule_text(part)}`."
+    denies = [each for each in mine if each.verdict != "allow" and overlap(rule, each)]
+    if denies and any(covers(each, rule) for each in mine):
+        return f"The brief's `{rule_text(denies[0])}` applies to a part of it. List paths outside of that rule."
+    near = [each for each in mine if each.verdict != "deny" and shares_host(each.host, rule.host)]
+    if not near:
+        return f"The brief allows this step nothing at {rule.host}. Leave it out."
+    best = max(near, key=lambda each: _count_common(each, rule))
+    differences = "; ".join(_compare(best, rule)) or "it is wider"
+    return f"The closest rule of the brief is `{rule_text(best)}`: {differences}. List only what lies inside that rule."
+
+
+def _explain_step(fitting: Sequence[str], names: Collection[str]) -> str:
+    """Say for which step the brief has a rule."""
+    there = [name for name in fitting if name in names]
+    if there:
+        return f"The brief has this rule for the step `{there[0]}` only. List it in that step."
+    if len(fitting) == 1:
+        return f"These rules are for a step called `{fitting[0]}`. Name this step `{fitting[0]}`."
+    listed = ", ".join(f"`{name}`" for name in fitting)
+    return f"These rules are for steps called {listed}. Give this step one of these names."
+
+
+def _explain_parts(rule: Rule, part: Rule, rules: Iterable[Rule]) -> str:
+    """Say what the brief's rule has otherwise, of what was cut down."""
+    cover = within(part, rules) or part
+    parts = [_describe_query(cover)] if part.query != rule.query else []
+    sizes = (("up", rule.up, part.up), ("down", rule.down, part.down))
+    parts += [f"at most {name}={size_text(size)}" for name, old, size in sizes if old and size and size < old]
+    parts += [f"at most rate={part.rate:g}"] if rule.rate and part.rate and part.rate < rule.rate else []
+    parts += ["GET only"] if part.methods != rule.methods else []
+    parts += [f"{part.scheme} only"] if part.scheme != rule.scheme else []
+    parts += ["no private networks"] if part.private != rule.private else []
+    return f"The brief's rule allows {', '.join(parts) or 'no `step=` of another step'}"
+
+
+def _describe_query(rule: Rule) -> str:
+    if not rule.query:
+        return "no query" if rule.query == () else "any query"
+    return f"only the query parameters {', '.join(f'{name}={value}' for name, value in rule.query)}"
+
+
+def _count_common(brief: Rule, rule: Rule) -> int:
+    return 4 - len(list(_compare(brief, rule)))
+
+
+def _compare(brief: Rule, rule: Rule) -> Iterator[str]:
+    """Say in which parts a rule lies outside one of the brief's."""
+    if brief.tunnel != rule.tunnel:
+        yield "it is a tunnel" if brief.tunnel else "it is no tunnel"
+        return
+    if not covers_host(brief.host, rule.host):
+        yield f"it is for the host {brief.host}"
+    if not ends(rule) <= ends(brief):
+        yield f"it is for {' and '.join(f'{scheme} port {port}' for scheme, port in sorted(ends(brief)))} only"
+    if not set(rule.methods) <= set(brief.methods) and brief.methods != ANY:
+        yield f"it allows {'reading (GET, HEAD)' if brief.methods == READ else ', '.join(brief.methods)} only"
+    same_but_path = replace(brief, path=rule.path, query=None, up=None, down=None, rate=None)
+    if not covers(replace(brief, query=None), same_but_path):
+        yield f"it is for the path {brief.path}"

@@ -1,0 +1,130 @@
+"""Finds and reads the plan in a model's reply. What a plan means is read strictly; how it is wrapped is forgiven.
+
+Prose round the plan, fields nobody knows, `null`, one name in place of a list and paths that begin with the home folder
+change nothing about what the plan permits, so they cost no correction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from hotdesk.brain.models.seam import Reply
+from hotdesk.plan import EXAMPLE, MAX_PLAN_CHARS, Plan, Step, make_error, read_part
+from hotdesk.strict import StrictError, loads
+from hotdesk.tool import Parameter, Tool, text_of
+
+PLAN = Tool(
+    "plan",
+    "Give the plan: JSON with `steps` and, if you like, `thoughts` that explain it.",
+    (Parameter("plan", "text", "the plan as JSON", required=True, longest=MAX_PLAN_CHARS),),
+    example={"plan": EXAMPLE},
+)
+HOME_PREFIXES = ("/home/user/", "~/")
+_LISTS = ("tools", "hosts", "grants", "files", "makes")
+_PATHS = ("files", "makes")
+_MAX_OBJECTS = 50
+"""Places in a text at which an object is tried to be read."""
+
+
+def read_reply(reply: Reply) -> Plan:
+    """Read the plan in a reply; `BriefError` or `ToolArgumentError` says what is wrong with its form."""
+    plan = read_part(Plan, tidy_plan(find_plan(plan_text(reply))))
+    return strict_steps(plan)
+
+
+def plan_text(reply: Reply) -> str:
+    """Find the text that holds the plan: what the tool was used with, or else what was written beside it."""
+    calls = [call for call in reply.calls if call.tool == PLAN.name]
+    if not calls:
+        if "{" not in reply.text:
+            raise PLAN.refuse("no plan was given; there is no other tool while planning")
+        return reply.text
+    arguments = calls[-1].arguments
+    inner = (
+        arguments.get("plan", arguments if "steps" in arguments else None) if isinstance(arguments, Mapping) else None
+    )
+    if isinstance(inner, Mapping):
+        try:
+            return json.dumps(inner, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            raise PLAN.refuse("the plan is no plain JSON") from None
+    return text_of(PLAN.check(arguments), "plan")
+
+
+def find_plan(text: str) -> object:
+    """Decode the first JSON object in a text that has steps; without one, say why the first object is none."""
+    if len(text) > MAX_PLAN_CHARS:
+        raise make_error("the plan", f"it is longer than {MAX_PLAN_CHARS:,} characters", "write fewer, shorter steps")
+    place, decoder, first = text.find("{"), json.JSONDecoder(), ""
+    for _ in range(_MAX_OBJECTS):
+        if place < 0:
+            break
+        try:
+            found, end = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            first = first or text[place:]
+            place = text.find("{", place + 1)
+            continue
+        if "steps" in found or "plan" in found:
+            return _load(text[place:end])
+        first = first or text[place:end]
+        place = text.find("{", end)
+    return _load(first or text)
+
+
+def _load(text: str) -> object:
+    try:
+        return loads(text, overflow=True)
+    except StrictError as e:
+        raise make_error("the plan", f"it is not JSON: {str(e)[:200]}", f"write it like {EXAMPLE}") from None
+
+
+def tidy_plan(data: object) -> object:
+    """Return a plan without what says nothing; what cannot be meant stays, for whoever reads it strictly."""
+    if not isinstance(data, dict):
+        return data
+    inner = data.get("plan")
+    table = _drop_unknown(inner if isinstance(inner, dict) and "steps" not in data else data, Plan)
+    if isinstance(steps := table.get("steps"), list):
+        table["steps"] = [tidy_step(each) for each in steps]
+    return table
+
+
+def tidy_step(data: object) -> object:
+    """Return a step without what says nothing, lists as lists, and paths below the home folder."""
+    if not isinstance(data, dict):
+        return data
+    table = _drop_unknown(data, Step)
+    for name in _LISTS:
+        if isinstance(value := table.get(name), str):
+            table[name] = [value] if value else []
+    for name in _PATHS:
+        if isinstance(value := table.get(name), list):
+            table[name] = [strip_home(each) if isinstance(each, str) else each for each in value]
+    return table
+
+
+def _drop_unknown(data: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Drop `null` and what no field is called; what is nearly a field's name is a mistake, and stays."""
+    names = [each.name for each in fields(kind)]
+    table = {str(key): value for key, value in data.items() if value is not None}
+    return {key: value for key, value in table.items() if key in names or get_close_matches(key, names, 1, 0.75)}
+
+
+def strip_home(path: str) -> str:
+    """Return a path below the home folder without that folder."""
+    return next((path.removeprefix(each) for each in HOME_PREFIXES if path.startswith(each)), path)
+
+
+def strict_steps(plan: Plan) -> Plan:
+    """Have a model's steps go nowhere and have no secrets where they say nothing: only people and scripts mean all."""
+    return replace(plan, steps=tuple(strict_step(step) for step in plan.steps))
+
+
+def strict_step(step: Step) -> Step:
+    """Have a model's step go nowhere and have no secrets where it says nothing."""
+    return replace(step, hosts=step.hosts or (), grants=step.grants or ())

@@ -1,0 +1,59 @@
+"""A conversation with a model in which nothing is done but thinking: planning, and reviewing a plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.brain.memory import fit
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
+from hotdesk.brain.seam import Log
+from hotdesk.brain.window import share_out
+from hotdesk.tool import Call, Observation, Tool
+
+Ask: TypeAlias = Callable[[ModelRequest], Awaitable[Reply]]
+TOKENS = 16_000
+"""Of the longest plan."""
+WINDOW = 200_000
+
+
+@dataclass(slots=True)
+class Thinking:
+    """A conversation in which nothing is done but thinking."""
+
+    ask: Ask
+    log: Log
+    system: str
+    tools: tuple[Tool, ...]
+    history: list[Item]
+    cache: str
+    window: int
+    """Tokens of the smallest window of those who are asked."""
+    open: tuple[Call, ...] = ()
+    """Calls that nothing was said to yet. They are no acts: nothing is done by them."""
+
+    async def ask_once(self) -> Reply:
+        """Ask for the next reply, and have it noted."""
+        self.log.check()
+        room = share_out(self.window, self.system, self.tools)
+        history = fit(self.history, room.conversation)
+        request = ModelRequest(self.system, history, self.tools, tokens=min(TOKENS, self.window), cache=self.cache)
+        began = time.monotonic()
+        reply = await self.ask(request)
+        self.log.note_reply("", request, reply, int((time.monotonic() - began) * 1000))
+        self.history.append(reply)
+        self.open = reply.calls
+        return reply
+
+    def answer(self, text: str, *, ok: bool = True) -> None:
+        """Say what came of a reply: as its calls' results, or as a message where it had none."""
+        results = Results(tuple((call, Observation(text, ok)) for call in self.open))
+        self.history.append(results if self.open else OurMessage(text))
+        self.open = ()
+
+
+def lines(each: Sequence[str]) -> str:
+    """Write a list."""
+    return "\n".join(f"- {line}" for line in each if line) or "- none"

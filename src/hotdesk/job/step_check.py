@@ -1,0 +1,136 @@
+"""A step's own check: how it is run, what its failure means, and whether it can run at all.
+
+A check decides whether a step counts as done, so the worker must not supply what it runs on: Python in it imports
+nothing from the home folder, unless the check itself says so.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from hotdesk.desk.seam import Desk, Done
+from hotdesk.hands.output import readable
+
+CHECK_TIMEOUT_S = 300.0
+_PROBE_TIMEOUT_S = 20.0
+_MAX_OUTPUT_CHARS = 2000
+"""Characters of a failed check's output that a worker reads."""
+_MAX_LINES = 40
+_MAX_NAMES = 20
+"""Modules of one check that are looked for."""
+ENVIRONMENT = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "", "PYTHONHOME": "", "PYTHONSTARTUP": "", "BASH_ENV": ""}
+NO_USER_SITE = {"PYTHONNOUSERSITE": "1"}
+REMEDY = "Ask for another check with amend_plan(check=…) that uses what this desk has."
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_IMPORT_ERROR = re.compile(r"^(?:ModuleNotFoundError|ImportError): [^\n]{1,300}", re.MULTILINE)
+_SYNTAX_ERROR = re.compile(r"^(?:SyntaxError|IndentationError|TabError): [^\n]{1,300}", re.MULTILINE)
+_IN_COMMAND = re.compile(r'File "<(?:string|stdin)>", line ')
+"""Where Python finds an error in the command itself, not in a file that a worker wrote."""
+_SHELL_ERROR = re.compile(r"^bash: [^\n]{0,200}(?:syntax error|unexpected EOF)[^\n]{0,200}", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+\[:-]{1,100}")
+_PYTHON = re.compile(r"(?:^|[\s;&|(])(?:/usr/bin/)?python3?(?:\.\d+)?\s")
+_IMPORTS = re.compile(r"(?:^|[\s;\"'])(?:from\s+([A-Za-z_]\w*)[\w.]*\s+import\b|import\s+([A-Za-z_][\w., \t]*))")
+_PROBE = """
+bash -n -c "$1" || exit 3
+[ -z "$2" ] || type -t -- "$2" >/dev/null || exit 4
+shift 2
+[ $# = 0 ] || exec python3 -c '
+import sys
+from importlib.util import find_spec
+print(*[name for name in sys.argv[1:] if find_spec(name) is None])' "$@"
+"""
+
+
+def describe_environment(user_site: bool) -> dict[str, str]:
+    """Return the variables a check is run with; `user_site`: the step may install packages, so it may use them."""
+    return ENVIRONMENT if user_site else {**ENVIRONMENT, **NO_USER_SITE}
+
+
+async def run_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
+    """Run a check in the home folder; say what failed, or nothing."""
+    done = await desk.run(["bash", "-c", check], env=describe_environment(user_site), timeout=CHECK_TIMEOUT_S)
+    return "" if done.ok else describe_failure(check, done)
+
+
+def describe_failure(check: str, done: Done) -> str:
+    """Say why a check failed, or that it cannot run; all its output is the desk's word."""
+    errors, output = (_tidy(each) for each in (done.stderr, done.stdout))
+    text = "\n".join(filter(None, (output, errors)))[-_MAX_OUTPUT_CHARS:]
+    shown = f"\n{text}" if text else " It printed nothing."
+    if done.timed_out:
+        return f"the step's check `{check}` took more than {CHECK_TIMEOUT_S:g} seconds and was ended.{shown}"
+    if why := find_obstacle(done.exit_code, errors):
+        return f"{explain_obstacle(why)}\nThe check is `{check}`. Its output:{shown}"
+    return f"the step's check `{check}` ended with exit code {done.exit_code}:{shown}"
+
+
+def find_obstacle(exit_code: int, errors: str) -> str:
+    """Say why a check cannot run at all; empty: it ran, and failed."""
+    last = errors.strip().rpartition("\n")[2][:300]
+    if exit_code == _NOT_FOUND:
+        return last or "a program in it does not exist"
+    if exit_code == _NOT_EXECUTABLE:
+        return last or "a program in it cannot be executed"
+    if found := _IMPORT_ERROR.search(errors):
+        return found[0]
+    if (found := _SYNTAX_ERROR.search(errors)) and _IN_COMMAND.search(errors):
+        return found[0]
+    found = _SHELL_ERROR.search(errors)
+    return found[0] if found else ""
+
+
+def explain_obstacle(why: str) -> str:
+    """Say that a check cannot run, and what to do."""
+    hint = " Python in a check imports nothing from the home folder." if "module" in why.lower() else ""
+    return f"The step's check cannot run here: {why.rstrip('.')}.{hint} {REMEDY}"
+
+
+def _tidy(data: bytes) -> str:
+    """Return the last lines of an output, safe to show."""
+    text = data[-4 * _MAX_OUTPUT_CHARS :].decode("utf-8", "replace")
+    return "\n".join(readable(text).strip().split("\n")[-_MAX_LINES:])[-_MAX_OUTPUT_CHARS:]
+
+
+async def probe_check(desk: Desk, check: str, *, user_site: bool = False) -> str:
+    """Say why a check cannot run at this desk, before anybody works towards it; empty: nothing is known against it."""
+    word, modules = find_program(check), find_modules(check)
+    done = await desk.run(
+        ["bash", "-c", _PROBE, "probe", check, word, *modules],
+        env=describe_environment(user_site),
+        timeout=_PROBE_TIMEOUT_S,
+    )
+    match done.exit_code:
+        case 3:
+            return explain_obstacle(_tidy(done.stderr).rpartition("\n")[2][:300] or "it is no shell command")
+        case 4:
+            return explain_obstacle(f"there is no program `{word}`")
+        case 0:
+            missing = [name for name in _tidy(done.stdout).split() if name in modules]
+            return explain_obstacle(f"Python has no module named {', '.join(missing)}") if missing else ""
+    return ""
+
+
+def find_program(check: str) -> str:
+    """Return the first program of a command, where it is one the desk must have; empty where it is not sure."""
+    try:
+        words = [word for word in shlex.split(check) if word not in ("!", "time")]
+    except ValueError:
+        return ""
+    word = next((each for each in words if not _ASSIGNMENT.match(each)), "")
+    below = "/" in word and not word.startswith("/")
+    return word if _PLAIN_WORD.fullmatch(word) and not below else ""
+
+
+def find_modules(check: str) -> Sequence[str]:
+    """List the Python modules a command imports from what is installed; none where it says where to look."""
+    if not _PYTHON.search(check) or "PYTHONPATH" in check or "sys.path" in check:
+        return ()
+    names: list[str] = []
+    for origin, listed in _IMPORTS.findall(check[:20_000]):
+        names += (
+            [origin] if origin else [each.split()[0].partition(".")[0] for each in listed.split(",") if each.split()]
+        )
+    return tuple(dict.fromkeys(name for name in names if name.isidentifier()))[:_MAX_NAMES]
