@@ -1,6 +1,6 @@
 """Prove evaluation tasks: generate one, solve it by its reference solution, and grade that and every spoilt variant.
 
-sudo .venv/bin/python evals/prove.py [documents/contract-clauses …] [--seeds 1 2 3]
+sudo .venv/bin/python evals/prove.py [documents/contract_clauses …] [--seeds 1 2 3]
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def show(done: subprocess.CompletedProcess[bytes]) -> str:
 def main() -> int:
     """Prove the named tasks, or all."""
     parser = argparse.ArgumentParser(description="Prove evaluation tasks.")
-    parser.add_argument("tasks", nargs="*", help="as documents/contract-clauses; without any, all")
+    parser.add_argument("tasks", nargs="*", help="as documents/contract_clauses; without any, all")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     arguments = parser.parse_args()
     failed = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 Row = dict[str, str]
 
@@ -25,7 +26,7 @@ def main() -> None:
     write("digit-misread", [*rows[:2], {**rows[2], "Reference": rows[2]["Reference"][:-1] + digit}, *rows[3:]])
 
 
-def repeat(row: Row, twice: dict[str, list[str]]) -> list[Row]:
+def repeat(row: Row, twice: dict[str, Any]) -> list[Row]:
     """Return a row, and once more for the second scan of its letter."""
     return [row, {**row, "File": twice["twice"][0]}] if row["File"] == twice["file"] else [row]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import docx  # type: ignore[import-untyped]
+import docx  # type: ignore[import-not-found]
 
 
 def main() -> None:

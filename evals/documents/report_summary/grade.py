@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import docx  # type: ignore[import-untyped]
-from docx.table import Table  # type: ignore[import-untyped]
+import docx  # type: ignore[import-not-found]
+from docx.table import Table  # type: ignore[import-not-found]
 
 HEADINGS = ["purpose", "key figures", "risks", "recommendations", "outlook"]
 MAX_WORDS = 60

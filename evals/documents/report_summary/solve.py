@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-import docx  # type: ignore[import-untyped]
+import docx  # type: ignore[import-not-found]
 import pdfplumber  # type: ignore[import-not-found]
 
 THOUSAND, MILLION = 1000, 1_000_000

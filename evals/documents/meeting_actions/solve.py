@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import docx  # type: ignore[import-untyped]
+import docx  # type: ignore[import-not-found]
 import openpyxl  # type: ignore[import-untyped]
 
 COLUMNS = ("Number", "Action", "Owner", "Due", "Status", "Raised")

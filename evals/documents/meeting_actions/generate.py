@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
-import docx  # type: ignore[import-untyped]
+import docx  # type: ignore[import-not-found]
 
 PEOPLE = {
     "RT": "Rosa Thorne", "JL": "Jonas Lindqvist", "MB": "Maria Berg", "PS": "Priya Sen", "HO": "Henry Okafor",

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import openpyxl  # type: ignore[import-untyped]
-import xlsxwriter  # type: ignore[import-untyped]
+import xlsxwriter  # type: ignore[import-not-found]
 
 Entries = dict[tuple[str, str], list[int]]
 
