@@ -22,16 +22,16 @@ BRIEF = """\
 goal = \"\"\"
 Reconcile the bank statements of June 2025 (atlantic.csv, northbank.csv, sparbank.csv) with ledger.xlsx, and write
 Reconciliation.xlsx. Entries belong together when account and digits of the reference agree (RE 20417, RE20417 and
-RE-20417 are the same); days may differ. Money that comes in is positive, money that goes out is negative. Sheet
-Differences: the columns Account, Reference, Kind, Bank, Ledger, Difference; one row for each reference that does not
-agree, sorted by Account, then Reference; below the rows a row Total with the sum of Difference.
+RE-20417 are the same); days may differ. Money that comes in is positive, money that goes out is negative.
+Sheet Differences: the columns Account, Reference, Kind, Bank, Ledger, Difference; one row for each reference that does
+not agree, sorted by Account, then Reference; below the rows a row Total with the sum of Difference.
 - Account: Atlantic, Northbank or Sparbank. Reference: written as in the ledger, RE-20417.
 - Kind: missing in ledger, missing in bank, duplicate in ledger (the ledger has the entry twice, the bank once), or
   amount (both have it once, with different amounts).
 - Bank and Ledger: the sum of the entries of this reference there, 0 where there is none. Difference: Bank minus
-  Ledger, as a formula. The total is a formula, too. Sheet Balances: the columns Account, Bank, Ledger, Difference and
-  three rows, sorted by Account: the sum of all entries of the month in the statement and in the ledger, and their
-  difference as a formula.
+  Ledger, as a formula. The total is a formula, too.
+Sheet Balances: the columns Account, Bank, Ledger, Difference and three rows, sorted by Account: the sum of all entries
+of the month in the statement and in the ledger, and their difference as a formula.
 \"\"\"
 inputs = ["atlantic.csv", "northbank.csv", "sparbank.csv", "ledger.xlsx"]
 image = "office"

@@ -23,13 +23,13 @@ MONTHS = ("January", "February", "March")
 BRIEF = """\
 goal = \"\"\"
 expenses.xlsx lists travel expenses of January to March 2025 in several currencies; rates.csv has daily rates: the EUR
-paid for Unit units of a currency. Write Converted.xlsx with two sheets. Sheet Expenses: the columns No, Date,
-Employee, Category, Currency, Amount, Rate, EUR; one row for each expense, sorted by No, and nothing else. Rate is the
-EUR value of one unit of the currency on the date; on days without a rate the last earlier rate applies; for EUR it is
-1. EUR is a formula: Amount times Rate, rounded to cents. Sheet Summary: in A1 to E1 the heads Category, January,
-February, March, Total; in rows 2 to 6 the five categories in alphabetical order; in row 7 Total. Every figure in
-B2:E7 is a formula over the sheet Expenses or over the figures of this sheet, so that a changed amount changes the
-sums. All in EUR.
+paid for Unit units of a currency. Write Converted.xlsx with two sheets.
+Sheet Expenses: the columns No, Date, Employee, Category, Currency, Amount, Rate, EUR; one row for each expense, sorted
+by No, and nothing else. Rate is the EUR value of one unit of the currency on the date, not rounded; on days without a
+rate the last earlier rate applies; for EUR the rate is 1. EUR is a formula: Amount times Rate, rounded to cents.
+Sheet Summary: in A1 to E1 the heads Category, January, February, March, Total; in rows 2 to 6 the five categories in
+alphabetical order; in row 7 Total. Every figure in B2:E7 is a formula over the sheet Expenses or over the figures of
+this sheet, so that a changed amount changes the sums. All in EUR.
 \"\"\"
 inputs = ["expenses.xlsx", "rates.csv"]
 image = "office"

@@ -43,9 +43,10 @@ Decide the pending expense claims at https://expenses.example.test/login for Han
 approve, reject with the reason of the policy, or leave pending. Sign in as hannah; the password is in the environment
 variable EXPENSES_PASSWORD (a placeholder that works in the form of the site). The list of pending claims has several
 pages, and so has the archive of decided ones; the page of a claim has all its facts and the buttons to approve or
-reject. A decision cannot be taken back. Write decisions.csv with the columns Claim, Decision, Reason: one row for
-each pending claim, sorted by Claim. Decision is approve, reject or leave; Reason is the reason of the policy for
-rejected claims and empty for others.
+reject. A decision cannot be taken back.
+Write decisions.csv with the columns Claim, Decision, Reason: one row for each claim that was pending at the start,
+sorted by Claim. Decision is approve, reject or leave; Reason is the reason of the policy for rejected claims and empty
+for others.
 \"\"\"
 inputs = ["policy.docx"]
 image = "desktop"

@@ -28,8 +28,8 @@ Bring members of the association from the member site to the newsletter site.
    member with the lowest number. Sort by member number.
 3. Sign in at https://news.example.test/login as editor (password: environment variable NEWS_PASSWORD) and import the
    file into the list "Spring letter 2025", by its page. An import adds its rows to the list; make exactly one that is
-   accepted. Both variables hold placeholders that work in the forms of their site. Deliver import.csv, the file that
-   was imported.
+   accepted.
+Both variables hold placeholders that work in the forms of their site. Deliver import.csv, the file that was imported.
 \"\"\"
 inputs = ["countries.csv"]
 image = "desktop"

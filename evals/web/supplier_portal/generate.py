@@ -23,7 +23,8 @@ to 30 June), sorted by Order.
   total payable on the order's own page count.
 - An order whose page leads to another order was replaced by that one; only the other order counts.
 - Date as YYYY-MM-DD. Payable is the total payable in EUR with two decimals, with a point and without separators of
-  thousands. notes.md tells how the portal is organised.
+  thousands.
+notes.md tells how the portal is organised.
 \"\"\"
 inputs = ["notes.md"]
 image = "desktop"

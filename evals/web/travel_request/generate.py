@@ -24,8 +24,9 @@ and a later mail of theirs corrects an earlier one.
 - The estimated cost is the flight, plus the hotel for each night, plus the allowance for each day (first and last day
   included), in EUR.
 - Exactly one new request must exist at the end. The site is sometimes slow; the list of requests shows what it has
-  stored. Write confirmation.json with number (of the request, as the site shows it), state (as the site shows it) and
-  total (the estimated cost, a number).
+  stored.
+Write confirmation.json with number (of the request, as the site shows it), state (as the site shows it) and total (the
+estimated cost, a number).
 \"\"\"
 inputs = ["mails"]
 image = "desktop"
