@@ -1,0 +1,19 @@
+"""The reference solution: one program reads all minutes in order. This script runs outside the desk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hotdesk.brain.models.scripted import Hands, step
+from hotdesk.desk.seam import Done
+
+PROGRAM = Path(__file__).with_name("solve.py")
+
+
+async def register(hands: Hands) -> Done:
+    """Follow every action through the minutes, and write the register."""
+    await hands.write("solve.py", PROGRAM.read_bytes())
+    return await hands.run(["python3", "solve.py"], timeout=120)
+
+
+PLAN = (step(register, files=["minutes"], makes=["Actions.xlsx"]),)
