@@ -2,6 +2,7 @@
 
 sudo .venv/bin/python examples/audit/run.py [--seed N] [--count N] [--out FOLDER]
 sudo .venv/bin/python examples/audit/run.py --edit 17 --total 9999.00      then:      run.py --again
+sudo .venv/bin/python examples/audit/run.py --replay [FILE]                repeat a recorded model's decisions
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from examples.audit import paper, spent
 from examples.audit.invoices import COUNT, ODD, think_up
 from examples.audit.room import Room
 from examples.audit.truth import Truth
+from examples.recording import FOLDER, Recording, find_recording, write_note
 
 from hotdesk.drive.signing import fingerprint, load_own_public
+from hotdesk.errors import BriefError
 
 HERE = Path(__file__).absolute().parent
 BRIEF = ("brief.toml", "TASK.md", "brain.py", "extract.py", "parse.py", "report.py")
@@ -51,9 +54,23 @@ def main() -> int:
         say(f"invoice-{told.edit:03}.pdf says {told.total:,.2f} now; `make demo AGAIN=1` audits it again")
         return 0
     begun = time.monotonic()
-    if not told.again and not told.resume:
-        prepare(out, told.seed if told.seed is not None else random.SystemRandom().randrange(10**6), told.count)
-    return Demo(out, Truth.load(out), told, begun).run()
+    recording = recording_of(told)
+    if recording is not None:
+        prepare(out, recording.note.seed, recording.note.count)
+    elif not told.again and not told.resume:
+        seed = told.seed if told.seed is not None else random.SystemRandom().randrange(10**6)
+        prepare(out, seed, told.count)
+        if told.record:
+            write_note(told.record, told.answered_by, told.model, seed, told.count)
+    return Demo(out, Truth.load(out), told, begun, recording).run()
+
+
+def recording_of(told: argparse.Namespace) -> Recording | None:
+    """Find the recording that is to be replayed, if one is."""
+    try:
+        return None if told.replay is None else find_recording(told.replay)
+    except BriefError as e:
+        raise SystemExit(f"Cannot replay: {e}") from None
 
 
 def arguments() -> argparse.Namespace:
@@ -68,7 +85,20 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--total", type=float, default=9999.0, metavar="X", help="the total that --edit writes")
     parser.add_argument("--brain", choices=("hijacked",), help="who sits at the desk instead: a thief")
     parser.add_argument("--model", help="who does it instead of the written script, as anthropic:MODEL")
-    return parser.parse_args()
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="with --model: write its requests and replies there"
+    )
+    by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
+    parser.add_argument("--answered-by", metavar="TEXT", default="the model itself", help=by)
+    replayed = "repeat what a recorded model decided, on that recording's seed (the first in recorded/)"
+    parser.add_argument("--replay", type=Path, nargs="?", const=HERE / FOLDER, metavar="FILE", help=replayed)
+    told = parser.parse_args()
+    others = (told.seed is not None, told.count != COUNT, told.again, told.resume, told.brain, told.model)
+    if told.replay is not None and any(others):
+        parser.error("--replay repeats one recording with its own seed and count: leave out the other options")
+    if told.record and (not told.model or told.again or told.resume):
+        parser.error("--record needs --model and fresh invoices: it records which seed they are of")
+    return told
 
 
 def prepare(out: Path, seed: int, count: int) -> None:
@@ -97,6 +127,8 @@ class Demo:
     truth: Truth
     told: argparse.Namespace
     begun: float
+    recording: Recording | None = None
+    """What is replayed."""
 
     def run(self) -> int:
         """Work, verify, judge, and say what there is to see."""
@@ -134,8 +166,13 @@ class Demo:
         """Have the brief carried out, or go on with it; give the exit code."""
         if self.told.resume:
             argv = ["resume", room.job]
+        elif self.recording is not None:
+            say(f"replay: no model is asked. Every decision was {self.recording.note.describe()}; all work is real")
+            argv = ["work", str(self.out / "audit"), "--replay", str(self.recording.file), "--out", str(self.out)]
         elif self.told.model:
             argv = ["work", str(self.out / "audit"), "--model", self.told.model, "--out", str(self.out)]
+            if self.told.record:
+                argv += ["--record", str(self.told.record.absolute()), "--answered-by", self.told.answered_by]
         else:
             say("no model is asked: the decisions are a written script's; all work is real")
             script = str(self.out / "audit/brain.py")

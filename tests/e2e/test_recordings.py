@@ -1,0 +1,106 @@
+"""Recorded minds again: every recording in the repository is replayed against real desks, and judged as it was.
+
+`tests/recordings/FAMILY-TASK-SEED.jsonl` are recordings of evaluation tasks, replayed by `hotdesk eval`;
+`examples/NAME/recorded/*.jsonl` are those of an example, replayed by its `run.py`. The first of each family and of each
+example runs in `make test`, the others in `make test-long`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from examples.recording import read_note
+from examples.trial import HOTDESK
+
+from hotdesk.brain.models.record import replies
+from hotdesk.config import Config
+
+ROOT = Path(__file__).parents[2]
+EVALS = ROOT / "evals"
+LABEL = re.compile(r"([a-z]+)-([a-z0-9_-]+)-([0-9]+)")
+REPLAY_SECONDS = 900.0
+
+
+def find_task_recordings(root: Path) -> list[Path]:
+    """List the recordings of evaluation tasks."""
+    return sorted((root / "tests/recordings").rglob("*.jsonl"))
+
+
+def find_example_recordings(root: Path) -> list[Path]:
+    """List the recordings of examples."""
+    return sorted((root / "examples").glob("*/recorded/*.jsonl"))
+
+
+def group_of(file: Path) -> str:
+    """Name the family or the example of a recording."""
+    return file.parents[1].name if file.parent.name == "recorded" else file.name.partition("-")[0]
+
+
+def list_cases(files: list[Path]) -> list[object]:
+    """Make a case of each recording; all but the first of a group run for long."""
+    groups: set[str] = set()
+    cases = []
+    for file in files:
+        is_sample = group_of(file) not in groups
+        groups.add(group_of(file))
+        cases.append(pytest.param(file, id=file.stem, marks=() if is_sample else pytest.mark.long))
+    return cases
+
+
+TASK_RECORDINGS, EXAMPLE_RECORDINGS = find_task_recordings(ROOT), find_example_recordings(ROOT)
+
+
+@pytest.mark.container
+@pytest.mark.timeout(REPLAY_SECONDS)
+@pytest.mark.parametrize("file", list_cases(TASK_RECORDINGS))
+def test_a_recorded_task_is_delivered_again_and_passes_its_grader(file: Path, settings: Config, home: Path) -> None:
+    match = LABEL.fullmatch(file.stem)
+    assert match, f"{file.name} is no FAMILY-TASK-SEED.jsonl"
+    family, task, seed = match.groups()
+    argv = [*HOTDESK, "eval", str(EVALS), "--task", f"{family}/{task}", "--seed", seed]
+    argv += ["--replay", str(file.parent), "--json", "--require", "100"]
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result, totals = map(json.loads, done.stdout.splitlines())
+    assert (result["task"], result["outcome"]) == (f"{family}/{task}", "passed"), result
+    assert "no model is asked" in totals["worker"]
+
+
+@pytest.mark.container
+@pytest.mark.timeout(REPLAY_SECONDS)
+@pytest.mark.parametrize("file", list_cases(EXAMPLE_RECORDINGS))
+def test_a_recorded_example_is_delivered_again_and_its_judge_agrees(
+    file: Path, settings: Config, home: Path, tmp_path: Path
+) -> None:
+    argv = [sys.executable, str(file.parents[1] / "run.py"), "--out", str(tmp_path), "--replay", str(file)]
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"no model is asked. Every decision was {read_note(file).describe()}" in done.stderr
+
+
+def test_every_recording_has_replies_and_says_who_gave_them() -> None:
+    for file in (*TASK_RECORDINGS, *EXAMPLE_RECORDINGS):
+        assert sum(map(len, replies(file).values())), f"{file} has no reply"
+        header = json.loads(file.read_text().partition("\n")[0])
+        assert header["recording"]["answered_by"], f"{file} does not say who answered"
+    for file in EXAMPLE_RECORDINGS:
+        header = json.loads(file.read_text().partition("\n")[0])
+        assert header["recording"]["answered_by"] == read_note(file).answered_by
+
+
+def test_recordings_are_found_where_they_lie(tmp_path: Path) -> None:
+    tasks = ["tests/recordings/code-fix-1", "tests/recordings/code-fix-2", "tests/recordings/web-a-1"]
+    for name in (*tasks, "examples/audit/recorded/mind", "examples/audit/recorded/other"):
+        (tmp_path / f"{name}.jsonl").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.jsonl").touch()
+    cases = list_cases([*find_task_recordings(tmp_path), *find_example_recordings(tmp_path)])
+    shown = [(case.id, [mark.name for mark in case.marks]) for case in cases]  # type: ignore[attr-defined]
+    assert shown == [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", []), ("mind", []), ("other", ["long"])]
