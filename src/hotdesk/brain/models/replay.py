@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hotdesk.brain.models.seam import ModelRequest, Reply, TokenUsage
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results, TokenUsage
 from hotdesk.errors import ModelError, printable
 
 WINDOW = 1_000_000_000
 """More than any history has: what is said does not depend on it."""
+_PLACEHOLDER = re.compile(r"(hotdesk-secret-[a-z0-9][a-z0-9-]{0,63})-[a-z2-7]{26}")
+"""What a desk holds in place of a secret: its name, and what is random in it."""
 
 
 class Replay:
@@ -34,7 +37,8 @@ class Replay:
         if number >= len(replies):
             raise self.build_end_error(request.step, len(replies))
         self.positions[key] = number + 1
-        return replace(replies[number], usage=TokenUsage(dollars=0.0), model=self.name)
+        reply = update_placeholders(replies[number], request.history)
+        return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name)
 
     def build_end_error(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""
@@ -46,3 +50,33 @@ class Replay:
 
     async def close(self) -> None:
         """Do nothing: there is nothing to let go of."""
+
+
+def update_placeholders(reply: Reply, history: Sequence[Item]) -> Reply:
+    """Use this job's placeholders in a reply's calls: a desk makes new ones, and the recorded ones open nothing here.
+
+    The newest that the conversation shows counts. One that it does not show stays as it was recorded.
+    """
+    shown = {match[1]: match[0] for text in _texts(history) for match in _PLACEHOLDER.finditer(text)}
+    if not shown:
+        return reply
+    calls = tuple(replace(call, arguments=_rewrite(call.arguments, shown)) for call in reply.calls)
+    return replace(reply, calls=calls)
+
+
+def _texts(history: Sequence[Item]) -> Iterator[str]:
+    for item in history:
+        if isinstance(item, OurMessage):
+            yield item.text
+        elif isinstance(item, Results):
+            yield from (observation.text for _, observation in item.pairs)
+
+
+def _rewrite(value: object, shown: Mapping[str, str]) -> object:
+    if isinstance(value, str):
+        return _PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), value)
+    if isinstance(value, list):
+        return [_rewrite(each, shown) for each in value]
+    if isinstance(value, dict):
+        return {key: _rewrite(each, shown) for key, each in value.items()}
+    return value

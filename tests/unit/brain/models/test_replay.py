@@ -122,3 +122,15 @@ def test_a_record_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         RecordingModel(Replay("x", []), tmp_path / "link")
+
+
+async def test_a_replay_uses_the_placeholders_of_its_own_desk() -> None:
+    old, new = (f"hotdesk-secret-erp-password-{letter * 26}" for letter in "ab")
+    other = f"hotdesk-secret-other-{'c' * 26}"
+    typed = Call("1", "browser_type", {"text": old, "more": [f"x {old}", other], "count": 1})
+    model = Replay("job j1", [Reply("Who?", calls=(CALL,)), Reply(calls=(typed,)), Reply(calls=(typed,))])
+    first = await model.ask(request())
+    shown = Results(((first.calls[0], Observation(f"ERP_PASSWORD={new}")),))
+    later = (await model.ask(request(first, shown))).calls[0]
+    assert later.arguments == {"text": new, "more": [f"x {new}", other], "count": 1}
+    assert (await model.ask(request())).calls[0] == typed
