@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from examples.recording import read_note
 from examples.trial import HOTDESK
 
@@ -42,7 +43,7 @@ def group_of(file: Path) -> str:
     return file.parents[1].name if file.parent.name == "recorded" else file.name.partition("-")[0]
 
 
-def list_cases(files: list[Path]) -> list[object]:
+def list_cases(files: list[Path]) -> list[ParameterSet]:
     """Make a case of each recording; all but the first of a group run for long."""
     groups: set[str] = set()
     cases = []

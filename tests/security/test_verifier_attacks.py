@@ -211,6 +211,7 @@ class Owned:
     alone: ClassVar[bool] = False
     beside: ClassVar[tuple[str, ...]] = ()
     not_checked: ClassVar[tuple[str, ...]] = ()
+    requirements: ClassVar[tuple[str, ...]] = ()
     ends: int = 0
 
     async def gather(self, desk: Desk, path: str) -> Evidence:

@@ -180,7 +180,7 @@ class Loop:
         """Say which limits have just fallen below a third or a tenth; empty: none has."""
         low = []
         for each in self.situation.remaining():
-            reached = min((share for share in LOW_SHARES if each.left < share * each.total), default=1.0)
+            reached = min((share for share in LOW_SHARES if each.amount < share * each.total), default=1.0)
             if reached < self.warned.get(each.name, 1.0):
                 self.warned[each.name] = reached
                 low.append(each)

@@ -41,7 +41,7 @@ class Remaining:
 
     name: str
     """The unit: `seconds`, `acts`, `tokens`, `dollars`."""
-    left: float
+    amount: float
     total: float
 
 
