@@ -36,7 +36,7 @@ def serve_coder_model() -> Iterator[str]:
     python, _ = small_model.environment(small_model.cache())
     file = fetch(small_model.cache().with_name("coder-model"))
     log = file.with_name("server.log")
-    argv = [python, SERVER, file, TEMPLATE, str(SERVER_WINDOW)]
+    argv = [str(each) for each in (python, SERVER, file, TEMPLATE, SERVER_WINDOW)]
     with log.open("wb") as errors:
         server = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors)
     try:

@@ -103,5 +103,5 @@ def test_recordings_are_found_where_they_lie(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.jsonl").touch()
     cases = list_cases([*find_task_recordings(tmp_path), *find_example_recordings(tmp_path)])
-    shown = [(case.id, [mark.name for mark in case.marks]) for case in cases]  # type: ignore[attr-defined]
+    shown = [(case.id, [mark.name for mark in case.marks]) for case in cases]
     assert shown == [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", []), ("mind", []), ("other", ["long"])]
