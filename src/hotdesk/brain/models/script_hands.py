@@ -90,7 +90,7 @@ class Hands:
         return ToolCall(("ask_person", {"question": question}), text)
 
     def amend(self, **arguments: object) -> ToolCall[Observation]:
-        """Ask that the plan be widened: `reason`, and lists of `hosts`, `grants` or `tools`; a no is a result."""
+        """Ask for a change of the plan: `reason`, and what `amend_plan` takes (`hosts`, …); a no is a result."""
         return ToolCall(("amend_plan", arguments), lambda observation: observation)
 
     def remember(self, text: str) -> ToolCall[None]:
