@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -39,7 +41,11 @@ MOST_PIXELS = 60_000_000
 """Of all pages together: nothing deflates as well as nothing."""
 MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told on."""
-MOST_FAULTS = 50
+MOST_FAULTS = 3000
+"""Faults of one file that are kept; a person and a worker read them by kind and range (`summary.py`)."""
+_MOST_OF_A_RULE = 1000
+"""Of one rule, so that no rule hides another."""
+_MOST_COUNTED = 50_000
 LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
 """The module by which a program stays, and answers later calls for itself and others."""
@@ -176,7 +182,21 @@ def read_number(value: object) -> float:
     return float(value)
 
 
-def unreadable(looked_for: Sequence[str], expected: str, error: Exception) -> Verdict:
+def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[tuple[Fault, ...], int]:
+    """Keep a bounded number of faults of every rule, each with its rule's remedy; count the others."""
+    kept: list[Fault] = []
+    of_rule: Counter[str] = Counter()
+    left_out = 0
+    for fault in islice(faults, _MOST_COUNTED):
+        of_rule[fault.rule] += 1
+        if of_rule[fault.rule] > _MOST_OF_A_RULE or len(kept) >= MOST_FAULTS:
+            left_out += 1
+        else:
+            kept.append(fault if fault.remedy else replace(fault, remedy=remedies.get(fault.rule, "")))
+    return tuple(kept), left_out
+
+
+def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:
     """Give the verdict on what nothing can be said of."""
-    fault = Fault("opens", "", expected, printable(str(error)[:MAX_TEXT_CHARS]) or "nothing")
-    return Verdict(tuple(looked_for), (fault,))
+    found = printable(str(error)[:MAX_TEXT_CHARS]) or "nothing"
+    return Verdict(tuple(looked_for), (Fault("opens", "", expected, found, remedy),))

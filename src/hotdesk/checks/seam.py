@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from hotdesk.checks.fault import Fault as Fault
+from hotdesk.checks.summary import summarize
 from hotdesk.desk.seam import Desk
 
 Value: TypeAlias = str | int | float | bool | None
@@ -36,23 +38,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that is wrong, said so that whoever made the file can mend it."""
-
-    rule: str
-    """Which rule it breaks: a word of the check's `looked_for`."""
-    where: str
-    """Sheet and cell, page, line, member; empty: the file as a whole."""
-    expected: str
-    found: str
-    """What is there instead. May quote the file; short and printable."""
-
-    def __str__(self) -> str:
-        text = f"expected {self.expected}, found {self.found}"
-        return f"{self.where}: {text}" if self.where else text
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The outcome of a check."""
 
@@ -67,6 +52,8 @@ class Verdict:
     """What looked, and its version, as the desk said."""
     pages: tuple[DrawnPixels, ...] = ()
     """What a person may be shown of the file."""
+    more: int = 0
+    """How many faults were found beside those that are listed."""
 
     @property
     def passed(self) -> bool:
@@ -75,8 +62,8 @@ class Verdict:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Say why it failed, or what holds."""
-        return tuple(map(str, self.faults)) or self.held
+        """Say why it failed, as instructions; or what holds."""
+        return tuple(summarize(self.faults, self.more)) or self.held
 
 
 class Check(Protocol):
@@ -103,6 +90,15 @@ class Check(Protocol):
     @property
     def not_checked(self) -> tuple[str, ...]:
         """Say in words for a certificate what it does not look at."""
+        ...
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a file must be to pass, for whoever makes it: whole sentences that can be followed beforehand.
+
+        They come from what the brief expects and from the rules that hold for every file, and say nothing a verdict
+        does not judge.
+        """
         ...
 
     async def gather(self, desk: Desk, path: str) -> Evidence:

@@ -13,6 +13,7 @@ from typing import Annotated
 from PIL import Image
 
 from hotdesk.checks.seam import DrawnPixels, Fault, Value, Verdict
+from hotdesk.checks.summary import summarize
 from hotdesk.strict import ROW, read
 
 
@@ -48,11 +49,18 @@ class StoredVerdict:
     pictures: tuple[Annotated[PagePicture, ROW], ...]
     beside: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of what the check had beside the file, by name: its own program, what it compared the file with."""
+    more: int = 0
+    """How many faults were found beside those that are listed."""
 
     @property
     def passed(self) -> bool:
         """Say whether the file was what was asked for."""
         return bool(self.looked_for) and not self.faults
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Say why it failed, as instructions; or what holds."""
+        return tuple(summarize(self.faults, self.more)) or self.held
 
 
 def make_stored_verdict(
@@ -62,7 +70,7 @@ def make_stored_verdict(
     pictures = tuple(picture_of(page) for page in verdict.pages)
     return StoredVerdict(
         check, image, expect, verdict.looked_for, not_checked, verdict.faults, verdict.held, verdict.values,
-        verdict.tools, pictures,
+        verdict.tools, pictures, more=verdict.more,
     )  # fmt: skip
 
 
@@ -82,6 +90,7 @@ def to_json(verdict: StoredVerdict) -> bytes:
         "values": dict(verdict.values),
         "tools": dict(verdict.tools),
         "beside": dict(verdict.beside),
+        "more": verdict.more,
         "pictures": [[each.width, each.height, base64.b64encode(each.png).decode()] for each in verdict.pictures],
     }
     return json.dumps(record).encode()
