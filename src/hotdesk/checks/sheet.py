@@ -10,15 +10,17 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 
 from hotdesk.checks.count_range import Span, many
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_FAULTS, look, read_json, read_text, unreadable
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, limit_faults, look, read_json, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx.expect import CENT, Expected
-from hotdesk.checks.xlsx.faults import fault, format_value, short
+from hotdesk.checks.xlsx.faults import fault, format_error, format_value, short
 from hotdesk.checks.xlsx.place import Area, area
+from hotdesk.checks.xlsx.requirements import NO_ERRORS, REMEDIES, SAVED_VALUES, describe_table
 from hotdesk.checks.xlsx.table import Table, total
+from hotdesk.checks.xlsx.values import NOT_CALCULATED
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
@@ -33,6 +35,7 @@ FILL_SHAPE = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 KEYS = ("columns", "rows", "red_where", "total")
 EXAMPLE = 'expect = {columns = ["Invoice", "Difference"], rows = 5, red_where = "Difference", total = "Difference"}'
 ALWAYS = ("opens", "columns", "rows", "errors", "calculated", "fresh")
+SIMPLE = "Write =SUM over cells of one column, =B2-C2, or a plain value: this check can calculate nothing else."
 NOT_CHECKED = (
     "sheets after the first",
     "what an office calculates: only sums of a column and differences of two cells were calculated again",
@@ -83,6 +86,15 @@ class SheetCheck:
         """Say what nobody looked at."""
         return NOT_CHECKED
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what the first sheet must be to pass."""
+        simple = (
+            "A formula on the first sheet must be a sum of cells of one column, such as =SUM(D2:D6), or the difference "
+            "of two cells, such as =B2-C2. Write everything else as plain values."
+        )
+        return (*describe_table(self.want), simple, SAVED_VALUES, NO_ERRORS)
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python open the file."""
         return await look(desk, "sheet_look", {"path": path}, seconds=LOOK_TIMEOUT_S)
@@ -92,10 +104,10 @@ class SheetCheck:
         looked_for = (*ALWAYS, *(["colours"] if self.want.red_where else []), *(["total"] if self.want.total else []))
         try:
             sheet, tools = _read_evidence(evidence.report)
-            faults = tuple(islice(self.faults(sheet), MOST_FAULTS))
+            faults, more = limit_faults(self.faults(sheet), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(looked_for, "a workbook", e)
-        return Verdict(looked_for, faults, self.facts(sheet), self.values(sheet), tools)
+            return unreadable(looked_for, "a workbook", e, REMEDIES["opens"])
+        return Verdict(looked_for, faults, self.facts(sheet), self.values(sheet), tools, more=more)
 
     def faults(self, sheet: Sheet) -> Iterator[Fault]:
         """Find what is wrong; heads first, since all else is said in them."""
@@ -133,10 +145,9 @@ def formulas(sheet: Sheet) -> Iterator[Fault]:
     calculation = Calculation(sheet)
     for at, cell in sheet.cells.items():
         if cell.kind == "e":
-            yield fault("errors", sheet.where(at), "a value", str(cell.value))
+            yield fault("errors", sheet.where(at), "a value", format_error(cell.value))
         elif cell.formula and not cell.kind:
-            expected = f"a value saved with {sheet.text_of(at)}"
-            yield fault("calculated", sheet.where(at), expected, "no value: it was never calculated")
+            yield fault("calculated", sheet.where(at), *NOT_CALCULATED)
         elif cell.formula:
             yield from check_saved_value(sheet, at, calculation.value(cell.formula))
 
@@ -145,11 +156,10 @@ def check_saved_value(sheet: Sheet, at: tuple[int, int], now: float | None) -> I
     """Compare what a cell was saved with with what its formula gives."""
     cell = sheet.cells[at]
     if now is None:
-        expected = "a sum of a column or a difference of two cells, which can be calculated without an office"
-        yield fault("fresh", sheet.where(at), expected, sheet.text_of(at))
+        yield fault("fresh", sheet.where(at), "a sum of one column or a difference", sheet.text_of(at), SIMPLE)
     elif cell.number is None or not abs(cell.number - now) < CENT:
-        expected = f"{format_value(now)}, which is what {sheet.text_of(at)} gives"
-        yield fault("fresh", sheet.where(at), expected, f"{format_value(cell.value)} saved")
+        expected = f"{format_value(now)} saved, as {sheet.text_of(at)} gives"
+        yield fault("fresh", sheet.where(at), expected, format_value(cell.value))
 
 
 class Calculation:

@@ -86,38 +86,38 @@ Change = Callable[[dict[str, dict[str, Any]]], object]
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda at: at["A1"].update(value="Number"), "columns x!1:1: the columns Invoice, Order|Number, Order"),
-        (lambda at: at["A1"].update(value="\x1b[31m"), r"columns x!1:1: the columns Invoice|\x1b[31m"),
+        (lambda at: at["A1"].update(value="Number"), "columns x!1:1: the headings Invoice, Order|'Number', 'Order'"),
+        (lambda at: at["A1"].update(value="\x1b[31m"), r"columns x!1:1: the headings Invoice|'\x1b[31m'"),
         (lambda at: [at.pop(key) for key in [*at] if key.endswith("5")], "rows x: 3 rows|2"),
-        (lambda at: at.pop("A3"), "rows x!A3: a row without a gap|nothing"),
-        (lambda at: at["F3"].update(value=0.0), "fresh x!F3: 10.25, which is what =D3-E3 gives|0 saved"),
-        (lambda at: at["F5"].update(value=1.0), "fresh x!F5: 9.25, which is what =SUM(F2:F4) gives|1 saved"),
+        (lambda at: at.pop("A3"), "rows x!A3: something in the first cell of every row|an empty cell"),
+        (lambda at: at["F3"].update(value=0.0), "fresh x!F3: 10.25 saved, as `=D3-E3` gives|0"),
+        (lambda at: at["F5"].update(value=1.0), "fresh x!F5: 9.25 saved, as `=SUM(F2:F4)` gives|1"),
         (
             lambda at: at["F5"].update(formula="SUM(F2:F3)", value=10.25),
-            "total x!F5: the sum of Difference|10.25",
+            "total x!F5: a formula over all rows of Difference|10.25",
         ),
         (
             lambda at: at["F5"].update(formula=""),
-            "total x!F5: the sum of Difference, 9.25, by|9.25, no formula",
+            "total x!F5: a formula over all rows of Difference that gives 9.25|9.25 without a formula",
         ),
-        (lambda at: at["F3"].update(formula="WEBSERVICE(1)"), "fresh x!F3: a sum of a column|=WEBSERVICE(1)"),
-        (lambda at: at["F3"].update(formula="other!D3-E3"), "fresh x!F3: a sum of a column|=other!D3-E3"),
-        (lambda at: at["F3"].update(formula="@D3"), "fresh x!F3: a sum of a column|=@D3"),
-        (lambda at: at["F5"].update(formula="SUM(E2:F4)"), "fresh x!F5: a sum of a column|=SUM(E2:F4)"),
-        (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with =SUM(F2:F4)|no value"),
+        (lambda at: at["F3"].update(formula="WEBSERVICE(1)"), "fresh x!F3: a sum of one column|`=WEBSERVICE(1)`"),
+        (lambda at: at["F3"].update(formula="other!D3-E3"), "fresh x!F3: a sum of one column|`=other!D3-E3`"),
+        (lambda at: at["F3"].update(formula="@D3"), "fresh x!F3: a sum of one column|`=@D3`"),
+        (lambda at: at["F5"].update(formula="SUM(E2:F4)"), "fresh x!F5: a sum of one column|`=SUM(E2:F4)`"),
+        (lambda at: at["F5"].update(value=None), "calculated x!F5: a value saved with the formula|none"),
         (lambda at: at["C3"].update(error=True, value="#REF!"), "errors x!C3: a value|#REF!"),
         (lambda at: at.update(twice=at["C3"]), "opens : a workbook|it has no first row, or two cells in one place"),
         (
             lambda at: at["F2"].update(value=float("nan"), formula=""),
             "opens : a workbook|what was seen of it",
         ),
-        (lambda at: at["B3"].update(fill=""), "colours x!3:3: a row that is red, since Difference is 10.25|5 of 6"),
-        (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a row that is red|5 of 6 cells are"),
+        (lambda at: at["B3"].update(fill=""), "colours x!3:3: a red row, because Difference is 10.25|5 of 6"),
+        (lambda at: at["B3"].update(fill="FF00FF00"), "colours x!3:3: a red row|5 of 6 cells red"),
         (
             lambda at: [at[f"{c}2"].update(fill="FFFF0000") for c in "ABCDEF"],
             "colours x!2:2: a row that is not|6 of",
         ),
-        (lambda at: at["F2"].update(value="none", formula=""), "colours x!F2: a number in Difference|'none'"),
+        (lambda at: at["F2"].update(value="none", formula=""), "colours x!F2: a number in column Difference|'none'"),
     ],
 )
 def test_each_fault_is_found(seen: dict[str, Any], change: Change, why: str) -> None:
@@ -144,7 +144,7 @@ def test_a_sum_that_no_number_can_hold_is_a_fault_and_no_error(seen: dict[str, A
             cell["value"] = 1.7e308
         if cell["at"] == "F4":
             cell["formula"] = "SUM(D2:D3)"
-    assert "F4: expected inf, which is what =SUM(D2:D3) gives, found -1 saved" in judged(seen)[1]
+    assert "F4: expected inf saved, as `=SUM(D2:D3)` gives, found -1" in judged(seen)[1]
 
 
 CELL = {"at": "A1", "value": 1.0, "formula": "", "fill": "", "error": False}
@@ -197,7 +197,8 @@ def test_a_file_that_is_no_workbook_is_told_as_such(tmp_path: Path) -> None:
     file.write_bytes(b"not a zip")
     assert judged(look(str(file))) == (
         False,
-        "expected a workbook, found it cannot be opened as a workbook: BadZipFile: File is not a zip file",
+        "expected a workbook, found it cannot be opened as a workbook: BadZipFile: File is not a zip file. "
+        "Save it as an .xlsx workbook that LibreOffice opens.",
     )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("xl/_rels/workbook.xml.rels", b" " * (17 << 20))
@@ -211,7 +212,7 @@ def test_a_formula_nobody_calculated_is_told_as_such(report: Path, tmp_path: Pat
         for name in source.namelist():
             text = source.read(name).decode()
             made.writestr(name, re.sub(r"(<f>SUM\(.*?</f>)<v>.*?</v>", rf"\g<1>{value}", text))
-    expected = "expected a value saved with =SUM(F2:F4), found no value: it was never calculated"
+    expected = "expected a value saved with the formula, found none: the formula was never calculated"
     assert f"!F5: {expected}" in judged(look(str(other)))[1]
 
 
@@ -302,4 +303,4 @@ def test_red_is_what_looks_red(fill: str, red: bool) -> None:
 def test_a_colour_that_is_none_is_no_colour(seen: dict[str, Any]) -> None:
     for cell in seen["sheets"][0]["cells"]:
         cell["fill"] = cell["fill"][2:]
-    assert "0 of 6 cells are" in judged(seen)[1]
+    assert "0 of 6 cells red" in judged(seen)[1]

@@ -55,8 +55,9 @@ def _slip_fault(rule: str, sheet: Sheet, slip: Slip) -> Fault:
     """Say what is unlike what."""
     near = sheet.where(slip.neighbour).rpartition("!")[2]
     cell = sheet.cells[slip.at]
-    found = sheet.text_of(slip.at) if cell.formula else f"{format_value(cell.shown)}, typed in"
-    return fault(rule, sheet.where(slip.at), f"a formula like that of {near}, {sheet.text_of(slip.neighbour)}", found)
+    found = sheet.text_of(slip.at) if cell.formula else f"the typed number {format_value(cell.shown)}"
+    expected = f"a formula like that of {near} ({sheet.text_of(slip.neighbour)})"
+    return fault(rule, sheet.where(slip.at), expected, found)
 
 
 def _slips(sheet: Sheet) -> list[Slip]:
@@ -158,9 +159,8 @@ def find_unused_inputs(book: Workbook, named: Sequence[Area]) -> Iterator[Fault]
         cover = covers.get(sheet.name.casefold(), Cover(()))
         for at, cell in inputs(sheet, named):
             if not cover.has(at):
-                yield fault(
-                    "unused", sheet.where(at), "an input that some formula reads", f"{format_value(cell.shown)}, unread"
-                )
+                found = f"{format_value(cell.shown)}, which no formula reads"
+                yield fault("unused", sheet.where(at), "an input that some formula reads", found)
 
 
 def inputs(sheet: Sheet, named: Sequence[Area]) -> Iterator[tuple[At, Cell]]:
@@ -225,7 +225,7 @@ def text_numbers(book: Workbook) -> Iterator[Fault]:
             among = likely[at[1]] >= columns[at[1]] and not is_head(sheet, at)
             if at[0] > 1 and (among or AMOUNT.fullmatch(str(cell.value)) or summed.has(at)):
                 found = f"the text {format_value(cell.value)}"
-                yield fault("text-numbers", sheet.where(at), f"the number {cell.value}", found)
+                yield fault("text-numbers", sheet.where(at), "a number", found)
 
 
 def _is_numeric_text(cell: Cell) -> bool:

@@ -9,12 +9,13 @@ from itertools import chain, islice
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import active
 from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import MOST_FAULTS, look, unreadable
+from hotdesk.checks.evidence import limit_faults, look, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.checks.xlsx import audit, sources, values
 from hotdesk.checks.xlsx.expect import Expected, read_expected
-from hotdesk.checks.xlsx.faults import fault, format_value, short
+from hotdesk.checks.xlsx.faults import fault, format_value, list_names, short
 from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.requirements import REMEDIES, describe_workbook
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.workbook import Shown, Workbook, read_book
 from hotdesk.desk.seam import Desk
@@ -65,6 +66,11 @@ class XlsxCheck:
         """Say what nobody looked at."""
         return NOT_CHECKED
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a workbook must be to pass."""
+        return describe_workbook(self.want)
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's office open the file, calculate it, change it and print it."""
         request = self.request(path)
@@ -89,13 +95,13 @@ class XlsxCheck:
         looked_for = (*ALWAYS, *self.list_requested_rules())
         try:
             book = read_book(evidence.report)
-            faults = tuple(islice(self.faults(book), MOST_FAULTS))
+            faults, more = limit_faults(self.faults(book), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(looked_for, "a workbook", e)
+            return unreadable(looked_for, "a workbook", e, REMEDIES["opens"])
         if audit.is_far(book):
             looked_for = tuple(rule for rule in looked_for if rule != "unused")
         facts = self.facts(book) if not faults else ()
-        return Verdict(looked_for, faults, facts, self.values(book), book.tools, evidence.pages)
+        return Verdict(looked_for, faults, facts, self.values(book), book.tools, evidence.pages, more)
 
     def list_requested_rules(self) -> Iterator[str]:
         """Name the rules that only a brief asks for."""
@@ -118,7 +124,7 @@ class XlsxCheck:
         """Find what is wrong: what was asked for first, since that is said in the brief's own words."""
         sheet = book.sheet(self.want.sheet) if self.want.sheet else book.sheets[0]
         if sheet is None:
-            there = ", ".join(each.name for each in book.sheets)
+            there = list_names(each.name for each in book.sheets)
             return iter([fault("sheets", "", f"a sheet {self.want.sheet}", f"the sheets {there}")])
         table = Table(self.want, sheet)
         if wrong := [*sources.sheets(self.want, book), *table.columns()]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from hotdesk.checks.seam import Fault
+from hotdesk.checks.xlsx.requirements import REMEDIES
 from hotdesk.checks.xlsx.workbook import Cell, Shown
 from hotdesk.errors import printable
 
+_ERROR = re.compile(r"#[A-Z0-9/_]{1,20}[!?]?|Err:\d{1,4}", re.ASCII)
+
 MAX_QUOTE_CHARS = 160
-"""Characters of the longest quotation."""
+"""Characters of the longest text."""
+_MAX_VALUE_CHARS = 60
+"""Characters of a cell's content that are quoted."""
 
 
-def fault(rule: str, where: str, expected: str, found: str) -> Fault:
-    """Say that something is wrong."""
-    return Fault(rule, short(where), short(expected), short(found))
+def fault(rule: str, where: str, expected: str, found: str, remedy: str = "") -> Fault:
+    """Say that something is wrong, and what to do about it."""
+    return Fault(rule, short(where), short(expected), short(found), remedy or REMEDIES.get(rule, ""))
 
 
 def short(text: str) -> str:
@@ -24,9 +32,25 @@ def format_value(value: Shown) -> str:
     """Say a value."""
     if value is None:
         return "nothing"
-    return f"{value:.12g}" if isinstance(value, float) else f"{value!r}"
+    return f"{value:.12g}" if isinstance(value, float) else quote_text(value)
+
+
+def quote_text(text: str) -> str:
+    """Quote the beginning of a cell's text: a file chose it."""
+    return repr(text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…")
+
+
+def format_error(value: Shown) -> str:
+    """Say an error value; what is none that programs show is quoted."""
+    text = str(value)
+    return text if _ERROR.fullmatch(text) else quote_text(text)
 
 
 def format_saved_value(cell: Cell) -> str:
     """Say what a cell was saved with."""
-    return str(cell.value) if cell.kind == "e" else format_value(cell.value)
+    return format_error(cell.value) if cell.kind == "e" else format_value(cell.value)
+
+
+def list_names(names: Iterable[str]) -> str:
+    """List names that a file chose, each quoted."""
+    return ", ".join(map(quote_text, names)) or "none"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.expect import Expected, Mutate, Reconcile
-from hotdesk.checks.xlsx.faults import fault, format_value
+from hotdesk.checks.xlsx.faults import fault, format_value, list_names
 from hotdesk.checks.xlsx.place import Area
+from hotdesk.checks.xlsx.requirements import INPUT, MOVES, STAYS
 from hotdesk.checks.xlsx.table import Table
 from hotdesk.checks.xlsx.values import same
 from hotdesk.checks.xlsx.workbook import Like, Mutation, Shown, Sum, Workbook
@@ -27,8 +28,7 @@ def sheets(want: Expected, book: Workbook) -> Iterator[Fault]:
     """Find sheets that are missing."""
     for name in want.sheets:
         if book.sheet(name) is None:
-            there = ", ".join(each.name for each in book.sheets)
-            yield fault("sheets", "", f"a sheet {name}", f"the sheets {there}")
+            yield fault("sheets", "", f"a sheet {name}", f"the sheets {list_names(each.name for each in book.sheets)}")
 
 
 def formulas(want: Expected, book: Workbook, table: Table) -> Iterator[Fault]:
@@ -78,20 +78,23 @@ def check_mutations(want: Expected, book: Workbook) -> Iterator[Fault]:
 
 def check_mutation(each: Mutate, done: Mutation) -> Iterator[Fault]:
     """Judge one mutation."""
-    change = f"when {each.cell} becomes {each.to}"
+    change = f"when {each.cell} is set to {each.to if isinstance(each.to, str) else f'{each.to:.12g}'}"
     if done.why or len(done.before) != len(each.outputs):
-        yield fault("mutation", str(each.cell), "an input that can be set", done.why or "something else")
+        yield fault("mutation", str(each.cell), "an input that can be set", done.why or "something else", INPUT)
         return
     if done.input_kind not in ("VALUE", "TEXT"):
-        found = f"a formula, {done.was}" if done.input_kind == "FORMULA" else "nothing"
-        yield fault("mutation", str(each.cell), "an input", found)
+        found = f"a formula, {format_value(done.was)}" if done.input_kind == "FORMULA" else "nothing"
+        yield fault("mutation", str(each.cell), "a typed value", found, INPUT)
     for number, (output, before, after) in enumerate(zip(each.outputs, done.before, done.after, strict=True)):
         shall = number < each.moving
         if is_error(after) or before is None or (shall and after == ""):
-            yield fault("mutation", str(output), f"a value {change}", format_value(after))
-        elif shall == same(before, after):
-            expected = "something else" if shall else f"{format_value(before)} still"
-            yield fault("mutation", str(output), f"{expected} {change}", format_value(after))
+            yield fault("mutation", str(output), f"a value {change}", format_value(after), MOVES if shall else STAYS)
+        elif shall and same(before, after):
+            found = f"{format_value(after)} as before"
+            yield fault("mutation", str(output), f"another value {change}", found, MOVES)
+        elif not shall and not same(before, after):
+            expected = f"{format_value(before)} as before {change}"
+            yield fault("mutation", str(output), expected, format_value(after), STAYS)
 
 
 def is_error(shown: Shown) -> bool:
@@ -109,12 +112,12 @@ def find_losses(want: Expected, book: Workbook) -> Iterator[Fault]:
     for name, counts in like.sheets.items():
         sheet = book.sheet(name)
         if sheet is None:
-            yield fault("kept", "", f"the sheet {name}, as in {want.like}", "it is gone")
+            yield fault("kept", "", f"the sheet {name} of {want.like}", "no such sheet")
             continue
         has = {**sheet.counts, "formulas": sum(1 for cell in sheet.cells.values() if cell.formula)}
         for kind, words in KINDS.items():
             if has[kind] < counts[kind]:
-                yield fault("kept", name, f"{counts[kind]} {words}, as in {want.like}", f"{has[kind]}")
+                yield fault("kept", name, f"{words} as in {want.like}: {counts[kind]}", f"{has[kind]}")
     for name in like.names:
         if name not in book.names and not name.startswith(_OWN_NAMES):
-            yield fault("kept", "", f"the name {name}, as in {want.like}", "it is gone")
+            yield fault("kept", "", f"the name {name} of {want.like}", "no such name")

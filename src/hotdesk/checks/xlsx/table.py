@@ -10,8 +10,9 @@ from functools import cached_property
 from hotdesk.checks.seam import Fault
 from hotdesk.checks.xlsx.colour import is_colour
 from hotdesk.checks.xlsx.expect import CENT, Coloured, Expected
-from hotdesk.checks.xlsx.faults import fault, format_value
+from hotdesk.checks.xlsx.faults import fault, format_value, list_names
 from hotdesk.checks.xlsx.place import letters
+from hotdesk.checks.xlsx.requirements import FILL, NO_FILL, REMEDIES
 from hotdesk.checks.xlsx.workbook import Cell, Sheet
 
 _MOST_ROWS = 200_000
@@ -51,8 +52,8 @@ class Table:
         """Compare the heads."""
         heads = [str(cell.shown) for (row, _), cell in self.sheet.cells.items() if row == 1]
         if self.want.columns and heads != list(self.want.columns):
-            expected = ", ".join(self.want.columns)
-            yield fault("columns", f"{self.sheet.name}!1:1", f"the columns {expected}", ", ".join(heads) or "none")
+            expected = f"the headings {', '.join(self.want.columns)}"
+            yield fault("columns", f"{self.sheet.name}!1:1", expected, list_names(heads))
 
     def find_hidden_parts(self) -> Iterator[Fault]:
         """Find what is looked at here and hidden from whoever opens it."""
@@ -61,7 +62,8 @@ class Table:
         hidden = {"sheet": self.sheet.hidden, "rows": self.sheet.hidden_rows, "columns": self.sheet.hidden_columns}
         for what, number in hidden.items():
             if number:
-                yield fault("shown", self.sheet.name, f"no hidden {what}", "hidden" if what == "sheet" else f"{number}")
+                found = "a hidden sheet" if what == "sheet" else f"{number} hidden"
+                yield fault("shown", self.sheet.name, f"no hidden {what}", found)
 
     def count(self) -> Iterator[Fault]:
         """Count the rows, and find gaps in them."""
@@ -73,7 +75,8 @@ class Table:
         first = min(self.heads.values(), default=1)
         for row in self.rows:
             if (row, first) not in self.sheet.cells:
-                yield fault("rows", f"{self.sheet.name}!{letters(first)}{row}", "a row without a gap", "nothing")
+                where = f"{self.sheet.name}!{letters(first)}{row}"
+                yield fault("rows", where, "something in the first cell of every row", "an empty cell")
 
     def check_red_rows(self) -> Iterator[Fault]:
         """Compare what is red with where a column is not 0."""
@@ -88,7 +91,8 @@ class Table:
             value = cell.number if cell else None
             if value is None:
                 found = format_value(cell.shown) if cell else "nothing"
-                yield fault("colours", self.sheet.where((row, column)), f"a number in {self.want.red_where}", found)
+                where, expected = self.sheet.where((row, column)), f"a number in column {self.want.red_where}"
+                yield fault("colours", where, expected, found, "Write a number into every row of this column.")
             else:
                 yield from self.hue(row, cells, "red", abs(value) > CENT, f"{self.want.red_where} is {value:.12g}")
 
@@ -102,12 +106,13 @@ class Table:
             return
         expected = self.find_expected_rows(want)
         for row in sorted(want.rows - set(self.rows)):
-            yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a row that is {want.colour}", "no such row")
+            yield fault("colours", f"{self.sheet.name}!{row}:{row}", f"a {want.colour} row", "no such row", FILL)
         missing = want.values - {str(self.key(row, want.column)) for row in expected}
         for value in sorted(missing):
-            yield fault("colours", self.sheet.name, f"a row whose {want.column} is {value}", "none")
+            text = f"a row whose {want.column} is {value}"
+            yield fault("colours", self.sheet.name, text, "none", "Add the row, and fill it with that colour.")
         for row, cells in self.rows.items():
-            yield from self.hue(row, cells, want.colour, row in expected, "the brief says so")
+            yield from self.hue(row, cells, want.colour, row in expected, "")
 
     def find_expected_rows(self, want: Coloured) -> set[int]:
         """Give the rows that shall have a colour."""
@@ -126,9 +131,11 @@ class Table:
         has = [is_colour(cell.fill, colour) for cell in cells]
         where = f"{self.sheet.name}!{row}:{row}"
         if expected and not (has and all(has)):
-            yield fault("colours", where, f"a row that is {colour}, since {why}", f"{sum(has)} of {len(has)} cells are")
+            text = f"a {colour} row{f', because {why}' if why else ''}"
+            yield fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", FILL)
         elif not expected and any(has):
-            yield fault("colours", where, f"a row that is not {colour}: {why}", f"{sum(has)} of {len(has)} cells are")
+            text = f"a row that is not {colour}{f', because {why}' if why else ''}"
+            yield fault("colours", where, text, f"{sum(has)} of {len(has)} cells {colour}", NO_FILL)
 
     def sums(self) -> Iterator[Fault]:
         """Find the total: a formula below the rows that reads them all and gives their sum."""
@@ -144,10 +151,10 @@ class Table:
             cell = self.sheet.cells.get(at)
             found = "nothing"
             if cell:
-                found = f"{format_value(cell.shown)}, {self.sheet.text_of(at) if cell.formula else 'no formula'}"
-            yield fault(
-                "total", self.sheet.where(at), f"the sum of {self.want.total}, {value:.12g}, by a formula", found
-            )
+                how = f"by {self.sheet.text_of(at)}" if cell.formula else "without a formula"
+                found = f"{format_value(cell.shown)} {how}"
+            expected = f"a formula over all rows of {self.want.total} that gives {value:.12g}"
+            yield fault("total", self.sheet.where(at), expected, found)
 
     def column_sum(self, column: int) -> float:
         """Add up a column's rows."""
@@ -174,7 +181,7 @@ class Table:
 
     def lacks(self, rule: str, head: str) -> Fault:
         """Say that there is no such column."""
-        return fault(rule, f"{self.sheet.name}!1:1", f"a column {head}", ", ".join(self.heads) or "none")
+        return fault(rule, f"{self.sheet.name}!1:1", f"a heading {head}", list_names(self.heads), REMEDIES["columns"])
 
     def find_missing_formulas(self, head: str) -> Iterator[Fault]:
         """Find rows whose cell under a head is no formula."""
@@ -186,7 +193,7 @@ class Table:
             cell = self.sheet.cells.get(at)
             if cell is None or not cell.formula:
                 found = format_value(cell.shown) if cell else "nothing"
-                yield fault("formulas", self.sheet.where(at), f"a formula, as in all of {head}", found)
+                yield fault("formulas", self.sheet.where(at), f"a formula in every row of column {head}", found)
 
 
 def total(numbers: Iterable[float]) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 
 from hotdesk.checks.seam import Fault
-from hotdesk.checks.xlsx.faults import fault, format_saved_value, format_value
+from hotdesk.checks.xlsx.faults import fault, format_error, format_saved_value, format_value, quote_text
 from hotdesk.checks.xlsx.place import Area
 from hotdesk.checks.xlsx.workbook import Cell, Sheet, Shown, Workbook
 
@@ -17,6 +17,10 @@ _UNSTEADY = {"NOW", "TODAY", "RAND", "RANDBETWEEN", "RANDARRAY"}
 _PLACES_ONLY = {"ROW", "ROWS", "COLUMN", "COLUMNS", "CELL", "OFFSET", "ADDRESS", "SUBTOTAL", "AGGREGATE", "INDIRECT"}
 """Functions that may name their own cell and not need its value."""
 MOST_STEPS = 5_000_000
+NOT_CALCULATED = ("a value saved with the formula", "none: the formula was never calculated")
+_ACYCLIC = "a formula that does not depend on its own cell"
+_NAME = "Delete the name, or point it at cells that exist."
+_CHART = "Point every series of the chart at cells that exist."
 
 
 def errors(book: Workbook) -> Iterator[Fault]:
@@ -24,27 +28,23 @@ def errors(book: Workbook) -> Iterator[Fault]:
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh_kind == "e" and cell.fresh not in _CIRCLES:
-                text = f"{cell.fresh}, from {sheet.text_of(at)}"
-                yield fault("errors", sheet.where(at), "a value", text if cell.kind == "e" else text + ", recalculated")
+                text = f"{format_error(cell.fresh)} from {sheet.text_of(at)}"
+                again = "" if cell.kind == "e" else ", when it is calculated again"
+                yield fault("errors", sheet.where(at), "a value", text + again)
             elif cell.kind == "e" and not cell.fresh_kind:
-                yield fault("errors", sheet.where(at), "a value", str(cell.value))
+                yield fault("errors", sheet.where(at), "a value", format_error(cell.value))
     for name, stands in book.names.items():
         if "#REF!" in stands:
-            yield fault("errors", f"name {name}", "cells that are there", stands)
+            yield fault("errors", f"name {name}", "a name for cells that exist", quote_text(stands), _NAME)
     for chart in book.broken:
-        yield fault("errors", chart, "series that are there", "#REF!")
+        yield fault("errors", chart, "a chart of cells that exist", "#REF!", _CHART)
 
 
 def find_uncalculated(book: Workbook) -> Iterator[Fault]:
     """Find formulas that were saved without a value: whoever does not calculate sees nothing."""
     for sheet, at, cell in formulas(book):
         if not cell.kind and cell.fresh_kind != "e":
-            yield fault(
-                "calculated",
-                sheet.where(at),
-                f"{format_value(cell.fresh)} saved with {sheet.text_of(at)}",
-                "no value: it was never calculated",
-            )
+            yield fault("calculated", sheet.where(at), *NOT_CALCULATED)
 
 
 def find_stale_values(book: Workbook) -> Iterator[Fault]:
@@ -54,8 +54,8 @@ def find_stale_values(book: Workbook) -> Iterator[Fault]:
         if not cell.kind or cell.fresh_kind == "e" or unsteady(sheet, at):
             continue
         if not same(cell.value, cell.fresh):
-            expected = f"{format_value(cell.fresh)}, which is what {sheet.text_of(at)} gives"
-            yield fault("fresh", sheet.where(at), expected, f"{format_saved_value(cell)} saved")
+            expected = f"{format_value(cell.fresh)} saved, as {sheet.text_of(at)} gives"
+            yield fault("fresh", sheet.where(at), expected, format_saved_value(cell))
 
 
 def formulas(book: Workbook) -> Iterator[tuple[Sheet, tuple[int, int], Cell]]:
@@ -105,9 +105,9 @@ def circular(book: Workbook) -> Iterator[Fault]:
     for sheet in book.sheets:
         for at, cell in sheet.cells.items():
             if cell.fresh in _CIRCLES and cell.fresh_kind == "e":
-                yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, a circle")
+                yield fault("circular", sheet.where(at), _ACYCLIC, f"{sheet.text_of(at)}, a circular reference")
             elif _reads_itself(sheet, at):
-                yield fault("circular", sheet.where(at), "a formula without itself", f"{sheet.text_of(at)}, itself too")
+                yield fault("circular", sheet.where(at), _ACYCLIC, f"{sheet.text_of(at)}, which reads its own cell")
 
 
 def _reads_itself(sheet: Sheet, at: tuple[int, int]) -> bool:

@@ -17,6 +17,8 @@ MOST_CELLS = 200_000
 _MOST_NAMED = 1000
 MOST_OUTPUTS = 1000
 LONGEST_FORMULA = 8192
+MAX_FORMULA_CHARS = 70
+"""Characters of a formula that are quoted."""
 _MOST_FORMULAS = 4 << 20
 """Characters of all formulas together; what is filled in counts once."""
 _MOST_READ = 400_000
@@ -84,11 +86,14 @@ class Sheet:
         return found.top, found.left
 
     def text_of(self, at: tuple[int, int]) -> str:
-        """Give a cell's formula as a person may read it."""
+        """Quote the beginning of a cell's formula."""
         text = self.cells[at].formula if at in self.cells else ""
         if text[:1] == "@":
-            return f"that of {text[1:]}, filled in"
-        return f"part of the array of {text[1:-1]}" if text[:1] == "{" else f"={text.removeprefix('=')}"
+            return f"the formula of {text[1:]}, filled in"
+        if text[:1] == "{":
+            return f"part of the array {text[1:-1]}"
+        shown = text.removeprefix("=").replace("`", "'")
+        return f"`={shown if len(shown) <= MAX_FORMULA_CHARS else shown[: MAX_FORMULA_CHARS - 1] + '…'}`"
 
     def where(self, at: tuple[int, int]) -> str:
         """Name a cell."""
