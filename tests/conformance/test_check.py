@@ -105,6 +105,16 @@ async def desk() -> AsyncIterator[Desk]:
         await runtime.burn(desk.id)
 
 
+def test_what_is_required_is_said_in_sentences(check: Check) -> None:
+    assert check.requirements
+    for sentence in check.requirements:
+        assert sentence.isprintable(), sentence
+        assert sentence[0].isupper() or sentence[0] == "`", sentence
+        assert sentence.endswith("."), sentence
+        assert len(sentence) <= 600, sentence
+    assert len(set(check.requirements)) == len(check.requirements)
+
+
 @pytest.mark.parametrize("data", [None, b"", b"\0\xff" * 1000, b"PK\x03\x04" + b"x" * 100])
 async def test_a_file_that_is_missing_or_broken_fails_and_is_no_error(
     check: Check, desk: Desk, data: bytes | None

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 from hotdesk.checks import execution
 from hotdesk.checks.evidence import unreadable
 from hotdesk.checks.execution import Ending
-from hotdesk.checks.expectations import ImageName, Places, Seconds, SomeTexts, read_expectations
+from hotdesk.checks.expectations import ImageName, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Verdict
+from hotdesk.checks.sentences import show
 from hotdesk.desk.seam import Desk
 from hotdesk.strict import Alias
 
@@ -30,6 +31,8 @@ class CommandCheck(Ending):
     seconds: Seconds = execution.RUN_TIMEOUT_S
     beside: Places = ()
     image: ImageName = "base"
+    stated: Annotated[Texts, Alias("requirements")] = ()
+    """What it looks for, in the brief's own sentences for whoever makes the file."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CommandCheck:
@@ -40,6 +43,12 @@ class CommandCheck(Ending):
     def not_checked(self) -> tuple[str, ...]:
         """Say what nobody looked at."""
         return ("anything that the command does not look at",)
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what the brief states, and how the command must end."""
+        what = f"`{show(' '.join(self.argv))}`, run beside the file ({FILE} stands for it),"
+        return (*map(show, self.stated), *self.describe_ending(what, self.seconds))
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run the command; one beside a file that is not there looks at nothing."""
@@ -53,8 +62,8 @@ class CommandCheck(Ending):
         try:
             found, more = execution.read_runs(evidence, ["command"])
             if more.get("there") is not True:
-                raise ValueError("there is no file, or an empty one")
+                raise ValueError("no file, or an empty one")
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file that a command can be run beside", e)
+            return unreadable(LOOKED_FOR, "a file for the command to look at", e, "Write the file.")
         run = found["command"]
         return Verdict(LOOKED_FOR, tuple(self.faults(run)), (f"exit code {run.exit_code}",), run.values)

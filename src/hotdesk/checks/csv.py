@@ -6,19 +6,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import chain
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, read_json, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
 from hotdesk.checks.inside.active_text import normalize_first_char, visible
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.sentences import list_exactly, list_words, show, show_count
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Length
 
 EXAMPLE = '{columns = ["Order", "Amount"], rows = {min = 1}, numeric = ["Amount"], unique = ["Order"]}'
 LOOKED_FOR = ("opens", "width", "columns", "rows", "numeric", "unique", "sums", "formulas")
+REMEDIES: Mapping[str, str] = {
+    "opens": "Write a table in UTF-8 with a row of headings.",
+    "width": "Give every row as many cells as there are headings; quote a cell that holds the delimiter.",
+    "columns": "Write exactly these headings into the first line, in this order, each once.",
+    "rows": "Write one line for each row, and no other.",
+    "numeric": "Write a plain number: a point for decimals, no thousands separator, no unit.",
+    "unique": "Remove the repeated row, or correct the value.",
+    "sums": "Correct the column until it adds up.",
+    "formulas": "Change the cell so that a spreadsheet takes it for text, or write its value.",
+}
 MOST_CELLS = 1_000_000
 SHOWN = 80
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
@@ -66,6 +78,33 @@ class CsvCheck:
         """Say what nobody looked at."""
         return ("what the cells say, but for what was asked",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a table must be to pass."""
+        return tuple(self.list_requirements())
+
+    def list_requirements(self) -> Iterator[str]:
+        """Say what is expected, then what holds for every table."""
+        between = "commas" if self.delimiter == "," else "tabs" if self.delimiter == "\t" else f"{self.delimiter!r}"
+        yield f"It must be a table in UTF-8 with {between} between cells and a first line of headings, each once."
+        if self.columns:
+            yield f"The headings must be exactly these, in this order: {list_exactly(self.columns)}."
+        if self.rows is not None:
+            yield f"Below the headings there must be {show_count(self.rows, 'row')}."
+        yield "Every line must have as many cells as there are headings."
+        if self.numeric:
+            yield (
+                f"Every cell of {list_words(self.numeric)} must be a plain number: a point for decimals, no thousands "
+                "separator, no unit, never empty."
+            )
+        for name in self.unique:
+            yield f"No value may stand twice in column {show(name)}."
+        for name, goal in self.sums.items():
+            text = f"the same as {show(goal)} of {show(self.source)}" if isinstance(goal, str) else f"{goal:.12g}"
+            yield f"Column {show(name)} must add up to {text}."
+        if not self.formulas:
+            yield "No cell may begin with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python part it into cells."""
         source = f"beside/{locate_input(self.source)}" if self.source else ""
@@ -76,29 +115,30 @@ class CsvCheck:
         try:
             table, source = _read_tables(evidence.report)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a table in UTF-8", e)
-        faults = [*self.shape(table)]
+            return unreadable(LOOKED_FOR, "a table in UTF-8", e, REMEDIES["opens"])
+        faults, more = limit_faults(self.shape(table), REMEDIES)
         if not faults:
-            faults = [*self.check_rows(table), *self.cells(table), *self.find_wrong_sums(table, source)]
+            rules = chain(self.check_rows(table), self.cells(table), self.find_wrong_sums(table, source))
+            faults, more = limit_faults(rules, REMEDIES)
         values: dict[str, Value] = {"rows": len(table) - 1, "columns": format_cells(table[0])}
         for name in self.sums:
             values[f"sum of {printable(name[:80])}"] = str(total(table, name))
         facts = (f"{len(table[0])} columns, {len(table) - 1} rows", *(f"{name} adds up" for name in self.sums))
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), tuple(map(printable, facts)), values)
+        return Verdict(LOOKED_FOR, faults, tuple(map(printable, facts)), values, more=more)
 
     def shape(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find rows of another width, and columns that are others."""
         head = table[0]
         if self.columns and tuple(head) != self.columns:
-            yield Fault("columns", "line 1", format_cells(self.columns), format_cells(head))
+            yield Fault("columns", "line 1", f"the headings {format_cells(self.columns)}", quote_cells(head))
         if len(set(head)) != len(head):
-            yield Fault("columns", "line 1", "every column once", format_cells(head))
+            yield Fault("columns", "line 1", "every heading once", quote_cells(head))
         for number, row in enumerate(table, 1):
             if len(row) != len(head):
                 yield Fault("width", f"line {number}", f"{len(head)} cells", f"{len(row)}")
         for name in (*self.numeric, *self.unique, *self.sums):
             if name not in head:
-                yield Fault("columns", "line 1", f"a column {format_cells([name])}", format_cells(head))
+                yield Fault("columns", "line 1", f"a heading {format_cells([name])}", quote_cells(head))
 
     def check_rows(self, table: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find too many or too few rows, and what is there twice."""
@@ -112,7 +152,7 @@ class CsvCheck:
                         "unique",
                         f"line {number}, {format_cells([name])}",
                         "every value once",
-                        f"{format_cells([cell])} again, as in line {first[cell]}",
+                        f"{quote_cells([cell])} again, as in line {first[cell]}",
                     )
                 first.setdefault(cell, number)
 
@@ -125,7 +165,7 @@ class CsvCheck:
                         "numeric",
                         f"line {number}, {format_cells([name])}",
                         "a number",
-                        format_cells([cell]) or "nothing",
+                        quote_cells([cell]) if cell else "nothing",
                     )
         if not self.formulas:
             for number, row in enumerate(table, 1):
@@ -133,9 +173,8 @@ class CsvCheck:
                     bare = visible(cell)
                     begins = normalize_first_char(bare) in _CALCULATED and len(bare) > 1
                     if begins and not NUMBER.fullmatch(cell.strip()):
-                        yield Fault(
-                            "formulas", f"line {number}", "no cell that a spreadsheet calculates", format_cells([cell])
-                        )
+                        expected = "no cell that a spreadsheet calculates"
+                        yield Fault("formulas", f"line {number}", expected, quote_cells([cell]))
 
     def find_wrong_sums(self, table: Sequence[Sequence[str]], source: Sequence[Sequence[str]]) -> Iterator[Fault]:
         """Find columns that do not add up."""
@@ -146,7 +185,9 @@ class CsvCheck:
             goal = total(source, expected) if isinstance(expected, str) else Decimal(str(expected))
             there = total(table, name)
             if there is None or goal is None or abs(there - goal) >= CENT:
-                yield Fault("sums", format_cells([name]), f"a sum of {goal}", f"{there}")
+                found = f"{there}" if there is not None else "cells that are not numbers"
+                expected = f"a sum of {goal}" if goal is not None else "a source whose cells are numbers"
+                yield Fault("sums", format_cells([name]), expected, found)
 
 
 def column(table: Sequence[Sequence[str]], name: str) -> Iterator[tuple[int, str]]:
@@ -190,5 +231,10 @@ def read_table(value: object) -> list[list[str]]:
 
 
 def format_cells(cells: Sequence[str]) -> str:
-    """Write cells as they may be shown."""
-    return read_text(", ".join(cells)[:400], 400) if len(cells) != 1 else read_text(cells[0], SHOWN)
+    """Write what a brief names."""
+    return printable(", ".join(cells)[:400] if len(cells) != 1 else cells[0][:SHOWN])
+
+
+def quote_cells(cells: Sequence[str]) -> str:
+    """Quote cells of the file."""
+    return printable(", ".join(repr(cell[:SHOWN]) for cell in cells)[:400])

@@ -14,15 +14,17 @@ from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
-from hotdesk.checks.evidence import MOST_FAULTS, read_json, read_number, read_text, unreadable
-from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, read_expectations
+from hotdesk.checks.evidence import read_json, read_number, read_text, unreadable
+from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.sentences import show
 from hotdesk.desk.seam import Desk
 from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{file = "check.py", image = "office", given = {least = 5}}'
 LOOKED_FOR = ("runs", "holds")
 MOST_VALUES = 50
+_RUNS = "The check could not run on this file: make the file one that it can read."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class CustomCheck:
     seconds: Seconds = execution.RUN_TIMEOUT_S
     more: Annotated[Places, Alias("beside")] = ()
     image: ImageName = "base"
+    stated: Annotated[Texts, Alias("requirements")] = ()
+    """What it looks for, in the brief's own sentences for whoever makes the file."""
 
     @classmethod
     def from_expect(cls, expect: Mapping[str, object]) -> CustomCheck:
@@ -52,6 +56,12 @@ class CustomCheck:
         """Say what nobody looked at."""
         return (f"anything that {self.file} does not look at; what it says is the word of the desk it ran in",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what the brief states of its own check; what it looks for is known to nobody else."""
+        given = f", given {show(json.dumps(dict(self.given), default=str))}" if self.given else ""
+        return (*map(show, self.stated), f"The brief's own program {show(self.file)}{given}, must find no fault in it.")
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run it beside the file."""
         argv = ["python3", "-B", f"beside/{locate_input(self.file)}", path]
@@ -64,8 +74,9 @@ class CustomCheck:
             found, _ = execution.read_runs(evidence, ["check"])
             run = found["check"]
             if run.trouble or run.exit_code:
-                why = run.trouble or f"it ended with {run.exit_code}: {execution.quote_output(run.stderr)}"
-                return Verdict(LOOKED_FOR, (Fault("runs", self.file, "a check that ends with 0", why),))
+                why = run.trouble or f"exit code {run.exit_code}: {execution.show_output(run.stderr)}"
+                fault = Fault("runs", self.file, "a check that ends with exit code 0", why, _RUNS)
+                return Verdict(LOOKED_FOR, (fault,))
             faults, facts, values = read_output(run.stdout)
         except (ValueError, RecursionError) as e:
             return unreadable(LOOKED_FOR, 'JSON: {"faults": [], "held": ["what holds"], "values": {}}', e)
@@ -81,7 +92,7 @@ def read_output(text: str) -> tuple[tuple[Fault, ...], tuple[str, ...], dict[str
             if max(len(faults), len(facts), len(values)) > MOST_VALUES:
                 raise ValueError("it says too much")
             shown = {read_text(name, 100): read_value(value) for name, value in values.items()}
-            return tuple(map(_read_fault, faults))[:MOST_FAULTS], tuple(map(read_text, facts)), shown
+            return tuple(map(_read_fault, faults)), tuple(map(read_text, facts)), shown
         case _:
             raise ValueError("it says something else than it should")
 
@@ -92,7 +103,7 @@ def _read_fault(value: object) -> Fault:
         case {"where": where, "expected": expected, "found": found, **more} if not more:
             return Fault("holds", read_text(where, 200), read_text(expected, 300), read_text(found, 300))
         case _:
-            raise ValueError("a fault is a table of where, expected and found")
+            raise ValueError("a fault that is no table of where, expected and found")
 
 
 def read_value(value: object) -> Value:

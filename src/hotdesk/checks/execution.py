@@ -14,6 +14,7 @@ from typing import Annotated
 from hotdesk.checks.evidence import read_json, read_number, read_text
 from hotdesk.checks.expectations import Texts
 from hotdesk.checks.seam import Evidence, Fault, Value
+from hotdesk.checks.sentences import show
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Range
@@ -23,6 +24,11 @@ MAX_OUTPUT_BYTES = 1 << 20
 QUOTED = 300
 """Characters of an output that are shown."""
 RUN_TIMEOUT_S = 60.0
+REMEDIES: Mapping[str, str] = {
+    "ends": "Make it end by itself, within the time and memory it has.",
+    "exit": "Run it the same way yourself, and correct what makes it fail.",
+    "output": "Run it the same way yourself, and correct what it prints.",
+}
 _ENV = {"PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
 
 
@@ -59,9 +65,9 @@ def as_text(data: bytes) -> str:
 def why_not(done: Done) -> str:
     """Say why a program did not end by itself."""
     if done.timed_out:
-        return "it was not done in time"
+        return "it ran out of time"
     if done.truncated:
-        return "it said more than is taken"
+        return "it printed more than is read"
     if done.out_of_memory:
         return "it used more memory than there is"
     return ""
@@ -99,20 +105,39 @@ class Ending:
     """All it says; None: anything."""
     contains: Texts = ()
 
+    def describe_ending(self, what: str, seconds: float) -> Iterator[str]:
+        """Say how a program must end, and what it must print."""
+        yield f"{what} must end by itself within {seconds:g} seconds, with exit code {self.exit_code}."
+        if self.output is not None:
+            yield (
+                f'Its standard output must be exactly "{show(self.output)}".'
+                if self.output
+                else "It must print nothing."
+            )
+        for each in self.contains:
+            yield f'Its standard output must contain "{show(each)}".'
+
     def faults(self, run: Execution, where: str = "") -> Iterator[Fault]:
-        """Find how it ended otherwise, and what it did not say."""
+        """Find how it ended otherwise, and what it did not print."""
         if run.trouble:
-            yield Fault("ends", where, "a program that ends by itself", run.trouble)
+            yield Fault("ends", where, "a program that ends by itself", run.trouble, REMEDIES["ends"])
         if run.exit_code != self.exit_code:
-            why = f"{run.exit_code}: {quote_output(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
-            yield Fault("exit", where, f"exit code {self.exit_code}", why)
+            why = f"{run.exit_code}: {show_output(run.stderr)}" if run.stderr.strip() else str(run.exit_code)
+            yield Fault("exit", where, f"exit code {self.exit_code}", why, REMEDIES["exit"])
         if self.output is not None and run.stdout.rstrip("\n") != self.output.rstrip("\n"):
-            yield Fault("output", where, quote_output(self.output) or "no output", quote_output(run.stdout) or "none")
+            expected = f"the output {show_output(self.output)}" if self.output else "no output"
+            yield Fault("output", where, expected, show_output(run.stdout), REMEDIES["output"])
         for each in self.contains:
             if each not in run.stdout:
-                yield Fault("output", where, f"an output with {quote_output(each)}", quote_output(run.stdout) or "none")
+                expected = f"an output that contains {show_output(each)}"
+                yield Fault("output", where, expected, show_output(run.stdout), REMEDIES["output"])
 
 
 def quote_output(text: str) -> str:
     """Write the end of an output as it may be shown."""
     return printable(" ".join(text.split())[-QUOTED:])
+
+
+def show_output(text: str) -> str:
+    """Quote the end of an output in a sentence; a program chose it."""
+    return printable(repr(" ".join(text.split())[-QUOTED:])) if text.strip() else "nothing"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, read_json, read_text, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.checks.sentences import show, show_count
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 from hotdesk.strict import Length
 
 EXAMPLE = '{required = ["orders[].id"], types = {total = "number"}, lengths = {orders = {min = 1}}}'
 LOOKED_FOR = ("opens", "required", "types", "lengths", "values")
+REMEDIES: Mapping[str, str] = {
+    "opens": "Write JSON in UTF-8, as `json.dump` does: no comment, no NaN, no key twice.",
+    "required": "Add what is missing there.",
+    "types": "Write a value of that type.",
+    "lengths": "Correct how many there are.",
+    "values": "Write exactly that value.",
+}
 KINDS: Mapping[str, tuple[type, ...]] = {
     "text": (str,),
     "number": (int, float),
@@ -24,6 +33,16 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "table": (dict,),
     "null": (type(None),),
 }
+TYPES: Mapping[str, str] = {
+    "text": "a text",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "list": "a list",
+    "table": "an object",
+    "null": "null",
+}
+"""What a value of each type is called."""
 MOST_PLACES = 100_000
 
 
@@ -63,6 +82,24 @@ class JsonCheck:
         """Say what nobody looked at."""
         return ("places that the brief does not name",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a document must hold to pass."""
+        return tuple(self.list_requirements())
+
+    def list_requirements(self) -> Iterator[str]:
+        """Say what holds for every document, then what is expected; `[]` stands for every item of a list."""
+        yield "It must be JSON in UTF-8: no comment, no NaN or Infinity, no key twice in one object."
+        for place in self.required:
+            yield f"{_show_place(place)} must be there."
+        for place, kind in self.types.items():
+            yield f"{_show_place(place)} must be {TYPES[kind]}."
+        for place, span in self.lengths.items():
+            unit = "character" if self.types.get(place) == "text" else "item"
+            yield f"{_show_place(place)} must have {show_count(span, unit)}."
+        for place, value in self.values.items():
+            yield f"{_show_place(place)} must be exactly {show(json.dumps(value, default=str))}."
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python read it."""
         return await look(desk, "json_look", {"path": path})
@@ -71,28 +108,28 @@ class JsonCheck:
         """Judge what was seen."""
         try:
             document = _read_document(evidence.report)
-            faults = list(self.faults(document))
+            faults, more = limit_faults(self.faults(document), REMEDIES)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "JSON", e)
+            return unreadable(LOOKED_FOR, "JSON", e, REMEDIES["opens"])
         kind = kind_of(document)
         rules = len(self.required) + len(self.types) + len(self.lengths) + len(self.values)
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), (f"a {kind}; {rules} things hold",), {"kind": kind})
+        return Verdict(LOOKED_FOR, faults, (f"a {kind}; {rules} things hold",), {"kind": kind}, more=more)
 
     def faults(self, document: object) -> Iterator[Fault]:
         """Find what is not as it shall be."""
         for place in self.required:
             for where, value in find_values(document, place):
                 if value is NOTHING:
-                    yield fault("required", where, "something", value)
+                    yield fault("required", where, "a value", value)
         for place, kind in self.types.items():
             for where, value in find_values(document, place):
                 if not _is_kind(value, kind):
-                    yield fault("types", where, f"a {kind}", value)
+                    yield fault("types", where, TYPES[kind], value)
         for place, span in self.lengths.items():
             for where, value in find_values(document, place):
                 size = len(value) if isinstance(value, str | list | dict) else None
                 if size is None or size not in span:
-                    text = f"{kind_of(value)} of {size}" if size is not None else kind_of(value)
+                    text = f"{name_kind(value)} of {size}" if size is not None else name_kind(value)
                     yield Fault("lengths", where, f"a length of {span}", text)
         for place, expected in self.values.items():
             for where, value in find_values(document, place):
@@ -140,10 +177,20 @@ def kind_of(value: object) -> str:
     return next((kind for kind in ("integer", *KINDS) if _is_kind(value, kind)), "nothing")
 
 
+def name_kind(value: object) -> str:
+    """Say what a value is, in a sentence."""
+    return TYPES.get(kind_of(value), "nothing")
+
+
+def _show_place(place: str) -> str:
+    """Write a place in a sentence."""
+    return f"`{show(place)}`" if place else "The whole document"
+
+
 def fault(rule: str, where: str, expected: str, value: object) -> Fault:
     """Say that something else is there."""
     short = isinstance(value, str | int | float | bool) or value is None
-    return Fault(rule, where, expected, read_text(repr(value), 100) if short else kind_of(value))
+    return Fault(rule, where, expected, read_text(repr(value), 100) if short else name_kind(value))
 
 
 def _read_document(report: bytes) -> object:

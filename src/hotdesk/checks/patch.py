@@ -7,21 +7,31 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
 from hotdesk.checks import execution
 from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import MOST_FAULTS, unreadable
-from hotdesk.checks.execution import Execution, quote_output
+from hotdesk.checks.evidence import limit_faults, unreadable
+from hotdesk.checks.execution import Execution, quote_output, show_output
 from hotdesk.checks.expectations import ImageName, Place, Places, Seconds, SomeTexts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
+from hotdesk.checks.sentences import list_words, show
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Otherwise
 
 EXAMPLE = '{repository = "repo", tests = ["python3", "-m", "unittest"], allowed = ["src/*"]}'
 LOOKED_FOR = ("applies", "red before", "green after", "allowed", "tests unchanged", "plain files")
+REMEDIES: Mapping[str, str] = {
+    "applies": "Make it with `git diff` inside the repository, and try it with `git apply --check` on a fresh copy.",
+    "red before": "Run the tests on the repository as it was given: the patch must fix a test that fails there.",
+    "green after": "Run the same tests with the patch, and correct the program until they pass.",
+    "allowed": "Leave this file as it was.",
+    "tests unchanged": "Leave this file as it was: correct the program, not its tests.",
+    "plain files": "Change plain files only.",
+}
 _TEST_PATHS = ("test*", "*/test*", "tests/*", "*/tests/*", "*_test.*", "conftest.py", "*/conftest.py", "*.pth",
               "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml",
               "unittest.py", "unittest/*", "pytest.py", "pytest/*", "_pytest/*", "Makefile")  # fmt: skip
@@ -68,6 +78,27 @@ class PatchCheck:
         honest = "whether what was changed passes its tests honestly: it runs in the same process as they do"
         return ("what no test tries", honest)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a change must be to pass."""
+        return tuple(self.list_requirements())
+
+    def list_requirements(self) -> Iterator[str]:
+        """Say how the change is tried, and what it may touch."""
+        repository, tests = show(self.repository), show(" ".join(self.tests))
+        yield f"`git apply` must take it inside {repository} as it was given: write paths relative to {repository}."
+        failing = f": {list_words(self.red)}" if self.red else ""
+        yield f"`{tests}` in {repository} must fail without the patch{failing}."
+        yield f"With the patch every test must pass within {self.seconds:g} seconds: exit code 0."
+        if self.allowed:
+            yield f"It may change {list_words(self.allowed)} and nothing else."
+        if not self.may_change_tests:
+            yield (
+                "It must not change, add or remove tests, nor how they are run (such as conftest.py or setup.cfg), "
+                "and must not add a file that hides a module of Python's own."
+            )
+        yield "It must change plain files only: no symbolic links."
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Apply it to a copy, list what that changed, and only then run anything; without it first."""
         source, place = f"beside/{locate_input(self.repository)}", f"{desk.home}/{path}"
@@ -86,12 +117,15 @@ class PatchCheck:
             runs, _ = execution.read_runs(evidence, STEPS)
             changed = _read_changes(runs["changed"])
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a change that can be applied", e)
-        faults = [
-            *check_patch_applies(runs, changed),
-            *self.find_forbidden_changes(changed),
-            *self.check_tests(runs[BEFORE], runs[AFTER]),
-        ]
+            return unreadable(LOOKED_FOR, "a patch that can be applied", e, REMEDIES["applies"])
+        faults, more = limit_faults(
+            chain(
+                check_patch_applies(runs, changed),
+                self.find_forbidden_changes(changed),
+                self.check_tests(runs[BEFORE], runs[AFTER]),
+            ),
+            REMEDIES,
+        )
         values: dict[str, Value] = {
             "exit code before": runs[BEFORE].exit_code,
             "exit code after": runs[AFTER].exit_code,
@@ -101,7 +135,7 @@ class PatchCheck:
         }
         count = f"{many(len(changed), 'file')} changed"
         facts = (count, "tests fail without the change", "tests pass with it")
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), facts, values)
+        return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
     def find_forbidden_changes(self, changed: Sequence[tuple[str, str, str]]) -> Iterator[Fault]:
         """Find what it touches and may not."""
@@ -110,22 +144,26 @@ class PatchCheck:
             if mode not in PLAIN:
                 yield Fault("plain files", where, "a plain file", "a link or something else")
             if self.allowed and not is_any(path, self.allowed):
-                yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} alone", "a change")
+                yield Fault("allowed", where, f"changes to {', '.join(self.allowed)} only", "a change")
             if not self.may_change_tests and (is_any(path, self.test_paths) or (how == "A" and _stands_in(path))):
-                yield Fault("tests unchanged", where, "tests as they were, and how they are run", "a change")
+                yield Fault("tests unchanged", where, "tests, and how they are run, as they were", "a change")
 
     def check_tests(self, before: Execution, after: Execution) -> Iterator[Fault]:
         """Find tests that passed before, or fail after."""
         if before.exit_code == 0 or before.exit_code in _NOT_STARTED or before.trouble:
-            found = before.trouble or f"exit code {before.exit_code}: {tail(before)}"
+            found = before.trouble or f"exit code {before.exit_code}: {show_tail(before)}"
             yield Fault("red before", "", "tests that fail without the change", found)
         for name in self.red:
             if not fails(before, name):
-                yield Fault("red before", printable(name[:200]), "a test that fails without the change", tail(before))
+                yield Fault(
+                    "red before", printable(name[:200]), "a test that fails without the change", show_tail(before)
+                )
             if fails(after, name):
-                yield Fault("green after", printable(name[:200]), "a test that passes with the change", tail(after))
+                yield Fault(
+                    "green after", printable(name[:200]), "a test that passes with the change", show_tail(after)
+                )
         if after.exit_code != 0 or after.trouble:
-            found = after.trouble or f"exit code {after.exit_code}: {tail(after)}"
+            found = after.trouble or f"exit code {after.exit_code}: {show_tail(after)}"
             yield Fault("green after", "", "tests that pass with the change", found)
 
 
@@ -133,18 +171,19 @@ def check_patch_applies(runs: Mapping[str, Execution], changed: Sequence[object]
     """Find a change that could not be applied, or that changes nothing."""
     for step in ("copies", "applies"):
         if runs[step].exit_code or runs[step].trouble:
-            yield Fault("applies", "", "a change that git can apply", tail(runs[step]) or f"{runs[step].exit_code}")
+            found = f"exit code {runs[step].exit_code}: {show_tail(runs[step])}"
+            yield Fault("applies", "", "a patch that git can apply", found)
     if not changed:
-        yield Fault("applies", "", "a change", "none")
+        yield Fault("applies", "", "a patch that changes something", "no change")
 
 
 def _read_changes(listed: Execution) -> list[tuple[str, str, str]]:
     """Read what git listed: how each path was changed, and what it is now."""
     if listed.exit_code not in (0, 1) or listed.trouble:
-        raise ValueError(f"what it changes could not be listed: {quote_output(listed.stderr)}")
+        raise ValueError(f"changes that cannot be listed: {show_output(listed.stderr)}")
     found = CHANGE.findall(listed.stdout)
     if CHANGE.sub("", listed.stdout):
-        raise ValueError("what it changes was listed strangely")
+        raise ValueError("a malformed list of changes")
     return [(how, path.partition("/")[2], new) for _, new, how, path in found]
 
 
@@ -166,5 +205,10 @@ def fails(run: Execution, name: str) -> bool:
 
 
 def tail(run: Execution) -> str:
-    """Give the end of what a run said."""
+    """Give the end of what a run printed."""
     return quote_output(f"{run.stdout}\n{run.stderr}")
+
+
+def show_tail(run: Execution) -> str:
+    """Quote the end of what a run printed."""
+    return show_output(f"{run.stdout}\n{run.stderr}")

@@ -9,11 +9,15 @@ from typing import ClassVar
 from hotdesk.checks.evidence import look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import Count, read_expectations
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Verdict
+from hotdesk.checks.sentences import show_count
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
 EXAMPLE = "{width = {min = 600}, height = 400}"
 LOOKED_FOR = ("opens", "width", "height", "blank")
+_SIZE = "Save it in that size."
+_BLANK = "Draw it again, and look at it before you deliver it."
+_OPENS = "Save it as a PNG."
 CALM = 3
 """How much a pixel may differ from another to be taken for the same colour."""
 
@@ -39,6 +43,16 @@ class PngCheck:
         """Say what nobody looked at."""
         return ("what the picture shows",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what a picture must be to pass."""
+        sizes = {"wide": self.width, "high": self.height}
+        return (
+            "It must be a PNG that is not blank: more than one colour.",
+            *(f"It must be {show_count(span, 'pixel')} {word}." for word, span in sizes.items() if span is not None),
+            *([f"It must have {show_count(self.colours, 'colour')} that differ."] if self.colours is not None else []),
+        )
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk decode it, and draw it small enough to be kept."""
         return await look(desk, "png_look", {"path": path})
@@ -50,17 +64,17 @@ class PngCheck:
             if len(evidence.pages) != 1:
                 raise ValueError("it was not drawn")
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a picture", e)
+            return unreadable(LOOKED_FOR, "a picture", e, _OPENS)
         faults = [
-            Fault(name, "", f"{span} pixels", f"{size[name]}")
+            Fault(name, "", f"a {name} of {show_count(span, 'pixel')}", f"{size[name]}", _SIZE)
             for name, span in (("width", self.width), ("height", self.height))
             if span is not None and size[name] not in span
         ]
         shown = colours(evidence.pages[0])
         if shown < 2:
-            faults.append(Fault("blank", "", "something to be seen", "one colour all over"))
+            faults.append(Fault("blank", "", "a picture that shows something", "a single colour", _BLANK))
         elif self.colours is not None and shown not in self.colours:
-            faults.append(Fault("blank", "", f"{self.colours} colours", str(shown)))
+            faults.append(Fault("blank", "", show_count(self.colours, "colour"), str(shown), _BLANK))
         facts = (f"{size['width']} by {size['height']} pixels, not blank",)
         return Verdict(LOOKED_FOR, tuple(faults), facts, {**size, "colours": shown}, {}, evidence.pages)
 

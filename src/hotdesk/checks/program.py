@@ -12,12 +12,14 @@ from hotdesk.checks.evidence import unreadable
 from hotdesk.checks.execution import Ending
 from hotdesk.checks.expectations import ImageName, Places, Seconds, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.checks.sentences import list_words, quote_words, show
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.strict import Alias
 
 EXAMPLE = '{args = ["5"], output = "120", seconds = 10}'
 LOOKED_FOR = ("starts", "ends", "exit", "output", "makes")
+_MAKES = "Have the program write this file in the folder it runs in."
 _WITH: Mapping[str, tuple[str, ...]] = {".py": ("python3",), ".sh": ("sh",), ".pl": ("perl",)}
 """What runs a program of a suffix; others run themselves."""
 
@@ -46,6 +48,17 @@ class ProgramCheck(Ending):
         """Say what nobody looked at."""
         return ("what it does with other arguments and input",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List how the program is run, and what must come of it."""
+        args = f" with the arguments {quote_words(self.args)}" if self.args else " without arguments"
+        stdin = f' and the input "{show(self.stdin)}"' if self.stdin else ""
+        return (
+            f"It is run{args}{stdin}, alone in an empty desk without a network.",
+            *self.describe_ending("It", self.seconds),
+            *([f"It must write {list_words(self.makes)}, not empty, in the folder it runs in."] if self.makes else []),
+        )
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run it, and look for what it shall have made."""
         place = f"{desk.home}/{path}"
@@ -59,10 +72,10 @@ class ProgramCheck(Ending):
         try:
             run, sizes = self.read(evidence)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a program that can be run", e)
+            return unreadable(LOOKED_FOR, "a program that can be run", e, "Write a program that starts.")
         faults = list(self.faults(run))
         faults += [
-            Fault("makes", printable(name[:200]), "a file with something in it", "none")
+            Fault("makes", printable(name[:200]), "a file that is not empty", "none", _MAKES)
             for name, size in sizes.items()
             if size < 1
         ]
@@ -80,7 +93,7 @@ class ProgramCheck(Ending):
             or set(sizes) != set(self.makes)
             or not all(type(each) is int for each in sizes.values())
         ):
-            raise ValueError("what it made was told strangely")
+            raise ValueError("a malformed list of the files it made")
         return found["program"], sizes
 
 

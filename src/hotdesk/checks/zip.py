@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from hotdesk.checks.evidence import MOST_FAULTS, look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.evidence import limit_faults, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.expectations import Count, Counts, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
+from hotdesk.checks.sentences import list_words, show, show_count
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
 
 EXAMPLE = '{members = ["report.csv"], only = true, sizes = {"report.csv" = {min = 1}}}'
 LOOKED_FOR = ("opens", "members", "count", "sizes", "names", "whole")
+REMEDIES: Mapping[str, str] = {
+    "opens": "Make it with `zip` or Python's zipfile, with at least one file in it.",
+    "members": "Pack exactly the files that are asked for, under these names.",
+    "count": "Pack as many files as are asked for.",
+    "sizes": "Correct that file before you pack it.",
+    "names": "Pack plain files alone, each name once and relative to the archive.",
+    "whole": "Make the archive anew: what it holds is damaged.",
+}
 MOST_MEMBERS = 20_000
 
 
@@ -52,6 +62,22 @@ class ZipCheck:
         """Say what nobody looked at."""
         return ("what the members say",)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what an archive must be to pass."""
+        return tuple(self.list_requirements())
+
+    def list_requirements(self) -> Iterator[str]:
+        """Say what holds for every archive, then what is expected."""
+        yield "It must be a zip archive of plain files: no links, every name once and relative."
+        if self.members:
+            alone = " and nothing else" if self.only else ""
+            yield f"It must hold {list_words(self.members)}{alone}."
+        if self.count is not None:
+            yield f"It must hold {show_count(self.count, 'member')}."
+        for name, span in self.sizes.items():
+            yield f"{show(name)} must have {show_count(span, 'byte')}."
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python unpack it, into nothing."""
         return await look(desk, "zip_look", {"path": path})
@@ -61,12 +87,12 @@ class ZipCheck:
         try:
             members = _read_members(evidence.report)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "an archive", e)
-        faults = [*self.missing(members), *sound(members)]
+            return unreadable(LOOKED_FOR, "a zip archive", e, REMEDIES["opens"])
+        faults, more = limit_faults(chain(self.missing(members), sound(members)), REMEDIES)
         size = sum(each.size for each in members)
         facts = (f"{len(members)} members, {size} bytes, every checksum holds",)
         values = {"members": len(members), "bytes unpacked": size}
-        return Verdict(LOOKED_FOR, tuple(faults[:MOST_FAULTS]), facts, values)
+        return Verdict(LOOKED_FOR, faults, facts, values, more=more)
 
     def missing(self, members: tuple[Member, ...]) -> Iterator[Fault]:
         """Find what is not there, and what should not be."""
@@ -76,7 +102,7 @@ class ZipCheck:
                 yield Fault("members", printable(name[:200]), "a member of that name", "none")
         if self.only:
             for name in sorted(set(there) - set(self.members)):
-                yield Fault("members", printable(name[:200]), "nothing else", "a member")
+                yield Fault("members", printable(name[:200]), "no other member", "one")
         if self.count is not None and len(members) not in self.count:
             yield Fault("count", "", f"{self.count} members", str(len(members)))
         for name, span in self.sizes.items():
@@ -91,14 +117,14 @@ def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
     for each in members:
         where = printable(each.name[:200])
         if not each.whole:
-            yield Fault("whole", where, "bytes as they were packed", "others")
+            yield Fault("whole", where, "bytes that match their checksum", "others")
         if each.kind != "file":
             yield Fault("names", where, "a file", each.kind)
         path = PurePosixPath(each.name)
         if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
-            yield Fault("names", where, "a name below the archive's folder", "one that leads out")
+            yield Fault("names", where, "a relative name inside the archive", "one that leads out of it")
         if each.name.casefold() in visited:
-            yield Fault("names", where, "every name once", "a second one, at least where case does not count")
+            yield Fault("names", where, "every name once, whatever its case", "a second one")
         visited.add(each.name.casefold())
 
 

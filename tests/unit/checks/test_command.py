@@ -31,7 +31,7 @@ async def test_a_command_is_run_beside_the_file() -> None:
     assert found["poor"].faults[0].rule == "output"
     assert found["bad"].faults[0].rule == "exit"
     assert nothing.findings == (
-        "expected a file that a command can be run beside, found there is no file, or an empty one",
+        "expected a file for the command to look at, found no file, or an empty one. Write the file.",
     )
 
 

@@ -48,20 +48,25 @@ def test_a_table_that_holds_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "rule", "why"),
     [
-        ("Order,Vendor", "Number,Vendor", "columns", "line 1: expected Order, Vendor, Amount, found Number"),
+        (
+            "Order,Vendor",
+            "Number,Vendor",
+            "columns",
+            "line 1: expected the headings Order, Vendor, Amount, found 'Number'",
+        ),
         ("P2,C,-20.25", "P2,C", "width", "line 3: expected 3 cells, found 2"),
         ("P3,C,3e1\n", "", "rows", "expected 3 rows, found 2"),
         ("P3,C,3e1\n", "P3,C,3e1\nP4,D,0\n", "rows", "expected 3 rows, found 4"),
-        ("10.10", "ten", "numeric", "line 2, Amount: expected a number, found ten"),
+        ("10.10", "ten", "numeric", "line 2, Amount: expected a number, found 'ten'"),
         ("10.10", "10,10", "width", "line 2: expected 3 cells, found 4"),
         ("10.10", "", "numeric", "line 2, Amount: expected a number, found nothing"),
-        ("10.10", "nan", "numeric", "expected a number, found nan"),
-        ("P3", "P1", "unique", "line 4, Order: expected every value once, found P1 again, as in line 2"),
+        ("10.10", "nan", "numeric", "expected a number, found 'nan'"),
+        ("P3", "P1", "unique", "line 4, Order: expected every value once, found 'P1' again, as in line 2"),
         ("10.10", "10.11", "sums", "Amount: expected a sum of 19.85, found 19.86"),
-        ("A & B", "=1+1", "formulas", "line 2: expected no cell that a spreadsheet calculates, found =1+1"),
-        ("A & B", "@x", "formulas", "found @x"),
-        ("A & B", "-x", "formulas", "found -x"),
-        ("A & B", '"\t=1"', "formulas", r"found \t=1"),
+        ("A & B", "=1+1", "formulas", "line 2: expected no cell that a spreadsheet calculates, found '=1+1'"),
+        ("A & B", "@x", "formulas", "found '@x'"),
+        ("A & B", "-x", "formulas", "found '-x'"),
+        ("A & B", '"\t=1"', "formulas", r"found '\t=1'"),
     ],
 )
 def test_each_fault_is_found(tmp_path: Path, old: str, new: str, rule: str, why: str) -> None:

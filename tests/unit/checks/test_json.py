@@ -43,12 +43,12 @@ def test_a_document_that_holds_passes(tmp_path: Path) -> None:
     [
         ({"total": None}, "types", "total: expected a number, found None"),
         ({"total": True}, "types", "total: expected a number, found True"),
-        ({"orders": [{"id": "a", "n": 1}, {"n": 1}]}, "required", "orders[1].id: expected something, found nothing"),
+        ({"orders": [{"id": "a", "n": 1}, {"n": 1}]}, "required", "orders[1].id: expected a value, found nothing"),
         ({"orders": [{"id": 5, "n": 1}, {"id": "a", "n": 1}]}, "types", "orders[0].id: expected a text, found 5"),
-        ({"orders": [{"id": "a", "n": 1.5}] * 2}, "types", "orders[0].n: expected a integer, found 1.5"),
-        ({"orders": []}, "lengths", "orders: expected a length of 2, found list of 0"),
-        ({"orders": {}}, "types", "orders: expected a list, found table"),
-        ({"state": ""}, "lengths", "state: expected a length of at least 1, found text of 0"),
+        ({"orders": [{"id": "a", "n": 1.5}] * 2}, "types", "orders[0-1].n (2 places): expected an integer, found 1.5"),
+        ({"orders": []}, "lengths", "orders: expected a length of 2, found a list of 0"),
+        ({"orders": {}}, "types", "orders: expected a list, found an object"),
+        ({"state": ""}, "lengths", "state: expected a length of at least 1, found a text of 0"),
         ({"state": "open"}, "values", "state: expected 'done', found 'open'"),
     ],
 )

@@ -88,12 +88,22 @@ async def test_a_change_that_mends_passes(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("patch", "change", "rule", "why"),
     [
-        ("no patch", {}, "applies", "expected a change that git can apply"),
+        ("no patch", {}, "applies", "expected a patch that git can apply"),
         (MENDED.replace("a - b", "a * b"), {}, "applies", "patch does not apply"),
         (MENDED.replace("a + b", "b - a"), {}, "green after", "expected tests that pass with the change"),
-        (MENDED + NEW.format("other.py"), {}, "allowed", "other.py: expected changes to src/* alone"),
-        (MENDED + TESTLESS, {"allowed": []}, "tests unchanged", "test_code.py: expected tests as they were"),
-        (TESTLESS, {"allowed": []}, "tests unchanged", "test_code.py: expected tests as they were"),
+        (MENDED + NEW.format("other.py"), {}, "allowed", "other.py: expected changes to src/* only"),
+        (
+            MENDED + TESTLESS,
+            {"allowed": []},
+            "tests unchanged",
+            "test_code.py: expected tests, and how they are run, as they were",
+        ),
+        (
+            TESTLESS,
+            {"allowed": []},
+            "tests unchanged",
+            "test_code.py: expected tests, and how they are run, as they were",
+        ),
         (MENDED + NEW.format("sitecustomize.py"), {"allowed": []}, "tests unchanged", "sitecustomize.py"),
         (MENDED + NEW.format("conftest.py"), {"allowed": []}, "tests unchanged", "conftest.py"),
         (INSTEAD.format("traceback.py"), {"allowed": []}, "tests unchanged", "traceback.py"),

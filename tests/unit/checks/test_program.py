@@ -54,15 +54,15 @@ async def test_a_program_can_run_itself(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("text", "change", "rule", "why"),
     [
-        (GOOD, {"output": "36"}, "output", "expected 36, found 35"),
-        (GOOD, {"args": ["x"]}, "exit", "expected exit code 0, found 1: Traceback"),
+        (GOOD, {"output": "36"}, "output", "expected the output '36', found '35'"),
+        (GOOD, {"args": ["x"]}, "exit", "expected exit code 0, found 1: 'Traceback"),
         (GOOD, {"stdin": ""}, "exit", "EOFError"),
-        (GOOD, {"makes": ["other.txt"]}, "makes", "other.txt: expected a file with something in it, found none"),
+        (GOOD, {"makes": ["other.txt"]}, "makes", "other.txt: expected a file that is not empty, found none"),
         (GOOD, {"exit": 3}, "exit", "expected exit code 3, found 0"),
-        (GOOD, {"contains": ["36"]}, "output", "expected an output with 36, found 35"),
+        (GOOD, {"contains": ["36"]}, "output", "expected an output that contains '36', found '35'"),
         (GOOD + "raise SystemExit(4)", {}, "exit", "found 4"),
-        ("import time; time.sleep(60)", {"seconds": 1}, "ends", "it was not done in time"),
-        ("for _ in range(999): print('x' * 9999)", {}, "ends", "it said more than is taken"),
+        ("import time; time.sleep(60)", {"seconds": 1}, "ends", "it ran out of time"),
+        ("for _ in range(999): print('x' * 9999)", {}, "ends", "it printed more than is read"),
         ("import os; os.mkdir('out.txt')\nprint(35)", {}, "makes", "out.txt: expected a file"),
     ],
 )
