@@ -21,7 +21,8 @@ class PlanningTask:
     inputs: tuple[str, ...]
     """Names below the home folder; of a folder a few of its files' names, and how many there are."""
     deliverables: tuple[str, ...]
-    """Each path, and which check it must pass, in a line."""
+    """Each in some lines: its path with the names of its checks, `PATH (CHECK, …)`; then what it must be to pass, a
+    sentence a line. `checks.required.describe_deliverable` writes them."""
     rules: tuple[str, ...]
     """Where the brief lets a desk go, as text."""
     grants: tuple[str, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hotdesk.checks.evidence import RESIDENT, look, read_json, read_number, read_text, unreadable
+from hotdesk.checks.active_requirements import REMEDIES, describe_active
+from hotdesk.checks.evidence import RESIDENT, limit_faults, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import BriefError, printable
@@ -56,7 +57,6 @@ ALWAYS: Mapping[str, str] = {
 }
 """What no brief can name: what was not looked into is not known to be anything."""
 LOOKED_FOR = (*FAMILIES, *ALWAYS)
-MOST_FAULTS = 20
 _MOST_REQUESTS = 50
 """Things a file asks for when it is opened that are read."""
 EXAMPLE = 'active = ["macros"]'
@@ -68,6 +68,7 @@ REACHING = frozenset(
     }
 )  # fmt: skip
 """Families of content that may reach for something when it is opened. A file that may hold one may do so."""
+_CODE = "It may be a program; it must be one file that can be looked into."
 _NOT_OPENED = "what it does when a program opens it: it was looked into, and not opened"
 
 
@@ -118,6 +119,11 @@ class ActiveCheck:
         unopened = () if self.open else (_NOT_OPENED,)
         return (*named, *unopened, "faults of the programs that open it, and what a link leads to once it is clicked")
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what holds for any file; `required.py` says it of the deliverable's own kind."""
+        return tuple(describe_active("", self.allow, code=self.code, opened=self.open)) or (_CODE,)
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python take it apart, and a program open it that obeys it in everything but macros."""
         links = not REACHING & set(self.allow)
@@ -132,7 +138,7 @@ class ActiveCheck:
         try:
             findings = ActiveFindings.read(evidence.report, opened=self.open)
         except (ValueError, RecursionError) as e:
-            return unreadable(LOOKED_FOR, "a file that can be looked into", e)
+            return unreadable(LOOKED_FOR, "a file that can be looked into", e, REMEDIES["unreadable"])
         bad = [each for each in findings.found if each.rule not in self.allow]
         let_be = sorted({each.rule for each in findings.found} & set(self.allow))
         values: dict[str, Value] = {"kind": findings.kind, "bytes": findings.size, "parts": findings.parts}
@@ -144,7 +150,8 @@ class ActiveCheck:
         facts = [f"{findings.kind}: {len(LOOKED_FOR) - len(self.allow)} kinds of active content looked for, none found"]
         if self.open:
             facts.append(f"opened by {findings.opener}: it asked for nothing outside itself")
-        return Verdict(LOOKED_FOR, tuple(bad[:MOST_FAULTS]), tuple(facts), values, findings.tools)
+        faults, more = limit_faults(bad, REMEDIES)
+        return Verdict(LOOKED_FOR, faults, tuple(facts), values, findings.tools, more=more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from hotdesk.brief.brief import Deliverable
-from hotdesk.checks.active import NAME
+from hotdesk.checks import find
+from hotdesk.checks.active import NAME, REACHING
+from hotdesk.checks.active_requirements import describe_active
 
 CODE = ("program", "patch", "command")
 """Checks of what is code: that it is, is no fault."""
@@ -33,11 +35,36 @@ def checks_of(item: Deliverable, *, office: bool = False) -> Sequence[tuple[str,
 
 def active(item: Deliverable, *, office: bool) -> Mapping[str, object]:
     """Say what a deliverable may do beyond being read, and whether it is opened to see."""
-    code = item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
-    expect: dict[str, object] = {"allow": list(item.active), "code": code}
+    expect: dict[str, object] = {"allow": list(item.active), "code": is_code(item)}
     if office and is_opened(item) and "encrypted" not in item.active:  # nobody here has its password
         expect |= {"open": True, "draw": not any(each.check in DRAWN for each in item.checks)}
     return expect
+
+
+def describe_deliverable(item: Deliverable) -> str:
+    """Say what a deliverable is and what it must be to pass: a line with its path and checks, then one a sentence.
+
+    For planner, critic and worker alike, before anything is made.
+    """
+    names = ", ".join(each.check for each in item.checks)
+    head = f"{item.path} ({names or 'no check'})"
+    return "\n".join([head, *(f"  - {sentence}" for sentence in list_requirements(item))])
+
+
+def list_requirements(item: Deliverable) -> tuple[str, ...]:
+    """List what a deliverable must be to pass every check, those it always has to pass last; none where none looks."""
+    if not item.checks:
+        return ()
+    asked = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]
+    suffix = PurePosixPath(item.path).suffix.lstrip(".").lower() or item.kind.lower()
+    opened = is_opened(item) and "encrypted" not in item.active and not REACHING & set(item.active)
+    always = describe_active(suffix, item.active, code=is_code(item), opened=opened)
+    return tuple(dict.fromkeys([*(sentence for each in asked for sentence in each), *always]))
+
+
+def is_code(item: Deliverable) -> bool:
+    """Say whether a deliverable is a program, by its kind or by what checks it."""
+    return item.kind in _CODE_KINDS or any(each.check in CODE for each in item.checks)
 
 
 def is_opened(item: Deliverable) -> bool:

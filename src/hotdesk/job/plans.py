@@ -13,6 +13,7 @@ from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
+from hotdesk.checks.required import describe_deliverable
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine
@@ -61,9 +62,7 @@ class Plans:
         return PlanningTask(
             goal=job.goal,
             inputs=describe_inputs(job),
-            deliverables=tuple(
-                f"{item.path} ({', '.join(check.check for check in item.checks)})" for item in job.deliverables
-            ),
+            deliverables=tuple(map(describe_deliverable, job.deliverables)),
             rules=tuple(map(rule_text, job.scope.rules)),
             grants=tuple(map(grant_text, job.scope.grants)),
             tools=tuple(self.tools),

@@ -37,5 +37,6 @@ def widest(task: PlanningTask) -> Plan:
     names = dict.fromkeys(name for text in (*task.rules, *task.grants) for name in NAMED.findall(text))
     *before, last = names or (USUAL,)
     steps = [Step(name, "Do what is needed.") for name in before]
-    paths = tuple(line.rpartition(" (")[0] or line for line in task.deliverables)
+    heads = (text.partition("\n")[0] for text in task.deliverables)
+    paths = tuple(head.rpartition(" (")[0] or head for head in heads)
     return Plan((*steps, Step(last, "Do what is needed, and leave what is wanted.", makes=paths)))

@@ -8,13 +8,14 @@ from itertools import islice
 from typing import ClassVar, Self
 
 from hotdesk.checks.count_range import many
-from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_FAULTS, MOST_PAGES, look, unreadable
+from hotdesk.checks.evidence import MAX_TEXT_CHARS, MOST_PAGES, limit_faults, look, unreadable
 from hotdesk.checks.pages.document import DocumentEvidence, read_report
 from hotdesk.checks.pages.expect import PageExpectations
 from hotdesk.checks.pages.layout import Layout
 from hotdesk.checks.pages.parts import DocumentParts, pictures
 from hotdesk.checks.pages.pixels import is_blank
 from hotdesk.checks.pages.reading import DocumentText
+from hotdesk.checks.pages.requirements import REMEDIES, describe_pages
 from hotdesk.checks.seam import DrawnPixels, Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import printable
@@ -22,7 +23,7 @@ from hotdesk.errors import printable
 WIDEST = 900
 """Pixels of the widest page."""
 _MOST_SHOWN = 60
-_MOST_OF_A_RULE = 10
+_MOST_OF_A_RULE = 100
 """Faults that are told of one rule."""
 LOOK_TIMEOUT_S = 120.0
 
@@ -67,6 +68,11 @@ class PagesCheck:
         """Say what nobody looked at."""
         return ("whether what it says is true", "what pictures show", *self.unseen)
 
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """List what such a file must be to pass."""
+        return tuple(describe_pages(self.want, self.word, self.foot, pdf=self.program == "pdf_look"))
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk open the file and draw it."""
         return await look(desk, self.program, {"path": path}, seconds=LOOK_TIMEOUT_S, needs=self.needs)
@@ -77,13 +83,12 @@ class PagesCheck:
         try:
             document = read_report(evidence.report, self.kind)
         except (ValueError, RecursionError) as e:
-            return unreadable(tuple(rules), self.kind, e)
+            return unreadable(tuple(rules), self.kind, e, REMEDIES["opens"])
         pages = evidence.pages if all(page.width <= WIDEST for page in evidence.pages) else ()
-        found = [list(islice(each, _MOST_OF_A_RULE)) for each in self.rules(document, pages).values()]
-        faults = tuple(short(fault) for each in found for fault in each)[:MOST_FAULTS]
-        return Verdict(
-            tuple(rules), faults, self.facts(document), values(document), document.tools, pages[:_MOST_SHOWN]
-        )
+        found = [islice(each, _MOST_OF_A_RULE) for each in self.rules(document, pages).values()]
+        faults, more = limit_faults((short(fault) for each in found for fault in each), REMEDIES)
+        shown = pages[:_MOST_SHOWN]
+        return Verdict(tuple(rules), faults, self.facts(document), values(document), document.tools, shown, more)
 
     def rules(self, document: DocumentEvidence, pages: tuple[DrawnPixels, ...]) -> dict[str, Iterable[Fault]]:
         """Give every rule by its name, with what breaks it."""
@@ -152,7 +157,7 @@ def values(document: DocumentEvidence) -> dict[str, Value]:
 
 def short(fault: Fault) -> Fault:
     """Give a fault that can be shown whole."""
-    return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300])
+    return Fault(fault.rule, fault.where[:200], fault.expected[:200], fault.found[:300], fault.remedy)
 
 
 def format_page_numbers(pages: list[int]) -> str:

@@ -1,0 +1,95 @@
+"""What `active-content` requires of each kind of file, in sentences; and what to do about what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from hotdesk.checks.sentences import list_words
+
+_OFFICE = frozenset(
+    """
+    docx docm dotx dotm doc dot rtf xlsx xlsm xltx xltm xlsb xls xlt pptx pptm potx potm ppsx ppsm ppt pps pot
+    odt ott odm ods ots odp otp odg otg fodt fods fodp fodg
+    """.split()
+)
+_MARKUP = frozenset(("html", "htm", "xhtml", "svg", "xml", "mht", "mhtml"))
+_TABLES = frozenset(("csv", "tsv", "tab"))
+_ARCHIVES = frozenset(("zip", "tar", "gz", "tgz", "bz2", "xz"))
+_PICTURES = frozenset(("png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff"))
+_PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "office": (
+        ("macros", "macros"),
+        ("dde", "DDE"),
+        ("external-links", "linked files or pictures"),
+        ("queries", "data connections"),
+        ("embedded", "embedded files"),
+        ("activex", "form controls"),
+    ),
+    "pdf": (
+        ("scripts", "JavaScript"),
+        ("actions", "actions that run by themselves"),
+        ("embedded", "attached files"),
+        ("forms", "XFA forms"),
+    ),
+    "markup": (
+        ("scripts", "scripts, event handlers, frames"),
+        ("external-references", "pictures, styles or fonts fetched from elsewhere"),
+        ("entities", "XML entities of its own"),
+    ),
+    "table": (),
+    "archive": (("programs", "programs, scripts, shortcuts"), ("encrypted", "encrypted members")),
+    "picture": (),
+    "other": (("programs", "program code"), ("bidi", "bidirectional control characters")),
+}
+"""What a kind of file must not hold, each with the word by which a brief allows it."""
+REMEDIES: Mapping[str, str] = {
+    "macros": "Save it without macros.",
+    "xlm": "Remove that sheet or function.",
+    "dde": "Remove the link, field or formula.",
+    "external-links": "Put what it shows into the file itself instead of linking it.",
+    "queries": "Remove the connection and keep its values.",
+    "remote-template": "Save it without a linked template.",
+    "embedded": "Remove it, or put what it shows into the file as text or a picture.",
+    "activex": "Remove the control.",
+    "alternate-content": "Write it once, the same for every program.",
+    "ambiguous-archive": "Make the file anew, with nothing twice and nothing before or after it.",
+    "polyglot": "Make the file anew, with nothing before or after it.",
+    "encrypted": "Save it without a password.",
+    "legacy-format": "Save it in the current format: .docx, .xlsx or .pptx.",
+    "scripts": "Remove the script, or the link to one.",
+    "actions": "Remove the action.",
+    "forms": "Remove the form, or print it to a plain PDF.",
+    "external-references": "Put it into the file itself.",
+    "entities": "Write the text itself.",
+    "formulas": "Change the cell so that a spreadsheet takes it for text, or write its value.",
+    "programs": "Remove it.",
+    "bidi": "Remove these characters.",
+    "unknown-format": "Save it in a common format, under its usual suffix.",
+    "archive-bomb": "Make it smaller when it is unpacked.",
+    "unreadable": "Save it in the format that its suffix says, and open it once to see that it works.",
+}
+
+
+def find_kind(suffix: str) -> str:
+    """Say which kind of file a suffix is of."""
+    kinds: dict[str, Collection[str]] = {
+        "office": _OFFICE, "markup": _MARKUP, "table": _TABLES, "archive": _ARCHIVES, "picture": _PICTURES,
+        "pdf": ("pdf",),
+    }  # fmt: skip
+    return next((kind for kind, suffixes in kinds.items() if suffix in suffixes), "other")
+
+
+def describe_active(suffix: str, allow: Collection[str], *, code: bool, opened: bool) -> Iterator[str]:
+    """Say what a file of this suffix must not hold; nothing of what is code, or of what the brief allows."""
+    kind = find_kind(suffix)
+    parts = [text for family, text in _PARTS[kind] if family not in allow]
+    if kind == "table" and "formulas" not in allow:
+        yield "No cell may begin with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+    if parts and not (code and kind == "other"):
+        links = "; a hyperlink to a web page may stay" if kind == "office" else ""
+        yield f"It must not contain {list_words(parts, 'or')}{links}."
+    if kind in ("office", "pdf") and "encrypted" not in allow:
+        yield "It must not need a password."
+    if opened:
+        program = "a PDF viewer" if kind == "pdf" else "LibreOffice"
+        yield f"It must open in {program} without reaching for the network or for another file."

@@ -1,0 +1,80 @@
+"""What a file with pages must be to pass, in sentences; and what to do about a fault of each rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hotdesk.checks.pages.expect import SOME, PageExpectations
+from hotdesk.checks.sentences import list_numbers, list_words, quote_words, show, show_count
+
+REMEDIES: Mapping[str, str] = {
+    "opens": "Save it in its own format, and open it once to see that it works.",
+    "drawn": "Make it a file whose pages can all be drawn, and not too many of them.",
+    "pages": "Add or remove pages until there are as many as that.",
+    "blank": "Remove the page, or put on it what belongs there.",
+    "clipped": "Move it onto the page, or make it smaller.",
+    "overflow": "Shorten it, make it smaller, or give it more room.",
+    "overlap": "Move one of the two.",
+    "fonts": "Use a font that is installed (`fc-list`), or embed it.",
+    "media": "Put the picture into the file itself, and see that it shows something.",
+    "charts": "Give the chart its numbers, the same as in its workbook.",
+    "text": "Write it as text, not as a picture of text.",
+    "words": "Write these words.",
+    "leftovers": "Replace it, or delete it.",
+    "garbled": "Write the text anew in a font that has these letters.",
+    "links": "Correct the link.",
+    "title": "Set the title in the file's properties.",
+}
+
+
+def describe_pages(want: PageExpectations, word: str, foot: float, *, pdf: bool) -> Iterator[str]:
+    """Say what is expected, then what holds for every file with pages."""
+    yield from _describe_contents(want, word)
+    yield from _describe_sources(want, word, foot)
+    but = f", except {list_numbers(word, want.blank)}" if want.blank else ""
+    yield f"No {word} may be blank{but}."
+    yield f"Text and pictures must lie on the {word}, inside their shapes and margins; no text may lie on other text."
+    if want.text and want.scanned is not True:
+        but = f", except on {list_numbers(word, want.scanned)}" if isinstance(want.scanned, frozenset) else ""
+        yield f"Text must be real text that can be selected, not a picture of text{but}."
+    yield _describe_fonts(want, pdf=pdf)
+    yield "Pictures must be inside the file and show something; charts must hold numbers, those of their workbook."
+    but = f" ({quote_words(want.allow)} may stay)" if want.allow else ""
+    yield f"Nothing of a template may be left: no Lorem ipsum, TODO, TBD, {{{{name}}}} or empty placeholder{but}."
+    yield "No link may lead to a local file or to this machine."
+
+
+def _describe_contents(want: PageExpectations, word: str) -> Iterator[str]:
+    """Say how many of everything there must be, and what must be said."""
+    if want.pages != SOME:
+        yield f"It must have {show_count(want.pages, word)}."
+    if want.words:
+        yield f"These words must stand in it: {quote_words(want.words)}."
+    if want.characters:
+        yield f"Every {word} must have at least {want.characters} letters and digits."
+    for name, span in (("chart", want.charts), ("picture", want.pictures)):
+        if span is not None:
+            yield f"It must have {show_count(span, name)}."
+    if want.title:
+        text = f'"{show(want.title)}"' if isinstance(want.title, str) else "set"
+        yield f"The title in the file's properties must be {text}."
+
+
+def _describe_sources(want: PageExpectations, word: str, foot: float) -> Iterator[str]:
+    """Say where a footer may lead."""
+    if not want.sources:
+        return
+    where = f"the footer (the lowest {1 - foot:.0%} of the {word})"
+    if want.footer:
+        but = f" but {list_numbers(word, want.no_footer)}" if want.no_footer else ""
+        yield f"Every {word}{but} must have in {where} a link to one of the sources, or its address in full."
+    yield f"A link or address in {where} must lead to one of these sources: {list_words(want.sources)}."
+
+
+def _describe_fonts(want: PageExpectations, *, pdf: bool) -> str:
+    """Say which fonts may be used."""
+    free = f" ({list_words(want.fonts)} need not be)" if want.fonts else ""
+    if not pdf:
+        return f"Use fonts that are installed here (`fc-list`), or as wide as one that is{free}."
+    standard = "" if want.embedded else "; the 14 standard fonts of PDF need not be"
+    return f"Every font must be embedded{free}{standard}."

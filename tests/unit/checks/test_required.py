@@ -1,0 +1,85 @@
+"""What a deliverable must be, told before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from hotdesk.brief.brief import Deliverable, RequiredCheck
+from hotdesk.checks import CHECKS
+from hotdesk.checks.active import FAMILIES
+from hotdesk.checks.active_requirements import REMEDIES
+from hotdesk.checks.required import describe_deliverable, list_requirements
+
+
+def deliverable(
+    path: str, check: str = "", expect: Mapping[str, object] | None = None, active: tuple[str, ...] = ()
+) -> Deliverable:
+    """Make a deliverable with one check, or none."""
+    checks = (RequiredCheck(check, expect or {}),) if check else ()
+    return Deliverable(path, path.rpartition(".")[2], checks, active)
+
+
+def test_a_deliverable_is_its_path_its_checks_and_a_sentence_a_line() -> None:
+    head, *lines = describe_deliverable(deliverable("a.csv", "csv", {"columns": ["A", "B"], "rows": 2})).splitlines()
+    assert head == "a.csv (csv)"
+    assert all(line.startswith("  - ") for line in lines)
+    assert '  - The headings must be exactly these, in this order: "A", "B".' in lines
+    assert "  - Below the headings there must be exactly 2 rows." in lines
+
+
+def test_one_without_checks_requires_nothing() -> None:
+    assert describe_deliverable(deliverable("note.txt")) == "note.txt (no check)"
+
+
+def test_a_workbook_without_expectations_must_still_be_calculated() -> None:
+    required = list_requirements(deliverable("a.xlsx", "xlsx"))
+    assert required[0].startswith("Every formula must be saved with its calculated value.")
+
+
+@pytest.mark.parametrize(
+    ("path", "check", "has", "lacks"),
+    [
+        ("a.xlsx", "xlsx", "macros", "JavaScript"),
+        ("a.pdf", "pdf", "JavaScript", "macros"),
+        ("a.html", "custom", "scripts", "macros"),
+        ("a.png", "png", "PNG", "code"),
+        ("a.csv", "csv", "begin with =", "macros"),
+        ("a.txt", "custom", "bidirectional", "LibreOffice"),
+    ],
+)
+def test_what_is_always_required_is_said_of_its_kind_alone(path: str, check: str, has: str, lacks: str) -> None:
+    expect: dict[str, object] = {"file": "c.py"} if check == "custom" else {}
+    text = "\n".join(list_requirements(deliverable(path, check, expect)))
+    assert has in text
+    assert lacks not in text
+
+
+def test_what_the_brief_allows_is_not_forbidden() -> None:
+    text = "\n".join(list_requirements(deliverable("a.xlsx", "xlsx", active=("macros", "external-links"))))
+    assert "macros" not in text
+    assert "linked files" not in text
+    assert "without reaching for the network" not in text
+    assert "DDE" in text
+
+
+def test_every_kind_of_active_content_has_a_remedy() -> None:
+    assert set(FAMILIES) <= set(REMEDIES)
+
+
+def test_a_brief_can_say_what_its_own_check_looks_for() -> None:
+    sentence = "Nobody works two days in a row."
+    briefs: dict[str, dict[str, object]] = {"custom": {"file": "rested.py"}, "command": {"run": ["true"]}}
+    for check, expect in briefs.items():
+        required = list_requirements(deliverable("rota.csv", check, {**expect, "requirements": [sentence]}))
+        assert required[0] == sentence
+
+
+def test_every_check_is_described() -> None:
+    needed: dict[str, dict[str, object]] = {
+        "command": {"run": ["true"]}, "custom": {"file": "c.py"}, "patch": {"repository": "r", "tests": ["true"]},
+        "sheet": {"columns": ["A"], "rows": 1},
+    }  # fmt: skip
+    for name in CHECKS:
+        assert len(describe_deliverable(deliverable("a.zip", name, needed.get(name))).splitlines()) > 1
