@@ -141,7 +141,7 @@ class JobRun:
         objection, before = candidate.objection, self.past.refused.get(candidate.item.path, [])
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
-            raise JobStoppedError(brief_words(again + objection))
+            raise JobStoppedError(brief_words(again + candidate.reason))
         step = self.steps.maker_of(candidate.item.path)
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)

@@ -33,6 +33,8 @@ UNDISTURBED = "undisturbed"
 """The rule that what looks at a file ends by itself and leaves nothing running: the host's to see, not a check's."""
 OUTGOING = "outgoing"
 """The rule that a file reaches for nothing while it is open, by the kernel's count in its desk: the host's to see."""
+_UNDISTURBED_REMEDY = "Make it smaller or simpler; if it is a program, let it end by itself and start nothing else."
+_OUTGOING_REMEDY = "Put what it shows into the file itself instead of linking it."
 _SETTLE_TIMEOUT_S = 10.0
 """Seconds in which what is ending ends, on a busy machine, too."""
 BASE, OFFICE = "base", "office"
@@ -66,15 +68,23 @@ class Candidate:
 
     @property
     def objection(self) -> str:
-        """Say what is wrong with it, so that it can be mended."""
+        """Say what is wrong with it as instructions for whoever made it: a line each, ours but for what they quote."""
+        if self.lacks:
+            return f"{self.item.path} cannot be delivered: {self.lacks}. Write the file at exactly this path."
+        lines = "\n".join(f"- {line}" for line in self.faults)
+        return f"{self.item.path} failed its checks: correct exactly what is listed here, then finish again.\n{lines}"
+
+    @property
+    def reason(self) -> str:
+        """Say in one line why it was not delivered."""
         if self.lacks:
             return f"there is no {self.item.path} to take: {self.lacks}"
         return f"{self.item.path} failed its checks: {'; '.join(self.faults)}"
 
     @property
     def faults(self) -> list[str]:
-        """Say what its checks found wrong."""
-        return [str(fault) for each in self.verdicts for fault in each.faults]
+        """Say what its checks found wrong, a line for each kind and range."""
+        return [line for each in self.verdicts if not each.passed for line in each.findings]
 
 
 def most_at_once(items: Sequence[Deliverable]) -> int:
@@ -280,14 +290,16 @@ def judge_evidence(
 
 def add_trouble(verdict: Verdict, trouble: str) -> Verdict:
     """Give the verdict on a file that did something to whoever looked at it."""
-    fault = Fault(UNDISTURBED, "", "a file that can be looked at, and nothing left running by it", trouble)
+    expected = "a file that can be looked at, and nothing left running by it"
+    fault = Fault(UNDISTURBED, "", expected, trouble, _UNDISTURBED_REMEDY)
     return replace(verdict, faults=(fault, *verdict.faults))
 
 
 def make_outgoing_fault(attempts: int) -> Fault:
     """Say that a file reached for something outside itself."""
-    expected = "a file that reaches for nothing when it is opened: what it shows is inside it, not linked"
-    return Fault(OUTGOING, "", expected, f"{attempts} attempts to reach the network, by the kernel's count")
+    expected = "a file that does not reach for the network when it is opened"
+    found = f"{attempts} attempts, by the kernel's count"
+    return Fault(OUTGOING, "", expected, found, _OUTGOING_REMEDY)
 
 
 def _may_reach(item: Deliverable) -> bool:

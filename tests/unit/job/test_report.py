@@ -74,7 +74,7 @@ def test_a_report_tells_all_of_a_job(ledger: Ledger) -> None:
         "Why it failed it gave up plain: ValueError plain",
         "Step read , attempt 2 ✓ done",
         "Report plain.xlsx failed its check and went back to step write",
-        "Where Expected Found Sheet1!C42 plain 1,204.00 plain 1,240.00 plain",
+        "What is wrong Sheet1!C42 plain: expected 1,204.00 plain, found 1,240.00 plain",
         "unknown",
         "~$0.0123",
         "erp.testplain 1 1 GET 1.2 KiB 46.9 KiB erp-token in header plain",

@@ -70,7 +70,10 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     assert (receipt.outcome, receipt.why) == ("done", "")
     assert taken(events) == [("count", 1), ("note", 1), ("count", 2)]
     assert told[0] == ""
-    assert told[-1].startswith("list.csv failed its checks: ")
+    assert told[-1].splitlines() == [
+        "list.csv failed its checks: correct exactly what is listed here, then finish again.",
+        "- expected 2 rows, found 1. Write one line for each row, and no other.",
+    ]
     (sent,) = [event for event in events if isinstance(event, SentBack)]
     assert (sent.step, sent.path) == ("count", "list.csv")
     checks = [(each.check, each.outcome) for each in events if isinstance(each, Verified) and each.check == "csv"]
@@ -82,7 +85,7 @@ async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
     async def count(hands: Hands) -> None:
         """Count."""
         if hands.before:
-            assert hands.before == "there is no list.csv to take: missing"
+            assert hands.before == "list.csv cannot be delivered: missing. Write the file at exactly this path."
             await hands.write("list.csv", RIGHT)
 
     receipt, events, _ = await carried_out(tmp_path, note, count)

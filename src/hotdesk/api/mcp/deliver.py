@@ -63,8 +63,9 @@ class Delivering:
         verdicts, skipped = await self.verify(_item_of(name), data)
         sha256 = hashlib.sha256(data).hexdigest()
         if not all(each.passed for each in verdicts):
-            faults = "\n".join(f"{each.check}: {fault}" for each in verdicts for fault in each.faults)
-            failed = "It was not kept: it failed its checks. Mend it and deliver again. What they found:"
+            failing = [each for each in verdicts if not each.passed]
+            faults = "\n".join(f"{each.check}: {line}" for each in failing for line in each.findings)
+            failed = "It was not kept: it failed its checks. Correct what is listed here and deliver it again."
             return ToolAnswer(failed, Observation(faults, ok=False), ok=False)
         version = await self.keep(name, data, tuple(each.check for each in verdicts))
         lines = [f"Kept as {version.name}@{version.number}, {version.size} bytes, sha256 {sha256}."]

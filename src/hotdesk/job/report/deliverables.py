@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from hotdesk.checks.seam import Fault
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.job.format import size
 from hotdesk.job.report.facts import Delivered, JobReport, Looked
@@ -17,6 +16,7 @@ from hotdesk.job.report.summary import anchor
 
 MAX_ITEMS = 40
 """Items of a list that a file or a check may fill."""
+MAX_LINE_CHARS = 1000
 
 
 def deliverables(report: JobReport) -> Markup:
@@ -78,11 +78,17 @@ def render_check(look: Looked) -> Markup:
     )
     if verdict is None:
         gone = note("wait", "The whole verdict is gone with the job's papers; this is what the journal has of it.")
-        return tag("div", head, bullets(map(isolate, event.findings[:MAX_ITEMS])), gone, class_="check")
+        return tag(
+            "div",
+            head,
+            render_faults(event.findings) if not good else bullets(map(isolate, event.findings[:MAX_ITEMS])),
+            gone,
+            class_="check",
+        )
     return tag(
         "div",
         head,
-        faults(verdict.faults) if verdict.faults else None,
+        render_faults(verdict.findings) if verdict.faults else None,
         _render_list("What holds", verdict.held),
         _render_list("Not checked", verdict.not_checked),
         more("What was looked for, and what was seen", details(verdict)),
@@ -100,14 +106,11 @@ def _render_list(title: str, lines: Iterable[str]) -> Markup | None:
     return join_markup(tag("p", title, class_="label"), bullets([*children, *([rest] if rest else [])]))
 
 
-def faults(found: tuple[Fault, ...]) -> Markup:
-    """List what is wrong, so that it can be mended."""
-    rows = [
-        (isolate(each.where or "the file"), isolate(each.expected), isolate(each.found)) for each in found[:MAX_ITEMS]
-    ]
-    rest = len(found) - MAX_ITEMS
-    caption = "What is wrong" + (f" (the first {MAX_ITEMS} of {len(found)})" if rest > 0 else "")
-    return table(caption, ("Where", "Expected", "Found"), rows)
+def render_faults(lines: Iterable[str]) -> Markup:
+    """List what is wrong, in the lines that its worker is told."""
+    return join_markup(
+        tag("p", "What is wrong", class_="label"), bullets(isolate(each, MAX_LINE_CHARS) for each in lines)
+    )
 
 
 def details(verdict: StoredVerdict) -> Markup:

@@ -74,6 +74,8 @@ class Moment:
     text: str = ""
     tone: Tone = "plain"
     faults: tuple[Fault, ...] = ()
+    findings: tuple[str, ...] = ()
+    """What is wrong with a file, in the lines its worker is told."""
     number: int = 0
     """The event it is, by its place in the journal."""
     changed: int = 0

@@ -113,12 +113,14 @@ class Timeline:
     def describe_sent_back(self, event: SentBack, at: int, number: int) -> Moment:
         """Tell what went back to the worker, and why."""
         faults: list[Fault] = []
+        findings: list[str] = []
         for look in self.looks.get(event.path, {}).values():
             verdict = self.reading.read_verdict(look.paper) if look.outcome == "failed" else None
             faults += verdict.faults if verdict is not None else ()
+            findings += verdict.findings if verdict is not None else ()
         words = "" if faults else self.reading.text(event.paper)
         title = f"{event.path} failed its check and went back to step {event.step}"
-        return Moment(at, title, words, "bad", tuple(faults), number, number)
+        return Moment(at, title, words, "bad", tuple(faults), tuple(findings), number, number)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hotdesk.job.event_text import Tone
 from hotdesk.job.format import lasting, plural
-from hotdesk.job.report.deliverables import faults
+from hotdesk.job.report.deliverables import render_faults
 from hotdesk.job.report.facts import Attempted, JobReport, Moment, ToolUse
 from hotdesk.job.report.markup import Markup, block, isolate, join_markup, tag
 from hotdesk.job.report.parts import SIGNS, moment, more, note, picture, pill, section, table
@@ -34,7 +34,7 @@ def render_moment(each: Moment) -> Markup:
         tag(
             "div",
             tag("p", tag("strong", isolate(each.title)), " ", tag("span", isolate(each.text, 600), class_="quiet")),
-            faults(each.faults) if each.faults else None,
+            render_faults(each.findings) if each.findings else None,
         ),
     )
 

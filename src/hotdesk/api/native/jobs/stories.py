@@ -50,6 +50,7 @@ class MomentShown(Model):
     text: str = Field(description="Untrusted.")
     tone: str = Field(description="good, bad, wait, plain")
     faults: list[FaultShown]
+    findings: list[str] = Field([], description="What is wrong with a file, a line for each kind and range; quotes it.")
 
 
 class AttemptShown(Model):
@@ -173,6 +174,7 @@ def moment_of(moment: Moment) -> MomentShown:
         number=moment.number, at=moment.at / 1000,
         title=_excerpt(moment.title, TITLE), text=_excerpt(moment.text, TEXT),
         tone=moment.tone, faults=_faults_of(moment.faults[:MAX_FAULTS]),
+        findings=[_excerpt(each, LONG) for each in moment.findings],
     )  # fmt: skip
 
 

@@ -103,8 +103,7 @@ const entry = (at, tone, ...inside) => h("li", { "data-is": tone }, moment(at), 
 const lines = (text, name = "detail") => (text || "").split("\n").map((line) => line && h("p", { class: name }, line));
 
 const happened = (each) => entry(each.at, TONES[each.tone] || "", h("span", { class: "what" }, each.title), lines(each.text),
-  each.faults.length > 0 && h("ul", { class: "findings", "data-is": "failed" }, each.faults.map((one) =>
-    h("li", null, `${one.where || "The file"}: expected ${one.expected}, found ${one.found}`))));
+  each.findings.length > 0 && h("ul", { class: "findings", "data-is": "failed" }, each.findings.map((one) => h("li", null, one))));
 
 const event = (row) => h("li", null, moment(row.at), h("div", null, h("span", { class: "what" }, row.name),
   h("p", { class: "detail" }, h("code", null, JSON.stringify(row.data).slice(0, 2000)))));
