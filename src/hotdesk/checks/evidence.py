@@ -184,16 +184,16 @@ def read_number(value: object) -> float:
 
 def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[tuple[Fault, ...], int]:
     """Keep a bounded number of faults of every rule, each with its rule's remedy; count the others."""
-    kept: list[Fault] = []
+    listed: list[Fault] = []
     of_rule: Counter[str] = Counter()
     left_out = 0
     for fault in islice(faults, _MOST_COUNTED):
         of_rule[fault.rule] += 1
-        if of_rule[fault.rule] > _MOST_OF_A_RULE or len(kept) >= MOST_FAULTS:
+        if of_rule[fault.rule] > _MOST_OF_A_RULE or len(listed) >= MOST_FAULTS:
             left_out += 1
         else:
-            kept.append(fault if fault.remedy else replace(fault, remedy=remedies.get(fault.rule, "")))
-    return tuple(kept), left_out
+            listed.append(fault if fault.remedy else replace(fault, remedy=remedies.get(fault.rule, "")))
+    return tuple(listed), left_out
 
 
 def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:

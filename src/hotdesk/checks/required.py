@@ -55,11 +55,11 @@ def list_requirements(item: Deliverable) -> tuple[str, ...]:
     """List what a deliverable must be to pass every check, those it always has to pass last; none where none looks."""
     if not item.checks:
         return ()
-    asked = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]
+    requested = [find(each.check, each.expect).requirements for each in item.checks if each.check != NAME]
     suffix = PurePosixPath(item.path).suffix.lstrip(".").lower() or item.kind.lower()
     opened = is_opened(item) and "encrypted" not in item.active and not REACHING & set(item.active)
     always = describe_active(suffix, item.active, code=is_code(item), opened=opened)
-    return tuple(dict.fromkeys([*(sentence for each in asked for sentence in each), *always]))
+    return tuple(dict.fromkeys([*(sentence for each in requested for sentence in each), *always]))
 
 
 def is_code(item: Deliverable) -> bool:
