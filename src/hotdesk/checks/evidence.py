@@ -42,10 +42,10 @@ MOST_PIXELS = 60_000_000
 MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told on."""
 MOST_FAULTS = 3000
-"""Faults of one file that are kept; a person and a worker read them by kind and range (`summary.py`)."""
-_MOST_OF_A_RULE = 1000
-"""Of one rule, so that no rule hides another."""
-_MOST_COUNTED = 50_000
+"""Faults of one file after which few of each rule are kept. They are read by kind and range (`summary.py`)."""
+_MOST_OF_A_RULE, _LEAST_OF_A_RULE = 1000, 10
+"""Of one rule, and of one rule beyond all: no rule hides another."""
+_MOST_COUNTED = 300_000
 LOOK_TIMEOUT_S = 120.0
 RESIDENT = "resident"
 """The module by which a program stays, and answers later calls for itself and others."""
@@ -184,16 +184,17 @@ def read_number(value: object) -> float:
 
 def limit_faults(faults: Iterable[Fault], remedies: Mapping[str, str]) -> tuple[tuple[Fault, ...], int]:
     """Keep a bounded number of faults of every rule, each with its rule's remedy; count the others."""
-    retained: list[Fault] = []
+    listed: list[Fault] = []
     of_rule: Counter[str] = Counter()
     left_out = 0
     for fault in islice(faults, _MOST_COUNTED):
         of_rule[fault.rule] += 1
-        if of_rule[fault.rule] > _MOST_OF_A_RULE or len(retained) >= MOST_FAULTS:
+        most = _MOST_OF_A_RULE if len(listed) < MOST_FAULTS else _LEAST_OF_A_RULE
+        if of_rule[fault.rule] > most:
             left_out += 1
         else:
-            retained.append(fault if fault.remedy else replace(fault, remedy=remedies.get(fault.rule, "")))
-    return tuple(retained), left_out
+            listed.append(fault if fault.remedy else replace(fault, remedy=remedies.get(fault.rule, "")))
+    return tuple(listed), left_out
 
 
 def unreadable(looked_for: Sequence[str], expected: str, error: Exception, remedy: str = "") -> Verdict:

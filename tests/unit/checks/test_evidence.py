@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 
 import pytest
 
-from hotdesk.checks.evidence import MOST_PAGES, MOST_PIXELS, WIDEST, unpack
-from hotdesk.checks.seam import DrawnPixels
+from hotdesk.checks.evidence import MOST_PAGES, MOST_PIXELS, WIDEST, limit_faults, unpack
+from hotdesk.checks.seam import DrawnPixels, Fault
 
 RED = zlib.compress(b"\xff\0\0" * 6)
 GREEN = zlib.compress(b"\0\xff\0" * 4)
@@ -51,3 +52,15 @@ def test_what_is_not_as_it_was_announced_is_not_there(evidence: bytes) -> None:
 
 def test_no_more_is_inflated_than_was_announced() -> None:
     assert unpack(said([[1, 1, len(BLANK)]], BLANK)).pages == (DrawnPixels(1, 1, bytes(3)),)
+
+
+def test_faults_are_bounded_for_each_rule_and_none_hides_another() -> None:
+    rules = [f"rule {number}" for number in range(5)]
+    faults, more = limit_faults(
+        (Fault(rule, f"line {line}", "a", "b") for rule in rules for line in range(1, 2001)), {"rule 0": "Do it."}
+    )
+    counts = Counter(fault.rule for fault in faults)
+    assert counts == {"rule 0": 1000, "rule 1": 1000, "rule 2": 1000, "rule 3": 10, "rule 4": 10}
+    assert len(faults) + more == 10_000
+    assert {fault.remedy for fault in faults if fault.rule == "rule 0"} == {"Do it."}
+    assert limit_faults([Fault("r", "", "a", "b", "Own.")], {"r": "Other."}) == ((Fault("r", "", "a", "b", "Own."),), 0)

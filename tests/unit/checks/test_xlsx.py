@@ -247,11 +247,11 @@ def test_each_fault_is_found(change: Callable[[Told], object], rule: str, why: s
 
 
 def test_forty_cells_that_were_never_calculated_are_one_line_and_hide_nothing() -> None:
-    rows = {f"{column}{row}": float(row) for row in range(2, 42) for column in "FG"}
-    heads = {"F1": "Invoiced", "G1": "Per ERP", "H1": "Difference"}
-    uncalculated = {f"H{row}": (f"F{row}-G{row}", 0.0, None) for row in range(2, 42)}
+    rows: Cells = {f"{column}{row}": float(row) for row in range(2, 42) for column in "FG"}
+    heads: Cells = {"F1": "Invoiced", "G1": "Per ERP", "H1": "Difference"}
+    uncalculated: Cells = {f"H{row}": (f"F{row}-G{row}", 0.0, None) for row in range(2, 42)}
     sums = {f"B{row}": (f"SUM(Invoices!F2:F{row})", 1.0, None) for row in (5, 6, 7, 8, 20)}
-    told = {**workbook(), "sheets": [sheet("Invoices", {**heads, **rows, **uncalculated}), sheet("Summary", sums)],
+    told = {**workbook(), "sheets": [sheet("Invoices", heads | rows | uncalculated), sheet("Summary", sums)],
             "names": [], "tables": []}  # fmt: skip
     verdict = judged(told, {})
     remedy = (
