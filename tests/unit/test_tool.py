@@ -41,7 +41,7 @@ def test_what_is_right_comes_back_with_defaults() -> None:
         ({"wall": 3}, "wall is 3, not text"),
         ({"wall": "northern"}, "wall has 8 characters; at most 5 are allowed"),
         ({"wall": "a\0"}, "wall contains a lone surrogate or a zero byte"),
-        ({"wall": "\ud800"}, "wall holds half a character"),
+        ({"wall": "\ud800"}, "wall contains a lone surrogate"),
         ({"wall": "n", "coats": True}, "coats is True, not a whole number"),
         ({"wall": "n", "coats": 1.0}, "coats is 1.0, not a whole number"),
         ({"wall": "n", "coats": 4}, "coats is 4; it must be between 1 and 3"),

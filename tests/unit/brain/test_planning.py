@@ -174,7 +174,7 @@ async def test_models_write_a_plan_in_several_ways(job: Brief, reply: Reply) -> 
         (Reply(text="I would rather not."), "no plan was given"),
         (Reply(calls=(Call("c", "shell", {}),)), "no plan was given"),
         (Reply(calls=(Call("c", "plan", {}),)), "plan is missing"),
-        (Reply(calls=(Call("c", "plan", "x"),)), "no object"),
+        (Reply(calls=(Call("c", "plan", "x"),)), "must be a JSON object"),
         (Reply(calls=(Call("c", "plan", {"plan": '{"steps": [{'}),), stop="length"), "write a shorter plan"),
         (Reply(stop="refused"), "refused to plan"),
         (gives(to_json(GOOD).replace('"grants"', '"grant"')), "it has no "),

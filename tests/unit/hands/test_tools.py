@@ -65,7 +65,7 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
     if parameter.choices:
         values.append(("none of them", "is 'none of them'; it must be one of "))
     elif parameter.kind == "text":
-        values += [("x" * (parameter.longest + 1), "has "), ("\ud800", "holds half a character")]
+        values += [("x" * (parameter.longest + 1), "has "), ("\ud800", "contains a lone surrogate")]
     if parameter.kind in ("integer", "number"):
         over = int(parameter.most) + 1
         values.append((over, f"is {over}; it must be "))
