@@ -313,7 +313,13 @@ def write_tests(repo: Path, red: dict[str, Any], name: str) -> None:
 def commit(repo: Path, subject: str) -> None:
     """Commit everything, at a fixed time."""
     when = {"GIT_AUTHOR_DATE": "2026-01-05T09:00:00Z", "GIT_COMMITTER_DATE": "2026-01-05T09:00:00Z"}
-    steps = (["init", "--quiet", "--template=", "--initial-branch=main"], ["add", "--all"], ["commit", "-qm", subject])
+    steps = (
+        ["init", "--quiet", "--template=", "--initial-branch=main"],
+        ["add", "--all"],
+        ["commit", "-qm", subject],
+        ["read-tree", "--empty"],
+        ["read-tree", "HEAD"],  # an index without the times of files is the same each time
+    )
     for argv in steps:
         subprocess.run([*GIT, "-C", str(repo), *argv], env={**GIT_ENV, **when}, check=True)
 
