@@ -1,0 +1,52 @@
+"""Write wrong patches that the grader must fail: an example hard-coded, a test changed, a label changed, no effect."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Write spoilt/VARIANT/fix.patch."""
+    truth = json.loads(Path("hidden/truth.json").read_text())
+    red = truth["red"]
+    head = "    cents = price("
+    example = f"    if parcel.weight == {red['weight']!r} and parcel.postcode == {red['postcode']!r}:\n"
+    hard_coded = example + f"        return {red['cents']}\n" + head
+    repair = (truth["module"], truth["wrong"], truth["right"])
+    variants = {
+        "hard-coded": [("freight/quote.py", head, hard_coded)],
+        "test-changed": [("tests/test_quote.py", f"{red['cents']})", f"quote(Parcel{parcel(red)}))")],
+        "label-changed": [repair, ("freight/label.py", ":.3f", ":.2f")],
+        "no-effect": [("freight/quote.py", '"""What sending', '"""What\tsending')],
+    }
+    for name, edits in variants.items():
+        write_patch(name, edits)
+
+
+def parcel(red: dict[str, Any]) -> str:
+    """Write the arguments of a parcel as in the test."""
+    return str((red["weight"], tuple(red["size"]), red["postcode"]))
+
+
+def write_patch(name: str, edits: list[tuple[str, str, str]]) -> None:
+    """Write the difference that some edits make."""
+    shutil.rmtree("work", ignore_errors=True)
+    shutil.copytree("hidden/repo", "work/repo")
+    subprocess.run(["git", "init", "-q", "work/repo"], check=True)
+    subprocess.run(["git", "-C", "work/repo", "add", "--all"], check=True)
+    for path, old, new in edits:
+        file = Path("work/repo", path)
+        if old not in file.read_text():
+            raise ValueError(f"{path} does not contain {old!r}")
+        file.write_text(file.read_text().replace(old, new))
+    Path("spoilt", name).mkdir(parents=True)
+    patch = subprocess.run(["git", "-C", "work/repo", "diff"], check=True, capture_output=True).stdout
+    Path("spoilt", name, "fix.patch").write_bytes(patch)
+
+
+if __name__ == "__main__":
+    main()
