@@ -16,7 +16,7 @@ from typing import Any
 from hotdesk.api.launch.job_command import SCRIPT
 from hotdesk.api.models import refusal
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.brain import ModelBrain
+from hotdesk.brain.brain import ModelBrain, describe_model
 from hotdesk.brain.models import names
 from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import ModelPrice, Prices
@@ -199,12 +199,12 @@ def brain_of(
     models: dict[str, LanguageModel] = {}
     learned = LearnedLimits(settings.lib / MODELS)
     prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
-    if record is not None:
-        write_header(record, RecordingHeader(tuple(dict.fromkeys((*job.models.plan, *job.models.act))), answered_by))
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, settings=settings.models, learned=learned, notify=notify, **theirs)
         models[name] = RecordingModel(found, record) if record is not None else found
+    if record is not None:
+        write_header(record, RecordingHeader(tuple(map(describe_model, models.values())), answered_by))
     planners = [models[name] for name in job.models.plan]
     return ModelBrain(job, planners, [models[name] for name in job.models.act] or planners)
 

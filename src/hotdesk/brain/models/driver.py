@@ -91,8 +91,8 @@ class Driver:
 
     @property
     def address(self) -> str:
-        """Say where it is asked; empty: at its vendor's own address."""
-        return self.line.address
+        """Say where it is asked; empty: at its vendor's own address, or its name says it."""
+        return "" if self.line.address in self.name else self.line.address
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, from a stream; one that its length cut off is asked for once more, with more room."""
