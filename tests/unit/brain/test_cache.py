@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ async def test_after_turn_three_of_fifteen_most_input_comes_from_the_cache(kind:
 
 async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> None:
     counts = (await read_all("anthropic", "claude-sonnet-5-5", 6, calls=12)).cache.counts
-    for before, now in zip(counts[:-1], counts[1:], strict=True):
+    for before, now in pairwise(counts):
         assert now.cached == before.cached + before.stored, "all that was sent before is read from the cache"
 
 
