@@ -65,6 +65,12 @@ class Anthropic(Provider):
     """What stood before each thought: a digest of it, and which thoughts."""
     rules: ModelRules | None = None
     """Other than those of the model's name."""
+    batches: dict[str, Body] = field(default_factory=dict)
+    """Results of batches, by name."""
+    polls: dict[str, int] = field(default_factory=dict)
+    """How often each is still in progress when asked for."""
+    outcome: str = "succeeded"
+    """Of the next batches."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
         """Check a request and give its events. A block may say `stop` (a reason) or `raw` (of a tool's input)."""
@@ -150,6 +156,67 @@ class Anthropic(Provider):
         signature = self.seal(thought)
         self.sealed[signature] = {"thinking": thought}
         return signature
+
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+        """Take a batch of one request; or cancel one."""
+        if path.endswith("/cancel"):
+            return json.dumps(self.batch_of(path.split("/")[-2], "canceling")).encode()
+        if path != "/v1/messages/batches":
+            return None
+        [each] = body["requests"]
+        only(each, "requests.0", "custom_id params")
+        name = f"msgbatch_{self.number()}"
+        try:
+            message = self.whole_message(each["params"])
+            result: Body = {"type": "succeeded", "message": message} if self.outcome == "succeeded" else {}
+        except Refused as e:
+            self.refusals.append(str(e))
+            result = {"type": "errored", "error": self.error(400, str(e))}
+        self.batches[name] = {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
+        self.polls[name] = 2
+        return json.dumps(self.batch_of(name, "in_progress")).encode()
+
+    def find(self, path: str) -> bytes:
+        """Say how a batch is; give its results."""
+        parts = path.removeprefix("/v1/messages/batches/").split("/")
+        if parts[0] not in self.batches:
+            return b""
+        if parts[-1] == "results":
+            return json.dumps(self.batches[parts[0]]).encode() + b"\n"
+        self.polls[parts[0]] -= 1
+        return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress")).encode()
+
+    def batch_of(self, name: str, status: str) -> Body:
+        """Write a batch."""
+        url = f"{self.base_url}/v1/messages/batches/{name}/results" if status == "ended" else None
+        counts = {"canceled": 0, "errored": 0, "expired": 0, "processing": 1, "succeeded": 0}
+        moment = "2026-11-17T00:00:00Z"
+        return {"id": name, "type": "message_batch", "processing_status": status, "request_counts": counts,
+                "results_url": url, "created_at": moment, "expires_at": moment}  # fmt: skip
+
+    def whole_message(self, body: Body) -> Body:
+        """Give a message that is not streamed, as the stream would tell it."""
+        events = [event for _, event in self.answer("/v1/messages", {"anthropic-version": "1", "x-api-key": "k"}, body)]
+        message: Any = {}
+        for event in events:
+            assert isinstance(event, dict)
+            match event["type"]:
+                case "message_start":
+                    message = event["message"]
+                case "content_block_start":
+                    message["content"].append({**event["content_block"], "written": ""})
+                case "content_block_delta":
+                    block, delta = message["content"][-1], event["delta"]
+                    for key in ("text", "thinking", "signature"):
+                        block |= {key: block[key] + delta[key]} if key in delta else {}
+                    block["written"] += delta.get("partial_json", "")
+                case "message_delta":
+                    message |= event["delta"]
+                    message["usage"] |= event["usage"]
+        for block in message["content"]:
+            written = block.pop("written")
+            block |= {"input": json.loads(written)} if written else {}
+        return dict(message)
 
     def rules_for(self, body: Body) -> ModelRules:
         """Give what the model takes."""

@@ -119,8 +119,8 @@ class OpenAI(Provider):
         details = {"cached_tokens": counts.cached, "cache_write_tokens": counts.stored}
         usage = {"input_tokens": counts.all, "input_tokens_details": details, "output_tokens": 7,
                  "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": counts.all + 7}  # fmt: skip
-        details = {"reason": "max_output_tokens"} if cut else None
-        last = {**response, "status": status, "output": output, "usage": usage, "incomplete_details": details}
+        why = {"reason": "max_output_tokens"} if cut else None
+        last = {**response, "status": status, "output": output, "usage": usage, "incomplete_details": why}
         yield {"type": f"response.{status}", "response": last}
 
     def check(self, body: Body) -> None:

@@ -88,6 +88,14 @@ class Provider:
         """Check a request and give the stream's events: each one's name, if it has one, and data."""
         raise NotImplementedError
 
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+        """Begin something that is asked for later; None: nothing of that kind is asked for."""
+        return None
+
+    def find(self, path: str) -> bytes:
+        """Give what was begun before; empty: there is none."""
+        return b""
+
     def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error as the provider does."""
         raise NotImplementedError
@@ -101,9 +109,18 @@ class Talk(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     provider: Provider
 
+    def do_GET(self) -> None:
+        """Answer a question about something that was begun before."""
+        data = self.provider.find(self.path)
+        self.send_response(200 if data else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
     def do_POST(self) -> None:
         """Take a request."""
-        taken = self.rfile.read(int(self.headers["Content-Length"]))
+        taken = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
         provider = self.provider
         trouble = provider.trouble.popleft() if provider.trouble else Trouble()
         try:
@@ -114,6 +131,13 @@ class Talk(BaseHTTPRequestHandler):
             provider.headers.append(headers)
             if trouble.status:
                 self.refuse(trouble.status, trouble.why, trouble)
+                return
+            if (begun := provider.begin(self.path, headers, body)) is not None:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(begun)))
+                self.end_headers()
+                self.wfile.write(begun)
                 return
             events = provider.answer(self.path, headers, body)
         except Refused as e:

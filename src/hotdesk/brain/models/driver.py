@@ -27,7 +27,7 @@ NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 class WireFormat(Protocol):
     """How a provider writes: a module of pure functions."""
 
-    def body(self, request: ModelRequest, model: str, name: str, known: Capabilities) -> dict[str, Any]:
+    def body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
         """Write a request."""
         ...
 
@@ -73,9 +73,9 @@ class Driver:
         self.form = form
         self.line = line
         line.notify = options.notify
-        self.known = find_capabilities(dialect, model, options.settings)
-        self.known = change_capabilities(self.known, options.learned.find(self.memory_name))
-        self.window = window or min(self.known.window or most, self.known.context)
+        self.capabilities = find_capabilities(dialect, model, options.settings)
+        self.capabilities = change_capabilities(self.capabilities, options.learned.find(self.memory_name))
+        self.window = window or min(self.capabilities.window or most, self.capabilities.context)
         self.unbound: set[str] = set()
         """Replies whose thinking the provider did not take back, by digest."""
 
@@ -87,7 +87,7 @@ class Driver:
     @property
     def native_screen(self) -> bool:
         """Say whether it has a computer tool of its own, for `ModelRequest.screen`."""
-        return bool(self.known.computer)
+        return bool(self.capabilities.computer)
 
     @property
     def address(self) -> str:
@@ -108,11 +108,11 @@ class Driver:
 
     def find_limit(self, request: ModelRequest) -> int:
         """Give how long a reply may be."""
-        return min(request.tokens, self.known.output)
+        return min(request.tokens, self.capabilities.output)
 
     def find_longer_limit(self, request: ModelRequest) -> int:
         """Give how long a reply may be that was cut off."""
-        return min(_LONGER * self.find_limit(request), self.known.output)
+        return min(_LONGER * self.find_limit(request), self.capabilities.output)
 
     async def ask_adapted(self, request: ModelRequest) -> Reply:
         """Ask without what the provider turns out not to take; each feature is left out once."""
@@ -123,8 +123,8 @@ class Driver:
             try:
                 reply = await self.ask_once(adapted)
             except RefusedRequestError as e:
-                change = find_change(self.known, e.detail)
-                refused.add(self.known.thinking)
+                change = find_change(self.capabilities, e.detail)
+                refused.add(self.capabilities.thinking)
                 if change.get("thinking") in refused:  # the provider names a way to think that it refuses as well
                     change = {"thinking": "none"}
                 if not change or (change is UNBOUND and not self.unbind(request)):
@@ -137,22 +137,29 @@ class Driver:
 
     async def ask_once(self, request: ModelRequest) -> Reply:
         """Ask, as the request stands."""
-        body = self.form.body(request, self.model, self.name, self.known)
+        body = self.form.body(request, self.model, self.name, self.capabilities)
 
         async def begin(client: Any) -> Any:
             return await self.begin(client, body)
 
         async def hear(events: Events) -> Reply:
-            return self.form.reply(await self.form.gather(events), self.name)
+            return self.form.reply(await self.gather(events), self.name)
 
         reply, up, notes = await self.line.ask(begin, hear)
-        usage = self.options.prices.price_usage(replace(reply.usage, up=up), self.name)
-        return replace(reply, usage=usage, notes=notes)
+        return replace(self.price_reply(reply, up), notes=notes)
+
+    async def gather(self, events: Events) -> dict[str, Any]:
+        """Assemble a reply from its events."""
+        return await self.form.gather(events)
+
+    def price_reply(self, reply: Reply, up: int) -> Reply:
+        """Give a reply with what it cost."""
+        return replace(reply, usage=self.options.prices.price_usage(replace(reply.usage, up=up), self.name))
 
     def adapt(self, request: ModelRequest) -> ModelRequest:
         """Give a request as this model takes it."""
         tools, screen = request.tools, request.screen
-        if screen is not None and not self.known.computer:
+        if screen is not None and not self.capabilities.computer:
             tools, screen = (*tools, *request.screen_tools), None
         return replace(
             request,
@@ -164,7 +171,7 @@ class Driver:
 
     def adapt_item(self, item: Item) -> Item:
         """Give an item of the history as this model takes it: the same each time, so that caches hold."""
-        if isinstance(item, Results) and not self.known.images:
+        if isinstance(item, Results) and not self.capabilities.images:
             return Results(tuple((call, drop_picture(each)) for call, each in item.pairs))
         if isinstance(item, Reply) and self.unbound and digest_reply(item) in self.unbound:
             return replace(item, prefix=GONE)
@@ -179,7 +186,7 @@ class Driver:
     def learn(self, change: Mapping[str, object], why: str) -> str:
         """Leave a feature out from now on; what is true of the model is remembered."""
         if change is not UNBOUND:
-            self.known = change_capabilities(self.known, change)
+            self.capabilities = change_capabilities(self.capabilities, change)
             self.options.learned.add(self.memory_name, change)
         note = f"the provider refused a feature ({why[:160]}): {describe_change(change)}"
         self.tell(note)
@@ -213,12 +220,12 @@ def digest_reply(reply: Reply) -> str:
 
 def add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
     """Add up what two replies cost; unknown and something is unknown."""
-    known = first.dollars is not None and second.dollars is not None
+    priced = first.dollars is not None and second.dollars is not None
     return TokenUsage(
         first.input + second.input,
         first.output + second.output,
         first.cached + second.cached,
         first.stored + second.stored,
         first.up + second.up,
-        (first.dollars or 0.0) + (second.dollars or 0.0) if known else None,
+        (first.dollars or 0.0) + (second.dollars or 0.0) if priced else None,
     )
