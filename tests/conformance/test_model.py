@@ -324,7 +324,7 @@ async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) ->
     async with asked(kind, patience=replace(QUICK, longest=4)) as pair:
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
-        with pytest.raises(ModelError, match=r"status 429: it asks to be left alone for 50 seconds, and there are \d"):
+        with pytest.raises(ModelError, match=r"status 429: the next request may come in 50 seconds, and \d are left"):
             await pair.model.ask(request())
         assert time.monotonic() - begun < 5
 

@@ -82,7 +82,7 @@ class Loop:
             tools=room.tools,
             tokens=room.reply,
             screen=self.stage.screen if self.native else None,
-            screen_tools=[tool for tool in self.stage.tools if tool.name in self.hidden()],
+            screen_tools=[tool for tool in self.stage.tools if tool.name in self.list_replaced()],
             step=self.situation.step.name,
             cache=self.job,
             attempt=self.situation.attempt,
@@ -102,11 +102,11 @@ class Loop:
     def tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""
         step = self.situation.step
-        theirs = [tool for tool in self.stage.tools if tool.name not in self.hidden()]
+        theirs = [tool for tool in self.stage.tools if tool.name not in self.list_replaced()]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
         return [*theirs, *OWN, *choices]
 
-    def hidden(self) -> frozenset[str]:
+    def list_replaced(self) -> frozenset[str]:
         """Name the tools that a native computer tool stands for."""
         return NATIVE if self.native and self.stage.screen else frozenset()
 

@@ -131,8 +131,8 @@ class MemoryTurn:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
         used = [_summarize_call(call, each) for _, results in self.results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
-        said = one_line(" ".join(texts), SAID if used else LINE - 10)
-        return one_line("; ".join([*([f"said: {said}"] if said else []), *used]), LINE)
+        words = one_line(" ".join(texts), SAID if used else LINE - 10)
+        return one_line("; ".join([*([f"said: {words}"] if words else []), *used]), LINE)
 
 
 class WorkingSet:

@@ -70,8 +70,8 @@ async def read_all(kind: str, name: str, turns: int, calls: int = 1, window: int
     made, serve, driver = {
         "anthropic": (a, a.anthropic_server, AnthropicModel), "openai": (o, o.openai_server, OpenAIModel),
     }[kind]  # fmt: skip
-    with serve(reader_of(made, turns, calls)) as server:  # type: ignore[operator]
-        model: Any = driver(name, base_url=server.base_url, key="k", patience=PATIENT, window=window)  # type: ignore[operator]
+    with serve(reader_of(made, turns, calls)) as server:
+        model: Any = driver(name, base_url=server.base_url, key="k", patience=PATIENT, window=window)
         ended = await Loop(SITUATION, Invoices(), Kept(), model.ask, model.window, Notes(), "job").take()
         await model.close()
     assert ended.done

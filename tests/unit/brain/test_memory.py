@@ -68,7 +68,8 @@ def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fa
 
 def test_what_was_sent_is_sent_again_as_it_was_until_the_oldest_turns_become_a_summary() -> None:
     history: list[Item] = [FIRST]
-    working, before, compactions = WorkingSet(WINDOW, [FIRST]), (FIRST,), 0
+    working, compactions = WorkingSet(WINDOW, [FIRST]), 0
+    before: tuple[Item, ...] = (FIRST,)
     for number in range(120):
         for item in (new := turn(number)):
             working.add(item)

@@ -45,28 +45,30 @@ _LEAST_BUDGET = 1024
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def body(request: ModelRequest, model: str, name: str, known: Capabilities | None = None) -> dict[str, Any]:
-    """Write a request for a model that can do what is known of it, by default what the table says."""
-    known = known or find_capabilities(DIALECT, model)
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
+    """Write a request for a model that can do what is capabilities of it, by default what the table says."""
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     spoken = turns(request.history)
     fields: dict[str, Any] = {
         "model": model,
         "max_tokens": request.tokens,
-        "messages": messages(spoken, name, request.screen is not None, prefix(request) if is_bound(known) else ""),
-        **thinking(request, known, spoken, name),
+        "messages": messages(
+            spoken, name, request.screen is not None, prefix(request) if is_bound(capabilities) else ""
+        ),
+        **thinking(request, capabilities, spoken, name),
     }
-    if effort := known.effort if request.think else "low":
-        fields |= {"output_config": {"effort": effort}} if effort in known.efforts else {}
+    if effort := capabilities.effort if request.think else "low":
+        fields |= {"output_config": {"effort": effort}} if effort in capabilities.efforts else {}
     if request.system:
         fields["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
-    if tools := declare_tools(request, known):
+    if tools := declare_tools(request, capabilities):
         fields["tools"] = tools
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def is_bound(known: Capabilities) -> bool:
+def is_bound(capabilities: Capabilities) -> bool:
     """Say whether a model's thinking is valid only after the prefix it was produced with."""
-    return known.preserved == "bound"
+    return capabilities.preserved == "bound"
 
 
 def prefix(request: ModelRequest) -> str:
@@ -80,11 +82,11 @@ def prefix(request: ModelRequest) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def declare_tools(request: ModelRequest, known: Capabilities) -> list[dict[str, Any]]:
+def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
     tools = [tool_of(each) for each in request.tools]
     if request.screen is not None:
-        tools.append({"type": known.computer or TOOLSET})
+        tools.append({"type": capabilities.computer or TOOLSET})
     if tools:
         tools[-1]["cache_control"] = _CACHED
     return tools
@@ -95,12 +97,12 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
 
 
-def thinking(request: ModelRequest, known: Capabilities, spoken: list[Spoken], name: str) -> dict[str, Any]:
+def thinking(request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str) -> dict[str, Any]:
     """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
-    if not request.think or known.thinking == "none":
+    if not request.think or capabilities.thinking == "none":
         return {}
-    if known.thinking != "budget":
-        display = {"display": "summarized"} if known.summary else {}
+    if capabilities.thinking != "budget":
+        display = {"display": "summarized"} if capabilities.summary else {}
         return {"thinking": {"type": "adaptive", **display}}
     last = spoken[-1]
     begun = isinstance(last, HistoryTurn) and not is_own(

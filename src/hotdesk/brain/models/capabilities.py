@@ -131,12 +131,12 @@ def find_capabilities(
     return found
 
 
-def change_capabilities(known: Capabilities, change: Mapping[str, object]) -> Capabilities:
+def change_capabilities(capabilities: Capabilities, change: Mapping[str, object]) -> Capabilities:
     """Give capabilities with some of them changed; what is unknown or of another type changes nothing."""
-    as_json: dict[str, Any] = {name: getattr(known, name) for name in _NAMES}
-    as_json["efforts"] = list(known.efforts)
+    as_json: dict[str, Any] = {name: getattr(capabilities, name) for name in _NAMES}
+    as_json["efforts"] = list(capabilities.efforts)
     as_json |= {name: list(value) if isinstance(value, tuple) else value for name, value in change.items()}
     try:
         return read(Capabilities, as_json)
     except StrictError:
-        return known
+        return capabilities

@@ -31,14 +31,14 @@ STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 _MOST_CALLS = 100
 
 
-def body(request: ModelRequest, model: str, name: str, known: Capabilities | None = None) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
     """Write a request."""
-    known = known or find_capabilities(DIALECT, model)
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     first = [{"role": "system", "content": request.system}] if request.system else []
     fields: dict[str, Any] = {
         "model": model,
         "messages": [*first, *messages(turns(request.history), name)],
-        "max_completion_tokens" if known.completion_limit else "max_tokens": request.tokens,
+        "max_completion_tokens" if capabilities.completion_limit else "max_tokens": request.tokens,
         "stream_options": {"include_usage": True},
     }
     if request.tools:

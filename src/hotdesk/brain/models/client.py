@@ -204,15 +204,14 @@ class ProviderClient:
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
             raise self.build_error("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
 
-    async def wait(self, asked: float | None, tried: int, why: str) -> None:
+    async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
         """Wait before the next try; `ModelError` where the provider asks for more time than there is."""
-        seconds = find_backoff(self.patience.pause, tried) if asked is None else asked
+        seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         if seconds >= remaining:
-            raise self.build_error(
-                f"{why}: it asks to be left alone for {seconds:,.0f} seconds, and there are {remaining:,.0f}", LATER
-            )
-        if asked is not None:
+            times = f"the next request may come in {seconds:,.0f} seconds, and {max(remaining, 0):,.0f} are left"
+            raise self.build_error(f"{why}: {times}", LATER)
+        if retry_after is not None:
             note = f"{why}: waits {seconds:.3g} seconds, as the provider asks (try {tried + 2} follows)"
             UNDER_WAY.get().notes.append(note)
             self.tell(note)

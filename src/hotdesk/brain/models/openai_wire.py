@@ -32,9 +32,9 @@ BLANK = (
 """One black pixel, for an answer that must have a picture where there never was one."""
 
 
-def body(request: ModelRequest, model: str, name: str, known: Capabilities | None = None) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
     """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
-    known = known or find_capabilities(DIALECT, model)
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     fields: dict[str, Any] = {
         "model": model,
         "instructions": request.system,
@@ -42,22 +42,22 @@ def body(request: ModelRequest, model: str, name: str, known: Capabilities | Non
         "max_output_tokens": request.tokens,
         "store": False,
     }
-    if request.cache and known.cache_key:
+    if request.cache and capabilities.cache_key:
         fields["prompt_cache_key"] = request.cache[:64]
-    if known.thinking != "none":
+    if capabilities.thinking != "none":
         fields["include"] = [SEALED]
-        fields |= {"reasoning": asked} if (asked := reasoning(request, known)) else {}
+        fields |= {"reasoning": config} if (config := reasoning(request, capabilities)) else {}
     if tools := declare_tools(request):
         fields["tools"] = tools
         fields["parallel_tool_calls"] = True
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def reasoning(request: ModelRequest, known: Capabilities) -> dict[str, Any]:
+def reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
     """Say how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
-    effort = known.effort if request.think else "low"
-    wanted = {"effort": effort} if effort in known.efforts else {}
-    return wanted | ({"summary": "auto"} if request.think and known.summary else {})
+    effort = capabilities.effort if request.think else "low"
+    config = {"effort": effort} if effort in capabilities.efforts else {}
+    return config | ({"summary": "auto"} if request.think and capabilities.summary else {})
 
 
 def prefix(request: ModelRequest) -> str:

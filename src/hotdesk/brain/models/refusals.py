@@ -28,33 +28,33 @@ def _rule(pattern: str, change: Callable[[Capabilities, re.Match[str]], Change])
     return RefusalRule(re.compile(pattern, re.IGNORECASE | re.DOTALL), change)
 
 
-def _limit_output(known: Capabilities, found: re.Match[str]) -> Change:
+def _limit_output(capabilities: Capabilities, found: re.Match[str]) -> Change:
     limit = int(found["limit"])
-    return {"output": limit} if 256 <= limit < known.output else {}
+    return {"output": limit} if 256 <= limit < capabilities.output else {}
 
 
-def _change_thinking(known: Capabilities, found: re.Match[str]) -> Change:
+def _change_thinking(capabilities: Capabilities, found: re.Match[str]) -> Change:
     """Think in the next simpler way; where the provider names the right one, in that."""
-    if known.thinking == "budget" and "adaptive" in found.string:
+    if capabilities.thinking == "budget" and "adaptive" in found.string:
         return {"thinking": "adaptive"}
     simpler = {"adaptive": "budget" if "adaptive" in found.string else "none"}
-    return {} if known.thinking == "none" else {"thinking": simpler.get(known.thinking, "none")}
+    return {} if capabilities.thinking == "none" else {"thinking": simpler.get(capabilities.thinking, "none")}
 
 
-def _change_summary(known: Capabilities, found: re.Match[str]) -> Change:
-    return {"summary": False} if known.summary else {}
+def _change_summary(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"summary": False} if capabilities.summary else {}
 
 
-def _change_effort(known: Capabilities, found: re.Match[str]) -> Change:
-    return {"efforts": (), "effort": None} if known.efforts else {}
+def _change_effort(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"efforts": (), "effort": None} if capabilities.efforts else {}
 
 
-def _change_computer(known: Capabilities, found: re.Match[str]) -> Change:
-    return {"computer": ""} if known.computer else {}
+def _change_computer(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"computer": ""} if capabilities.computer else {}
 
 
-def _change_images(known: Capabilities, found: re.Match[str]) -> Change:
-    return {"images": False} if known.images else {}
+def _change_images(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"images": False} if capabilities.images else {}
 
 
 RULES: tuple[RefusalRule, ...] = (
@@ -63,7 +63,7 @@ RULES: tuple[RefusalRule, ...] = (
     _rule(r"max(_output|_completion)?_tokens.*?(at most|less than or equal to|<=) (?P<limit>\d+)", _limit_output),
     _rule(
         r"max_tokens.*(not supported|unsupported).*max_completion_tokens",
-        lambda known, _: {} if known.completion_limit else {"completion_limit": True},
+        lambda capabilities, _: {} if capabilities.completion_limit else {"completion_limit": True},
     ),
     _rule(r"reasoning\.summary|verified to generate reasoning summaries", _change_summary),
     _rule(rf"thinking[\w.]*\.display[^.]*({_UNKNOWN})", _change_summary),
@@ -78,16 +78,16 @@ RULES: tuple[RefusalRule, ...] = (
     _rule(r"not support[^.]{0,40}(image|vision)|missing data required for image", _change_images),
     _rule(
         rf"prompt_cache_key[^.]{{0,60}}({_UNKNOWN})|({_UNKNOWN})[^.]{{0,40}}prompt_cache_key",
-        lambda known, _: {"cache_key": False} if known.cache_key else {},
+        lambda capabilities, _: {"cache_key": False} if capabilities.cache_key else {},
     ),
 )
 """In the order they are tried: the first that changes something counts."""
 
 
-def find_change(known: Capabilities, message: str) -> Change:
+def find_change(capabilities: Capabilities, message: str) -> Change:
     """Say what a refusal teaches; empty: nothing that can be left out."""
     for rule in RULES:
-        if (found := rule.pattern.search(message)) and (change := rule.change(known, found)):
+        if (found := rule.pattern.search(message)) and (change := rule.change(capabilities, found)):
             return change
     return {}
 

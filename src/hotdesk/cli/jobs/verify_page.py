@@ -86,10 +86,10 @@ def brain(record: Fields) -> str:
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
     replied = [each for each in record["models"] if each != record["name"].partition(ASKED_AT)[0]]
-    said = f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
+    text = f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
     places = (f"{each['model']}{ASKED_AT}{each['address']}" for each in record.get("addresses", ()))
     elsewhere = [place for place in places if place not in record["name"]]
-    return said + (f"; {', '.join(elsewhere)}, not at its vendor's address" if elsewhere else "")
+    return text + (f"; {', '.join(elsewhere)}, not at its vendor's address" if elsewhere else "")
 
 
 def approvals(records: Sequence[Fields]) -> str:

@@ -13,7 +13,7 @@ from tests.providers.server import Body
 from hotdesk.brain.models.anthropic import AnthropicModel
 from hotdesk.brain.models.anthropic_wire import body
 from hotdesk.brain.models.client import Patience
-from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Results
+from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.errors import ModelError
 from hotdesk.tool import Call, Observation, Tool
 
@@ -122,7 +122,7 @@ async def test_thinking_survives_or_is_left_out_when_tools_or_the_beginning_chan
         model = AnthropicModel(model_name, base_url=server.base_url, key="k", patience=ONCE)
         first = await model.ask(request())
         more = (LOOK, Tool("more", "More."))
-        history = [OurMessage("Look."), first, answer(first, Observation("x"))]
+        history: list[Item] = [OurMessage("Look."), first, answer(first, Observation("x"))]
         second = await model.ask(ModelRequest("You work.", history, more))
         history += [second, answer(second, Observation("y"))]
         assert (await model.ask(ModelRequest("You work.", history, more))).text == "Done."

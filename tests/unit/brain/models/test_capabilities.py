@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from hotdesk.brain.models.anthropic import AnthropicModel
@@ -34,7 +36,8 @@ from hotdesk.brain.models.openai import OpenAIModel
 def test_a_models_name_says_what_it_can_do(
     name: str, output: int, thinking: str, computer: bool, preserved: str
 ) -> None:
-    known = find_capabilities(*name.split(":", 1))
+    dialect, _, model = name.partition(":")
+    known = find_capabilities(dialect, model)
     assert (known.output, known.thinking, bool(known.computer), known.preserved) == (
         output, thinking, computer, preserved,
     )  # fmt: skip
@@ -46,7 +49,7 @@ def test_a_name_nobody_knows_has_limits_that_every_recent_model_has() -> None:
 
 
 def test_an_operators_word_comes_before_the_table() -> None:
-    settings = {
+    settings: Mapping[str, Mapping[str, object]] = {
         "anthropic:claude-*": {"output": 20_000, "computer": ""},
         "anthropic:claude-opus-5-5": {"images": False},
     }

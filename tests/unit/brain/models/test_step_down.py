@@ -216,4 +216,4 @@ GPT = DEFAULTS["openai"]
 def test_a_refusal_says_what_to_leave_out(message: str, known: Any, change: object) -> None:
     assert find_change(known, message) == change
     if change and change is not UNBOUND:
-        assert find_change(replace(known, **change), message) != change, "the same is not learned twice"  # type: ignore[arg-type]
+        assert find_change(replace(known, **change), message) != change, "the same is not learned twice"
