@@ -88,6 +88,8 @@ class Config:
     """What no brief can exceed, beside the hosts in `ceiling`."""
     prices: Mapping[str, Price] = field(default_factory=dict, hash=False)
     """What models cost, by name; they come before every price that is known otherwise."""
+    models: Mapping[str, Mapping[str, object]] = field(default_factory=dict, hash=False)
+    """What models can do, by name with `*`: comes before what hotdesk knows of them."""
     retention_days: float = 30.0
     """How long what is private of an ended job is kept."""
     patience: float = 60.0
@@ -155,13 +157,16 @@ def _load_signers(table: object, listed: str) -> dict[str, object]:
 
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
     """Check the settings of jobs, of the drive, and what models cost."""
-    jobs, drive, prices = (table.pop(name, {}) for name in ("jobs", "drive", "prices"))
+    jobs, drive, prices, models = (table.pop(name, {}) for name in ("jobs", "drive", "prices", "models"))
+    if not isinstance(models, dict):
+        raise BriefError("setting models is no table; write [models] and models below")
     if not isinstance(prices, dict):
         raise BriefError("setting prices is no table; write [prices] and models below")
     return {
         **read_settings("jobs", jobs, {"retention_days": number(0, 36500), "patience": number(0, 86400)}),
         **{f"drive_{name}": value for name, value in read_settings("drive", drive, {"quota": SIZE}).items()},
         "prices": {name: price(name, each) for name, each in prices.items()},
+        "models": {name: read_settings(f"models.{name}", each, MODEL) for name, each in models.items()},
     }
 
 
@@ -238,6 +243,20 @@ CEILING: Mapping[str, Any] = {
     "approve": one_of(APPROVALS),
 }
 """What `[ceiling]` has."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+MODEL: Mapping[str, Any] = {
+    "context": count(1000, 1e8),
+    "output": count(256, 1e7),
+    "window": count(1000, 1e8),
+    "thinking": one_of(("adaptive", "budget", "reasoning", "none")),
+    "efforts": Annotated[tuple[one_of(EFFORTS), ...], Length(7)],  # type: ignore[misc]
+    "effort": one_of(EFFORTS),
+    "summary": bool,
+    "images": bool,
+    "computer": Annotated[str, re.compile(r"[a-z0-9_]{0,64}"), Otherwise('takes a type of tool, or "" for none')],
+    "preserved": one_of(("bound", "kept", "none")),
+}
+"""What `[models."NAME"]` has: capabilities of a model that hotdesk does not know, or knows wrongly."""
 DOOR: Mapping[str, Any] = {
     "ceiling": RULES,
     "names": Annotated[

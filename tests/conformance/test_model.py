@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from email.utils import formatdate
 from typing import Any
 
 import anyio
@@ -52,6 +53,11 @@ class Kind:
     """An error amid a stream that will not."""
     garbage: Body
     """An event that cannot be meant."""
+
+    @property
+    def asks_again(self) -> bool:
+        """Say whether a reply that was cut off is asked for again, with more room."""
+        return self.name != "chat"
 
 
 KINDS = {
@@ -161,6 +167,8 @@ async def test_a_reply_survives_being_left_out_of_a_later_request(kind: Kind) ->
 
 
 async def test_what_was_left_out_or_changed_is_refused_by_the_server(kind: Kind) -> None:
+    if kind.name == "anthropic":
+        pytest.skip("its models take a history without its thinking; test_anthropic.py has what they refuse")
     async with asked(kind, [kind.thinking("Think."), kind.tool("read", path="a")]) as pair:
         reply = await pair.model.ask(request())
         native = [{**item, "reasoning_content": "No."} if "role" in item else item for item in reply.native]
@@ -231,17 +239,53 @@ async def test_arguments_that_are_no_json_are_passed_on_as_text(kind: Kind) -> N
 
 
 async def test_a_call_that_its_length_cut_off_is_no_call(kind: Kind) -> None:
-    async with asked(kind, [kind.thinking("Hm."), kind.text("I read."), kind.cut], [kind.text("Short.")]) as pair:
+    cut = [kind.thinking("Hm."), kind.text("I read."), kind.cut]
+    async with asked(kind, *[cut] * kind.asks_again, cut, [kind.text("Short.")]) as pair:
         reply = await pair.model.ask(request())
         assert (reply.text, reply.calls, reply.stop) == ("I read.", (), "length")
         assert (await pair.model.ask(request(reply, OurMessage("Shorter.")))).text == "Short."
 
 
 async def test_a_thought_that_its_length_cut_off_does_not_go_back(kind: Kind) -> None:
-    async with asked(kind, [kind.thinking("Hm."), kind.cut], [kind.text("Short.")]) as pair:
+    cut = [kind.thinking("Hm."), kind.cut]
+    async with asked(kind, *[cut] * kind.asks_again, cut, [kind.text("Short.")]) as pair:
         reply = await pair.model.ask(request())
         assert (reply.calls, reply.stop) == ((), "length")
         assert (await pair.model.ask(request(reply, OurMessage("Shorter.")))).text == "Short."
+
+
+async def test_a_reply_that_was_cut_off_is_asked_for_again_with_more_room(kind: Kind) -> None:
+    if not kind.asks_again:
+        pytest.skip("servers of one's own are slow")
+    async with asked(kind, [kind.cut], [kind.tool("read", path="a")]) as pair:
+        reply = await pair.model.ask(request(tokens=8000))
+        assert [call.arguments for call in reply.calls] == [{"path": "a"}]
+        limits = [body.get("max_tokens") or body.get("max_output_tokens") for body in pair.server.requests]
+        assert limits == [8000, 32_000]
+        assert reply.usage.output == 14, "both replies were paid for"
+        assert "cut at 8,000 tokens" in reply.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"), [("Retry-After", "0.2"), ("retry-after-ms", "200"), ("Retry-After", "date")]
+)
+async def test_a_provider_that_asks_for_time_gets_it_and_people_are_told(kind: Kind, header: str, value: str) -> None:
+    told: list[str] = []
+    async with asked(kind, [kind.text("At last.")], notify=told.append) as pair:
+        date = formatdate(time.time() + 2, usegmt=True) if value == "date" else value
+        pair.server.trouble.append(Trouble(status=429, headers=((header, date),)))
+        begun = time.monotonic()
+        reply = await pair.model.ask(request())
+        assert (reply.text, time.monotonic() - begun >= 0.2) == ("At last.", True)
+        assert f"{pair.model.name}: status 429: waits " in told[0]
+        assert "as the provider asks" in reply.notes[0]
+
+
+async def test_a_model_asked_elsewhere_than_at_its_vendor_says_where(kind: Kind) -> None:
+    async with asked(kind, [kind.text("A.")]) as pair:
+        reply = await pair.model.ask(request())
+        assert pair.server.base_url in f"{pair.model.name} {reply.address}"
+        assert bool(reply.address) is (kind.name != "chat"), "the name of the last says it already"
 
 
 async def test_a_refusal_is_told(kind: Kind) -> None:
@@ -253,7 +297,8 @@ async def test_a_refusal_is_told(kind: Kind) -> None:
 async def test_usage_is_counted_and_priced(kind: Kind) -> None:
     async with asked(kind, [kind.text("A.")], [kind.text("B.")]) as pair:
         reply = await pair.model.ask(request())
-        assert (reply.usage.input, reply.usage.output, reply.usage.cached) == (10, 7, 100)
+        counted = pair.server.cache.counts[0].all if kind.name != "chat" else 10
+        assert (reply.usage.input + reply.usage.stored, reply.usage.output) == (counted, 7)
         assert reply.usage.up == pair.server.bytes[0]
         assert reply.usage.dollars is None
         table = {pair.model.name: ModelPrice(input=1_000_000, output=2_000_000, cached=0.0, stored=0.0)}
@@ -261,7 +306,7 @@ async def test_usage_is_counted_and_priced(kind: Kind) -> None:
         priced = kind.make("m-1", prices=Prices(table), **told)
         if kind.name == "chat":
             priced.name = pair.model.name
-        assert (await priced.ask(request())).usage.dollars == 24.0
+        assert (await priced.ask(request())).usage.dollars == reply.usage.input + 14.0
         await priced.close()
 
 
@@ -276,10 +321,10 @@ async def test_what_passes_is_tried_again(kind: Kind, status: int) -> None:
 
 
 async def test_what_does_not_pass_in_time_is_the_operators_matter(kind: Kind) -> None:
-    async with asked(kind, patience=replace(QUICK, longest=0.5)) as pair:
+    async with asked(kind, patience=replace(QUICK, longest=4)) as pair:
         pair.server.trouble.append(Trouble(status=429, retry_after="50"))
         begun = time.monotonic()
-        with pytest.raises(ModelError, match=r"no whole answer in 0\.5 seconds"):
+        with pytest.raises(ModelError, match=r"status 429: the next request may come in 50 seconds, and \d are left"):
             await pair.model.ask(request())
         assert time.monotonic() - begun < 5
 

@@ -7,15 +7,21 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from tests.providers.caching import MarkedCache, plain
+from tests.providers.rules import ANTHROPIC, ModelRules, rules_of
 from tests.providers.server import Body, Provider, Refused, Script, only, serving
 
 MEMBERS = """screenshot zoom left_click right_click middle_click double_click triple_click left_click_drag
 left_mouse_down left_mouse_up mouse_move cursor_position scroll type key hold_key wait""".split()
 FIELDS = "system tools thinking stream metadata tool_choice output_config stop_sequences"
 MOST_MARKS = 4
+MOST_IMAGES = 100
+LARGEST_IMAGE = 5 << 20
+THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def text(said: str) -> Body:
@@ -50,8 +56,21 @@ def anthropic_server(script: Script) -> Iterator[Anthropic]:
         yield made
 
 
+@dataclass
 class Anthropic(Provider):
     """Anthropic's side."""
+
+    cache: MarkedCache = field(default_factory=MarkedCache)
+    bound: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """What stood before each thought: a digest of it, and which thoughts."""
+    rules: ModelRules | None = None
+    """Other than those of the model's name."""
+    batches: dict[str, Body] = field(default_factory=dict)
+    """Results of batches, by name."""
+    polls: dict[str, int] = field(default_factory=dict)
+    """How often each is still in progress when asked for."""
+    outcome: str = "succeeded"
+    """Of the next batches."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
         """Check a request and give its events. A block may say `stop` (a reason) or `raw` (of a tool's input)."""
@@ -62,18 +81,19 @@ class Anthropic(Provider):
         self.check(body)
         blocks = [dict(block) for block in self.script(body)]
         events = list(self.events(body, blocks))
-        self.remember(events)
+        self.remember(events, body)
         return [(event["type"], event) for event in events]
 
-    def remember(self, events: list[Body]) -> None:
-        """Keep which thoughts each use came with."""
+    def remember(self, events: list[Body], body: Body) -> None:
+        """Keep what each thought was thought after."""
         begun = [event["content_block"] for event in events if event["type"] == "content_block_start"]
         deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
-        thoughts = {each["signature"] for each in deltas if "signature" in each}
-        thoughts |= {each["data"] for each in begun if "data" in each}
-        self.sealed |= {f"thoughts of {each['id']}": {"all": thoughts} for each in begun if each["type"] == "tool_use"}
+        thoughts = [each["signature"] for each in deltas if "signature" in each]
+        thoughts += [each["data"] for each in begun if "data" in each]
+        before = digest_before(body, len(body["messages"])), tuple(thoughts_in(body["messages"]))
+        self.bound |= dict.fromkeys(thoughts, before)
 
-    def error(self, status: int, why: str) -> Body:
+    def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error."""
         kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
                  429: "rate_limit_error", 529: "overloaded_error"}  # fmt: skip
@@ -83,10 +103,11 @@ class Anthropic(Provider):
         """Tell blocks, piece by piece."""
         stop = next((block.pop("stop") for block in blocks if "stop" in block), None)
         usual = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
+        counts = self.cache.count(body, self.rules_for(body).floor)
         usage = {
-            "input_tokens": 10,
-            "cache_read_input_tokens": 100,
-            "cache_creation_input_tokens": 20,
+            "input_tokens": counts.fresh,
+            "cache_read_input_tokens": counts.cached,
+            "cache_creation_input_tokens": counts.stored,
             "output_tokens": 1,
         }
         message = {"id": f"msg_{self.number()}", "type": "message", "role": "assistant", "model": body["model"],
@@ -136,14 +157,89 @@ class Anthropic(Provider):
         self.sealed[signature] = {"thinking": thought}
         return signature
 
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+        """Take a batch of one request; or cancel one."""
+        if path.endswith("/cancel"):
+            return json.dumps(self.batch_of(path.split("/")[-2], "canceling")).encode()
+        if path != "/v1/messages/batches":
+            return None
+        [each] = body["requests"]
+        only(each, "requests.0", "custom_id params")
+        name = f"msgbatch_{self.number()}"
+        try:
+            message = self.whole_message(each["params"])
+            result: Body = {"type": "succeeded", "message": message} if self.outcome == "succeeded" else {}
+        except Refused as e:
+            self.refusals.append(str(e))
+            result = {"type": "errored", "error": self.error(400, str(e))}
+        self.batches[name] = {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
+        self.polls[name] = 2
+        return json.dumps(self.batch_of(name, "in_progress")).encode()
+
+    def find(self, path: str) -> bytes:
+        """Say how a batch is; give its results."""
+        parts = path.removeprefix("/v1/messages/batches/").split("/")
+        if parts[0] not in self.batches:
+            return b""
+        if parts[-1] == "results":
+            return json.dumps(self.batches[parts[0]]).encode() + b"\n"
+        self.polls[parts[0]] -= 1
+        return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress")).encode()
+
+    def batch_of(self, name: str, status: str) -> Body:
+        """Write a batch."""
+        url = f"{self.base_url}/v1/messages/batches/{name}/results" if status == "ended" else None
+        counts = {"canceled": 0, "errored": 0, "expired": 0, "processing": 1, "succeeded": 0}
+        moment = "2026-11-17T00:00:00Z"
+        return {"id": name, "type": "message_batch", "processing_status": status, "request_counts": counts,
+                "results_url": url, "created_at": moment, "expires_at": moment}  # fmt: skip
+
+    def whole_message(self, body: Body) -> Body:
+        """Give a message that is not streamed, as the stream would tell it."""
+        events = [event for _, event in self.answer("/v1/messages", {"anthropic-version": "1", "x-api-key": "k"}, body)]
+        message: Any = {}
+        for event in events:
+            assert isinstance(event, dict)
+            match event["type"]:
+                case "message_start":
+                    message = event["message"]
+                case "content_block_start":
+                    message["content"].append({**event["content_block"], "written": ""})
+                case "content_block_delta":
+                    block, delta = message["content"][-1], event["delta"]
+                    for key in ("text", "thinking", "signature"):
+                        block |= {key: block[key] + delta[key]} if key in delta else {}
+                    block["written"] += delta.get("partial_json", "")
+                case "message_delta":
+                    message |= event["delta"]
+                    message["usage"] |= event["usage"]
+        for block in message["content"]:
+            written = block.pop("written")
+            block |= {"input": json.loads(written)} if written else {}
+        return dict(message)
+
+    def rules_for(self, body: Body) -> ModelRules:
+        """Give what the model takes."""
+        return self.rules or rules_of(ANTHROPIC, body["model"])
+
     def check(self, body: Body) -> None:
         """Refuse what Anthropic refuses."""
         only(body, "body", "model max_tokens messages", FIELDS)
+        rules = self.rules_for(body)
+        if body["max_tokens"] > rules.output:
+            raise Refused(
+                f"max_tokens: {body['max_tokens']} > {rules.output}, which is the maximum allowed number of output "
+                f"tokens for {body['model']}"
+            )
         for number, each in enumerate(body.get("tools", [])):
             self.check_tool(each, f"tools.{number}")
+            if each.get("type", "").startswith("computer") and not rules.computer:
+                raise Refused(f"'{body['model']}' does not support tool types: {each['type']}")
+        self.check_effort(body.get("output_config", {}), rules)
+        self.check_images(body, rules)
         if str(body).count("'cache_control'") > MOST_MARKS:
             raise Refused(f"a maximum of {MOST_MARKS} blocks with cache_control may be provided")
-        self.check_thinking(body.get("thinking"), body["max_tokens"])
+        self.check_thinking(body.get("thinking"), body["max_tokens"], rules)
         roles = [message["role"] for message in body["messages"]]
         if not roles or roles[0] != "user" or roles[-1] != "user" or any(a == b for a, b in pairwise(roles)):
             raise Refused(f"messages: roles must alternate, from user to user; they are {roles}")
@@ -155,6 +251,10 @@ class Anthropic(Provider):
             raise Refused("messages: `tool_use` ids must be unique")
         if not body.get("tools") and "tool_use" in str(body["messages"]):
             raise Refused("tools: required where tool_use blocks are")
+        if rules.bound:
+            self.check_binding(body)
+        if (body.get("thinking") or {}).get("type") == "enabled":
+            check_last_turn(body["messages"])
 
     def check_tool(self, each: Body, where: str) -> None:
         """Check a tool's declaration."""
@@ -165,13 +265,54 @@ class Anthropic(Provider):
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", each["name"]) or each["input_schema"]["type"] != "object":
             raise Refused(f"{where}: bad name or schema")
 
-    def check_thinking(self, config: Any, most: int) -> None:
+    def check_effort(self, config: Body, rules: ModelRules) -> None:
+        """Check how much effort is asked for."""
+        only(config, "output_config", "", "effort format")
+        if "effort" in config and not rules.efforts:
+            raise Refused("This model does not support the effort parameter.")
+        if config.get("effort", "low") not in (rules.efforts or ("low",)):
+            raise Refused(f"output_config.effort: Input should be {', '.join(rules.efforts)}")
+
+    def check_images(self, body: Body, rules: ModelRules) -> None:
+        """Check how many pictures there are, and whether the model takes any."""
+        count = json.dumps(body["messages"]).count('"type": "image"')
+        if count and not rules.images:
+            raise Refused(f"'{body['model']}' does not support image input.")
+        if count > MOST_IMAGES:
+            raise Refused(f"messages: too many images: {count} > {MOST_IMAGES}")
+
+    def check_binding(self, body: Body) -> None:
+        """Refuse thoughts that stand after something else than what they were thought after."""
+        seen: list[str] = []
+        for number, message in enumerate(body["messages"]):
+            for place, block in enumerate(message["content"]):
+                name = block.get("signature") or block.get("data")
+                if block["type"] not in THOUGHTS:
+                    continue
+                digest, before = self.bound.get(name, ("", ()))
+                digest_now = digest_before(body, number)
+                if digest != digest_now or (seen and tuple(seen) != before[-len(seen) :]):
+                    raise Refused(
+                        f"messages.{number}.content.{place}: Invalid `signature` in `thinking` block. The block is "
+                        "bound to a different conversation. Remove the block, or set "
+                        '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+                    )
+            seen += thoughts_in([message])
+
+    def check_thinking(self, config: Any, most: int, rules: ModelRules) -> None:
         """Check how thinking is asked for."""
-        if config is None or config["type"] == "disabled":
+        if config is None:
             return
+        if config["type"] not in rules.thinking:
+            if config["type"] == "adaptive":
+                raise Refused("adaptive thinking is not supported on this model")
+            raise Refused(
+                f'"thinking.type.{config["type"]}" is not supported for this model. Use "thinking.type.adaptive" and '
+                '"output_config.effort" to control thinking behavior.'
+            )
         if config["type"] == "adaptive":
             only(config, "thinking", "type", "display")
-        else:
+        elif config["type"] == "enabled":
             only(config, "thinking", "type budget_tokens", "display")
             if not 1024 <= config["budget_tokens"] < most:
                 raise Refused("thinking.budget_tokens: must be at least 1024 and less than max_tokens")
@@ -185,7 +326,6 @@ class Anthropic(Provider):
         for number, block in enumerate(content):
             self.check_block(block, f"{where}.content.{number}", message["role"])
         if message["role"] == "assistant":
-            self.check_thoughts(content, where)
             return [block for block in content if block["type"] == "tool_use"]
         results = [block for block in content if block["type"] == "tool_result"]
         if content[: len(results)] != results:
@@ -230,7 +370,8 @@ class Anthropic(Provider):
         """Check a picture."""
         only(block, where, "type source", "cache_control")
         only(block["source"], where, "type media_type data")
-        base64.b64decode(block["source"]["data"], validate=True)
+        if len(base64.b64decode(block["source"]["data"], validate=True)) > LARGEST_IMAGE:
+            raise Refused(f"{where}.source.base64: image exceeds 5 MB maximum")
         if block["source"]["media_type"] not in ("image/png", "image/jpeg", "image/webp", "image/gif"):
             raise Refused(f"{where}: is no picture")
 
@@ -254,10 +395,25 @@ class Anthropic(Provider):
         for number, part in enumerate(content):
             self.check_block(part, f"{where}.content.{number}", "user")
 
-    def check_thoughts(self, content: list[Body], where: str) -> None:
-        """Refuse a turn whose thinking was left out: a use of ours goes back with the thoughts it came with."""
-        ids = {block["id"] for block in content if block["type"] == "tool_use"}
-        thought = {block.get("signature") or block.get("data") for block in content}
-        for name in ids:
-            if not self.sealed.get(f"thoughts of {name}", {"all": set()})["all"] <= thought:
-                raise Refused(f"{where}: thinking blocks in the assistant message cannot be left out")
+
+def thoughts_in(messages: list[Body]) -> list[str]:
+    """Name the thoughts of messages, in order."""
+    blocks = [block for message in messages for block in message["content"] if block["type"] in THOUGHTS]
+    return [block.get("signature") or block["data"] for block in blocks]
+
+
+def digest_before(body: Body, number: int) -> str:
+    """Name what stands before a message: tools, system and all that was said, thoughts left out."""
+    parts = [plain(block) for block in (*body.get("tools", []), *body.get("system", []))]
+    for message in body["messages"][:number]:
+        parts += [plain(block) for block in message["content"] if block["type"] not in THOUGHTS]
+    return json.dumps(parts)
+
+
+def check_last_turn(messages: list[Body]) -> None:
+    """Refuse an unfinished turn that does not begin with a thought, where thinking has a budget."""
+    spoken = [message["content"] for message in messages if message["role"] == "assistant"]
+    unfinished = any(block["type"] == "tool_result" for block in messages[-1]["content"])
+    if spoken and unfinished and spoken[-1][0]["type"] not in THOUGHTS:
+        kind = spoken[-1][0]["type"]
+        raise Refused(f"Expected `thinking` or `redacted_thinking`, but found `{kind}`.")

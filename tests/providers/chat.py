@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from tests.providers.server import Body, Provider, Refused, Script, only, picture, serving
 
-FIELDS = "stream stream_options max_tokens tools tool_choice temperature"
+FIELDS = "stream stream_options max_tokens max_completion_tokens tools tool_choice temperature"
 
 
 def text(said: str) -> Body:
@@ -44,7 +44,7 @@ class Chat(Provider):
         said = [dict(each) for each in self.script(body)]
         return [("", event) for event in self.events(body, said)] + [("", "[DONE]")]
 
-    def error(self, status: int, why: str) -> Body:
+    def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error."""
         return {"error": {"message": why, "type": "invalid_request_error", "code": status}}
 

@@ -6,8 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+from tests.providers.caching import AutomaticCache
+from tests.providers.rules import OPENAI, ModelRules, rules_of
 from tests.providers.server import Body, Provider, Refused, Script, only, picture, serving
 
 FIELDS = "instructions store stream max_output_tokens prompt_cache_key include reasoning tools parallel_tool_calls"
@@ -46,8 +49,13 @@ def openai_server(script: Script) -> Iterator[OpenAI]:
         yield made
 
 
+@dataclass
 class OpenAI(Provider):
     """OpenAI's side."""
+
+    cache: AutomaticCache = field(default_factory=AutomaticCache)
+    rules: ModelRules | None = None
+    """Other than those of the model's name."""
 
     def answer(self, path: str, headers: dict[str, str], body: Body) -> list[tuple[str, Body | str]]:
         """Check a request and give its events. What is said may have a `status`: incomplete."""
@@ -58,10 +66,10 @@ class OpenAI(Provider):
         self.remember(output)
         return [(event["type"], event | {"sequence_number": n}) for n, event in enumerate(self.events(body, output))]
 
-    def error(self, status: int, why: str) -> Body:
+    def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error."""
         return {"error": {"message": why, "type": "invalid_request_error" if status < 500 else "server_error",
-                          "param": None, "code": None}}  # fmt: skip
+                          "param": param or None, "code": "unsupported_value" if param else None}}  # fmt: skip
 
     def made(self, each: Body) -> Body:
         """Give an item as it is when it is done."""
@@ -107,10 +115,12 @@ class OpenAI(Provider):
                 yield {"type": "response.output_text.delta", "output_index": index, "item_id": item["id"],
                        "content_index": 0, "delta": item["content"][0]["text"], "logprobs": []}  # fmt: skip
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
-        usage = {"input_tokens": 130, "input_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 20},
-                 "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 137}  # fmt: skip
-        details = {"reason": "max_output_tokens"} if cut else None
-        last = {**response, "status": status, "output": output, "usage": usage, "incomplete_details": details}
+        counts = self.cache.count(body)
+        details = {"cached_tokens": counts.cached, "cache_write_tokens": counts.stored}
+        usage = {"input_tokens": counts.all, "input_tokens_details": details, "output_tokens": 7,
+                 "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": counts.all + 7}  # fmt: skip
+        why = {"reason": "max_output_tokens"} if cut else None
+        last = {**response, "status": status, "output": output, "usage": usage, "incomplete_details": why}
         yield {"type": f"response.{status}", "response": last}
 
     def check(self, body: Body) -> None:
@@ -120,6 +130,7 @@ class OpenAI(Provider):
             raise Refused("store: it would be kept")
         if len(body.get("prompt_cache_key", "")) > 64 or body.get("max_output_tokens", 16) < 16:
             raise Refused("prompt_cache_key or max_output_tokens: out of bounds")
+        self.check_model(body, self.rules or rules_of(OPENAI, body["model"]))
         for number, each in enumerate(body.get("tools", [])):
             if each != {"type": "computer"}:
                 only(each, f"tools.{number}", "type name parameters strict", "description")
@@ -127,6 +138,31 @@ class OpenAI(Provider):
             self.check_item(item, f"input.{number}")
         self.check_calls(body["input"])
         self.check_thoughts(body["input"])
+
+    def check_model(self, body: Body, rules: ModelRules) -> None:
+        """Refuse what this model, or this account, does not take."""
+        asked = body.get("reasoning")
+        if body.get("max_output_tokens", 16) > rules.output:
+            why = f"Invalid 'max_output_tokens': integer above maximum value. Expected a value <= {rules.output}"
+            raise Refused(f"{why}, but got {body['max_output_tokens']} instead.", "max_output_tokens")
+        if asked is not None and "reasoning" not in rules.thinking:
+            raise Refused("Unsupported parameter: 'reasoning' is not supported with this model.", "reasoning")
+        if "include" in body and "reasoning" not in rules.thinking:
+            raise Refused("Encrypted content is not supported with this model.", "include")
+        if asked and "summary" in asked and not rules.summaries:
+            raise Refused(
+                "Your organization must be verified to generate reasoning summaries. Please go to: "
+                "https://platform.openai.com/settings/organization/general and click on Verify Organization.",
+                "reasoning.summary",
+            )
+        if asked and asked.get("effort", "low") not in (*rules.efforts, "none"):
+            raise Refused(
+                f"Unsupported value: '{asked['effort']}' is not supported with this model", "reasoning.effort"
+            )
+        if {"type": "computer"} in body.get("tools", []) and not rules.computer:
+            raise Refused(f"Hosted tool 'computer' is not supported with {body['model']}.", "tools")
+        if '"image_url": "data:' in json.dumps(body["input"]) and not rules.images:
+            raise Refused("Invalid content type. image_url is only supported by certain models.", "input")
 
     def check_item(self, item: Body, where: str) -> None:
         """Check one item: what was said here is as it was said."""

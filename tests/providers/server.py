@@ -18,7 +18,11 @@ Script: TypeAlias = Callable[[Body], Sequence[Body]]
 
 
 class Refused(Exception):  # noqa: N818 - it becomes an answer
-    """A request that the provider would answer with 400: says why."""
+    """A request that the provider would answer with 400: says why, and which parameter it is."""
+
+    def __init__(self, why: str, param: str = "") -> None:
+        super().__init__(why)
+        self.param = param
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,9 @@ class Trouble:
     """An error's; 0: none."""
     why: str = "trouble"
     retry_after: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    param: str = ""
+    """The parameter an error names, where the provider's do."""
     location: str = ""
     """Where a redirection leads."""
     cut: int = -1
@@ -81,7 +88,15 @@ class Provider:
         """Check a request and give the stream's events: each one's name, if it has one, and data."""
         raise NotImplementedError
 
-    def error(self, status: int, why: str) -> Body:
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+        """Begin something that is asked for later; None: nothing of that kind is asked for."""
+        return None
+
+    def find(self, path: str) -> bytes:
+        """Give what was begun before; empty: there is none."""
+        return b""
+
+    def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error as the provider does."""
         raise NotImplementedError
 
@@ -94,9 +109,18 @@ class Talk(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     provider: Provider
 
+    def do_GET(self) -> None:
+        """Answer a question about something that was begun before."""
+        data = self.provider.find(self.path)
+        self.send_response(200 if data else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
     def do_POST(self) -> None:
         """Take a request."""
-        taken = self.rfile.read(int(self.headers["Content-Length"]))
+        taken = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
         provider = self.provider
         trouble = provider.trouble.popleft() if provider.trouble else Trouble()
         try:
@@ -108,20 +132,28 @@ class Talk(BaseHTTPRequestHandler):
             if trouble.status:
                 self.refuse(trouble.status, trouble.why, trouble)
                 return
+            if (begun := provider.begin(self.path, headers, body)) is not None:
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(begun)))
+                self.end_headers()
+                self.wfile.write(begun)
+                return
             events = provider.answer(self.path, headers, body)
         except Refused as e:
             provider.refusals.append(str(e))
-            self.refuse(400, str(e), trouble)
+            self.refuse(400, str(e), Trouble(param=e.param))
             return
         self.stream(events, trouble)
 
     def refuse(self, status: int, why: str, trouble: Trouble) -> None:
         """Answer with an error."""
-        told = json.dumps(self.provider.error(status, why)).encode()
+        told = json.dumps(self.provider.error(status, why, trouble.param)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(told)))
-        for name, value in (("Retry-After", trouble.retry_after), ("Location", trouble.location)):
+        headers = (("Retry-After", trouble.retry_after), ("Location", trouble.location), *trouble.headers)
+        for name, value in headers:
             if value:
                 self.send_header(name, value)
         self.end_headers()

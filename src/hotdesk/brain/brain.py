@@ -41,7 +41,7 @@ class ModelBrain:
     @property
     def name(self) -> str:
         """Give who plans, and who acts where that is somebody else."""
-        names = dict.fromkeys((self.planners[0].name, self.workers[0].name))
+        names = dict.fromkeys(describe_model(model) for model in (self.planners[0], self.workers[0]))
         return " and ".join(names)
 
     def recall(self, notes: Notes) -> None:
@@ -91,6 +91,12 @@ class ModelBrain:
         """Let go of connections."""
         for model in (*self.planners, *self.workers):
             await model.close()
+
+
+def describe_model(model: LanguageModel) -> str:
+    """Give a model's name, and where it is asked where that is not at its vendor's own address."""
+    address = getattr(model, "address", "")
+    return f"{model.name}, asked at {address}" if address else model.name
 
 
 def asking(models: Sequence[LanguageModel]) -> Callable[[ModelRequest], Awaitable[Reply]]:

@@ -102,6 +102,7 @@ class Loop:
             tools=room.tools,
             tokens=room.reply,
             screen=self.stage.screen if self.native else None,
+            screen_tools=[tool for tool in self.stage.tools if tool.name in self.list_replaced()],
             step=self.situation.step.name,
             cache=self.job,
             attempt=self.situation.attempt,
@@ -121,10 +122,13 @@ class Loop:
     def tools(self) -> list[Tool]:
         """List what the model may use: the stage's tools and its own."""
         step = self.situation.step
-        hidden = NATIVE if self.native and self.stage.screen else ()
-        theirs = [tool for tool in self.stage.tools if tool.name not in hidden]
+        theirs = [tool for tool in self.stage.tools if tool.name not in self.list_replaced()]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
         return [*theirs, *OWN, *choices]
+
+    def list_replaced(self) -> frozenset[str]:
+        """Name the tools that a native computer tool stands for."""
+        return NATIVE if self.native and self.stage.screen else frozenset()
 
     async def act(self, calls: Sequence[Call], acts: Sequence[int]) -> tuple[list[Observation], StepOutcome | None]:
         """Use what is wanted: at once where no use sees another, else in order."""

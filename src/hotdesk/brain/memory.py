@@ -1,18 +1,19 @@
 """A worker's working set: what of a step's conversation is sent, so that it fits a model's window.
 
-Pure, and steady: what was cut stays cut as a conversation grows, so that providers' caches hold. Nothing is cut until
-the window is nearly full, and then enough for many turns. First old pictures go, then old observations become a line,
-then the oldest turns become a line each in one message after the first. The first message and the newest turns stay
-as they are; a reply that stays is never edited, and each call keeps its result.
+Pure, and append-only: what was sent once is sent again as it was, so that providers' caches hold and thinking stays
+valid. Only when the window is nearly full is the conversation compacted, at a boundary between turns: the oldest turns
+become one summary message after the first message, a line each. What stays of the conversation is not touched: no reply
+is edited, no result is shortened that was sent before. A result that fills the window by itself is shortened before it
+is sent for the first time.
 
-What is cut may be given back to be fitted again with what came since: the outcome is the same.
+What is compacted may be given back to be fitted again with what came since: the outcome is the same.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
@@ -21,28 +22,31 @@ from hotdesk.errors import printable
 from hotdesk.tool import Call, Observation
 
 HIGH = 0.8
-"""How full a window is when it is cut."""
+"""How full a window is when it is compacted."""
 LOW = 0.5
 """And how full it is then."""
 _NEWEST = 4
-"""Turns that stay as they are, while they fit."""
-PICTURES = 20
-"""Pictures a conversation may have before they are cut to the newest."""
-RETAINED_PICTURES = 3
+"""Turns that stay, while they fit."""
+PICTURES = 40
+"""Pictures a conversation may have before it is compacted; providers take 100."""
+PICTURE_BYTES = 16 << 20
+"""And what they may weigh; providers take 32 MiB, written a third longer."""
 _PICTURE_TOKENS = 1600
 _ITEM_TOKENS = 12
 """What a message costs beside its words."""
 DIGEST = 0.1
-"""How much of a window the lines of dropped turns may take."""
+"""How much of a window the summary may take."""
 LINE = 240
-"""Characters such a line may have."""
+"""Characters of a line of it."""
 ARGUMENTS = 80
 """And what of it a tool's arguments may have."""
+SAID = 100
+"""And what the worker said."""
 ANSWER = 140
 """And a person's answer."""
 SMALL = 240
-"""Characters of an observation that is not worth shrinking."""
-BEGINNING = "[Earlier turns of this step, in a line each; recall finds what they showed.]"
+"""Characters of an observation that is not worth shortening."""
+BEGINNING = "[Summary of the earlier turns of this step, one line each. recall finds what they showed.]"
 _UNLISTED = re.compile(r"- (\d+) turns before these")
 GONE = "[a picture was here]"
 
@@ -91,6 +95,7 @@ class MemoryTurn:
         self.items: list[Item] = [reply]
         self.costs = [tokens(reply)]
         self.pictures = 0
+        self.picture_bytes = 0
 
     @property
     def cost(self) -> int:
@@ -101,52 +106,44 @@ class MemoryTurn:
         """Take what followed."""
         self.items.append(item)
         self.costs.append(tokens(item))
-        self.pictures = self.count_pictures()
+        self.count_pictures()
 
     def put(self, number: int, item: Item) -> None:
         """Have another item in one's place."""
         self.items[number], self.costs[number] = item, tokens(item)
-        self.pictures = self.count_pictures()
+        self.count_pictures()
 
     def results(self) -> Iterator[tuple[int, Results]]:
         """Give where results are."""
         return ((number, item) for number, item in enumerate(self.items) if isinstance(item, Results))
 
-    def count_pictures(self) -> int:
-        """Count its pictures."""
-        return sum(bool(each.image) for _, results in self.results() for _, each in results.pairs)
+    def count_pictures(self) -> None:
+        """Count its pictures, and what they weigh."""
+        sizes = [len(each.image) for _, results in self.results() for _, each in results.pairs if each.image]
+        self.pictures, self.picture_bytes = len(sizes), sum(sizes)
 
-    def shrink(self) -> None:
-        """Make each large observation a line."""
-        for number, results in self.results():
-            self.put(number, Results(tuple((call, _shorten_to_line(call, each)) for call, each in results.pairs)))
-
-    def blind(self) -> None:
-        """Take its pictures away."""
-        for number, results in self.results():
-            self.put(number, Results(tuple((call, _drop_picture(each)) for call, each in results.pairs)))
-
-    def clip(self, longest: int) -> None:
-        """Leave beginning and end of each observation longer than so many characters."""
-        for number, results in self.results():
-            self.put(number, Results(tuple((call, clip_observation(each, longest)) for call, each in results.pairs)))
+    def shorten(self, change: Callable[[Call, Observation], Observation]) -> None:
+        """Change each observation, before it is sent for the first time."""
+        for number, results in list(self.results()):
+            self.put(number, Results(tuple((call, change(call, each)) for call, each in results.pairs)))
 
     def line(self) -> str:
         """Say what happened, in a line of ours: nothing a desk showed is in it, but what a person answered is."""
         used = [_summarize_call(call, each) for _, results in self.results() for call, each in results.pairs]
         texts = [each.text for each in self.items if isinstance(each, OurMessage | Reply) and each.text]
-        return one_line("; ".join(used) or f"said: {' '.join(texts)}", LINE)
+        words = one_line(" ".join(texts), SAID if used else LINE - 10)
+        return one_line("; ".join([*([f"said: {words}"] if words else []), *used]), LINE)
 
 
 class WorkingSet:
-    """What is left of a conversation that grows: `fit`, an item at a time, and nothing that was cut is held."""
+    """What is left of a conversation that grows: `fit`, an item at a time, and nothing that was dropped is held."""
 
     def __init__(self, window_tokens: int, history: Sequence[Item] = ()) -> None:
         self.window = window_tokens
         self.head: list[OurMessage] = []
         """What was said before the first reply."""
         self.lines: list[str] = []
-        """What dropped turns became."""
+        """What dropped turns became: the summary's lines."""
         self.unlisted = 0
         """Turns dropped so long ago that they have no line."""
         self.turns: list[MemoryTurn] = []
@@ -154,7 +151,7 @@ class WorkingSet:
             self.add(item)
 
     def add(self, item: Item) -> None:
-        """Take the next item, and cut when it is time."""
+        """Take the next item, and compact when it is time: before it is sent, not between a call and its result."""
         match item:
             case Reply():
                 self.turns.append(MemoryTurn(item))
@@ -167,13 +164,13 @@ class WorkingSet:
                 self.head.append(item)
             case Results():
                 raise ValueError("results before any reply")
-        self.cut()
+        self.compact()
 
     def resize(self, window_tokens: int) -> None:
         """Have another window from now on."""
         if window_tokens != self.window:
             self.window = window_tokens
-            self.cut()
+            self.compact()
 
     def take_digest(self, text: str) -> None:
         """Go on from what was cut before."""
@@ -205,52 +202,42 @@ class WorkingSet:
         """Say whether it takes no more than a share of the window."""
         return self.cost() <= share * self.window
 
-    def cut(self) -> None:
-        """Once it is nearly too much, cut the oldest until there is room again; what is new only if it must be."""
-        full = not self.fits(HIGH)
-        if full or sum(turn.pictures for turn in self.turns) > PICTURES:
-            self.cut_pictures()
-        if not full:
+    def has_many_pictures(self, share: float) -> bool:
+        """Say whether there are more pictures than a share of those a conversation may have."""
+        count = sum(turn.pictures for turn in self.turns)
+        weight = sum(turn.picture_bytes for turn in self.turns)
+        return count > share * PICTURES or weight > share * PICTURE_BYTES
+
+    def compact(self) -> None:
+        """Once it is nearly too much, summarize the oldest turns until there is room again for many."""
+        if self.has_many_pictures(1.0):
+            while len(self.turns) > 1 and self.has_many_pictures(LOW):
+                self.drop()
+        if self.fits(HIGH):
             return
         for newest, share in ((_NEWEST, LOW), (2, HIGH), (1, HIGH)):
-            self.cut_but(newest, share)
+            while len(self.turns) > newest and not self.fits(share):
+                self.drop()
         if self.turns and not self.fits(HIGH):
-            self.cut_last(self.turns[-1])
-
-    def cut_pictures(self) -> None:
-        """Leave the newest few."""
-        count = 0
-        for turn in reversed(self.turns):
-            if count >= RETAINED_PICTURES:
-                turn.blind()
-            count += turn.pictures
-
-    def cut_but(self, newest: int, share: float) -> None:
-        """Shrink, then drop, the oldest turns but the newest, until what is left fits a share."""
-        for turn in self.turns[:-newest]:
-            if self.fits(share):
-                return
-            turn.shrink()
-        while len(self.turns) > newest and not self.fits(share):
-            self.drop()
+            self.shorten_last(self.turns[-1])
 
     def drop(self) -> None:
-        """Make the oldest turn a line; when these are too much the oldest of them go."""
+        """Make the oldest turn a line of the summary; when these are too much the oldest of them go."""
         self.lines.append("- " + self.turns.pop(0).line())
         while self.lines and tokens(self.digest()[0]) > max(DIGEST * self.window, LINE):
             del self.lines[0]
             self.unlisted += 1
 
-    def cut_last(self, turn: MemoryTurn) -> None:
-        """Clip what a newest turn showed, ever shorter, when it fills the window by itself."""
+    def shorten_last(self, turn: MemoryTurn) -> None:
+        """Clip what the newest turn showed when it fills the window by itself; it was not sent yet."""
         longest = self.window
         while not self.fits(HIGH) and longest > SMALL:
-            turn.clip(longest)
+            turn.shorten(lambda _, each, most=longest: clip_observation(each, most))  # type: ignore[misc]
             longest //= 2
         if not self.fits(HIGH):
-            turn.blind()
+            turn.shorten(lambda _, each: _drop_picture(each))
         if not self.fits(HIGH):
-            turn.shrink()
+            turn.shorten(_shorten_to_line)
 
 
 def _shorten_to_line(call: Call, observation: Observation) -> Observation:

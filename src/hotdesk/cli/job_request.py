@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any
 from hotdesk.api.launch.job_command import SCRIPT
 from hotdesk.api.models import refusal
 from hotdesk.brain.adversaries.names import find_adversary
-from hotdesk.brain.brain import ModelBrain
+from hotdesk.brain.brain import ModelBrain, describe_model
 from hotdesk.brain.models import names
+from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import ModelPrice, Prices
 from hotdesk.brain.models.record import RecordingHeader, RecordingModel, replay, write_header
 from hotdesk.brain.models.scripted import ScriptedModel
@@ -44,6 +45,8 @@ from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
+MODELS = "models"
+"""The folder of what was learned of models."""
 PAUSED = 75
 """Exit code of a job that stopped and can be resumed."""
 
@@ -167,8 +170,9 @@ def brain_of(
     record: Path | None = None,
     key: str = "",
     answered_by: str = "",
+    notify: Callable[[str], None] | None = None,
 ) -> ModelBrain:
-    """Give who thinks; `key` is for the first model, and others at its address.
+    """Give who thinks; `key` is for the first model, and others at its address; `notify` tells of waits.
 
     `answered_by` is for the header of the recording `record`.
 
@@ -193,13 +197,14 @@ def brain_of(
             "or pass --script FILE to use a script instead of a model."
         )
     models: dict[str, LanguageModel] = {}
+    learned = LearnedLimits(settings.lib / MODELS)
     prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
-    if record is not None:
-        write_header(record, RecordingHeader(tuple(dict.fromkeys((*job.models.plan, *job.models.act))), answered_by))
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
-        found = names.find(name, prices=prices, **theirs)
+        found = names.find(name, prices=prices, settings=settings.models, learned=learned, notify=notify, **theirs)
         models[name] = RecordingModel(found, record) if record is not None else found
+    if record is not None:
+        write_header(record, RecordingHeader(tuple(map(describe_model, models.values())), answered_by))
     planners = [models[name] for name in job.models.plan]
     return ModelBrain(job, planners, [models[name] for name in job.models.act] or planners)
 
@@ -227,7 +232,7 @@ async def machine_for(settings: Config, job: Brief, writable: Sequence[Path], di
 def make_result_folders(settings: Config, *more: Path) -> list[Path]:
     """Make the folders results go to, before the right to make others is gone."""
     Drive(settings.lib / "drive")
-    folders = [settings.lib / "drive", settings.lib / "jobs", *more]
+    folders = [settings.lib / "drive", settings.lib / "jobs", settings.lib / MODELS, *more]
     for folder in folders:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folders

@@ -84,7 +84,9 @@ class TerminalJob:
             try:
                 async with machine_for(self.settings, job, [*writable, out.folder], dials) as machine:
                     await machine.ready()
-                    brain = brain_of(self.chosen, job, self.settings, self.record, self.key, self.answered_by)
+                    brain = brain_of(
+                        self.chosen, job, self.settings, self.record, self.key, self.answered_by, self.tell
+                    )
                     self.order = JobContext(
                         machine, job, self.id, self.goes_on, self.show_event, self.prompt, exact=exact
                     )
@@ -143,6 +145,12 @@ class TerminalJob:
         if self.stream is not None:
             self.stream.show(event)
         self.board.show(event)
+
+    def tell(self, text: str) -> None:
+        """Tell whoever waits what a model's driver says."""
+        assert self.board is not None
+        with self.board.aside():
+            say(text)
 
     async def tick(self) -> None:
         """Show how time passes."""

@@ -20,6 +20,8 @@ from hotdesk.errors import BriefError
 from hotdesk.strict import StrictError, loads, reader
 
 FORMAT = 2
+ADDRESSED = 3
+"""The format that also says where models were asked; used where one was asked elsewhere than at its vendor's."""
 DOMAIN = b"hotdesk-certificate 1\n"
 """What is signed begins so: no signature of ours under anything else can be taken for one under a certificate."""
 SUFFIX = ".certificate.json"
@@ -80,8 +82,14 @@ CERTIFICATE: dict[str, _Shape] = {
     },
     "public_key": HEX,
 }
+_ADDRESSED_BRAIN = {**CERTIFICATE["brain"], "addresses": [{"address": str, "model": str}]}
+"""Which models were asked at an address that is not their vendor's own."""
 _FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
-_FORMATS: dict[int, dict[str, _Shape]] = {1: {**CERTIFICATE, "checks": [_FIRST_CHECK]}, FORMAT: CERTIFICATE}
+_FORMATS: dict[int, dict[str, _Shape]] = {
+    1: {**CERTIFICATE, "checks": [_FIRST_CHECK]},
+    FORMAT: CERTIFICATE,
+    ADDRESSED: {**CERTIFICATE, "brain": _ADDRESSED_BRAIN},
+}
 """Every format there was: a certificate can always be read. The first one did not say what checks had beside them."""
 
 
@@ -112,8 +120,9 @@ def raw(public: Ed25519PublicKey) -> str:
 
 def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
-    fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
-    if not fits(fields, CERTIFICATE):
+    number = ADDRESSED if "addresses" in fields["brain"] else FORMAT
+    fields = {**fields, "format": number, "public_key": raw(signer.public)}
+    if not fits(fields, _FORMATS[number]):
         raise BriefError("that is no certificate: a field is missing, too much, or of another type")
     body = encode_canonical(fields)
     signed = body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'

@@ -107,6 +107,10 @@ class Thought:
     ms: int
     dollars: float = -1.0
     """Less than nothing: no price is known."""
+    address: str = ""
+    """Where the model was asked; empty: at its vendor's own address, or nowhere, as a script."""
+    stored: int = 0
+    """How many of the tokens in `cached` the provider did not have yet, and keeps from now on."""
 
 
 @dataclass(frozen=True, slots=True)

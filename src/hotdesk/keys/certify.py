@@ -47,6 +47,8 @@ class CertifiedStory:
     plan: str = ""
     models: dict[str, None] = field(default_factory=dict)
     """Whoever replied, in the order of their first reply."""
+    addresses: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Models and where they were asked, where that was not at their vendor's."""
     pending: dict[str, Pending] = field(default_factory=dict)
     approvals: dict[str, Fields] = field(default_factory=dict)
     looks: list[Verified] = field(default_factory=list)
@@ -62,6 +64,8 @@ class CertifiedStory:
                 self.plan = event.digest
             case Thought():
                 self.models[event.model] = None
+                if event.address:
+                    self.addresses[event.model, event.address] = None
             case Pending():
                 self.pending[event.id] = event
             case Decided():
@@ -149,7 +153,7 @@ def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verifie
     checks = zip(claim["checks"], looks, strict=True)
     return {
         "at": int(time.time() * 1000),
-        "brain": {**claim["brain"], "models": [*story.models], "name": begun.brain},
+        "brain": {**claim["brain"], **name_addresses(story), "models": [*story.models], "name": begun.brain},
         "checks": [{**each, "desk": {**each["desk"], "id": look.desk}} for each, look in checks],
         "file": claim["file"],
         "hotdesk": claim["hotdesk"],
@@ -160,3 +164,9 @@ def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verifie
         },
         "plan": {"approvals": [*story.approvals.values()], "digest": story.plan},
     }
+
+
+def name_addresses(story: CertifiedStory) -> Fields:
+    """Say where models were asked; nothing where all were asked at their vendors' own addresses."""
+    found = [{"address": address, "model": model} for model, address in story.addresses]
+    return {"addresses": found} if found else {}

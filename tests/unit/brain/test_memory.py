@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.brain.conversations import FIRST, conversation, turn
 
-from hotdesk.brain.memory import BEGINNING, GONE, HIGH, PICTURES, RETAINED_PICTURES, WorkingSet, fit, tokens
+from hotdesk.brain.memory import BEGINNING, HIGH, LOW, PICTURE_BYTES, PICTURES, WorkingSet, fit, tokens
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.tool import Call, Observation
@@ -66,25 +66,25 @@ def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fa
     assert "[step gather, act 1, shell] > the gate code is 7391-Alpha" in notes.recall("gate code")
 
 
-def test_old_observations_become_a_line_before_any_turn_goes() -> None:
-    history = conversation(15)
-    sent = fit(history, WINDOW)
-    assert digest(sent) == ""
-    assert [item for item in sent if isinstance(item, Reply)] == [item for item in history if isinstance(item, Reply)]
-    results = sent[2]
-    assert isinstance(results, Results)
-    line = '[shell: ok, 3,018 characters; recall("invoice 0 lists many things row") finds it]'
-    assert results.pairs[0][1].text == line
-    assert results.pairs[1][1].text == "note 0", "what is short stays"
-
-
-def test_the_words_a_line_names_find_the_observation() -> None:
-    notes = Notes()
-    for number in range(15):
-        (_, results) = turn(number)
-        assert isinstance(results, Results)
-        notes.add_observation("s", number + 1, "shell", results.pairs[0][1].text)
-    assert notes.recall("invoice 7 lists many things row").splitlines()[1].startswith("- [step s, act 8, shell]")
+def test_what_was_sent_is_sent_again_as_it_was_until_the_oldest_turns_become_a_summary() -> None:
+    history: list[Item] = [FIRST]
+    working, compactions = WorkingSet(WINDOW, [FIRST]), 0
+    before: tuple[Item, ...] = (FIRST,)
+    for number in range(120):
+        for item in (new := turn(number)):
+            working.add(item)
+        history += new
+        sent = tuple(working.items())
+        if sent[: len(before)] != before:
+            compactions += 1
+            assert cost(sent) <= LOW * WINDOW
+            assert sent[0] is FIRST
+            assert digest(sent) not in ("", digest(before)), "one message says what is gone"
+            kept = [item for item in sent if not isinstance(item, OurMessage)]
+            assert kept == history[-len(kept) :], "what stays is the end of the conversation, untouched"
+            assert all(one is other for one, other in zip(kept, history[-len(kept) :], strict=True))
+        before = sent
+    assert 2 < compactions <= 24
 
 
 def test_dropped_turns_become_a_line_each_that_says_nothing_a_desk_showed() -> None:
@@ -113,26 +113,22 @@ def test_replies_that_stay_are_the_very_ones() -> None:
     assert all(id(item) in known for item in fit(history, WINDOW) if isinstance(item, Reply))
 
 
-def test_a_cut_is_large_and_seldom() -> None:
-    history: list[Item] = [FIRST]
-    before: tuple[Item, ...] = ()
-    cuts = 0
-    for number in range(120):
-        history += turn(number)
-        sent = fit(history, WINDOW)
-        cuts += sent[: len(before)] != before
-        before = sent
-    assert 0 < cuts <= 30
-
-
-def test_pictures_but_the_newest_go_when_there_are_many() -> None:
+def test_a_conversation_with_many_pictures_is_compacted_and_its_newest_stay() -> None:
     history = conversation(PICTURES, 20, b"png")
-    assert pictures(fit(history, 10**6)) == PICTURES
+    assert fit(history, 10**6) == tuple(history)
     history += turn(PICTURES, 20, b"png")
     sent = fit(history, 10**6)
-    assert pictures(sent) == RETAINED_PICTURES
-    assert str(sent).count(GONE[1:-1]) == PICTURES + 1 - RETAINED_PICTURES
-    assert len(sent) == len(history)
+    assert pictures(sent) == LOW * PICTURES
+    assert digest(sent)
+    assert sent[-40:] == tuple(history[-40:])
+
+
+def test_pictures_that_weigh_too_much_together_go_before_a_provider_refuses_them() -> None:
+    large = b"x" * (PICTURE_BYTES // 4)
+    history = conversation(5, 20, large)
+    sent = fit(history, 10**6)
+    assert pictures(sent) == 2
+    assert sent[-4:] == tuple(history[-4:])
 
 
 def test_an_observation_larger_than_the_window_is_clipped_even_if_it_is_the_newest() -> None:

@@ -120,6 +120,23 @@ def test_a_certificate_tells_of_every_approval_and_model(tmp_path: Path) -> None
     assert "plan approved by uid 1000 pid 42; amendment count refused by uid 7 pid 1" in words
 
 
+def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_vendors(tmp_path: Path) -> None:
+    name, place = "anthropic:claude-sonnet-5", "http://127.0.0.1:8099"
+    said = Thought(JOB, "count", 1, name, "ab" * 32, 0, 0, 0, 0, 5, address=place)
+    by_vendor = Thought(JOB, "count", 2, "openai:gpt-5.4", "ab" * 32, 0, 0, 0, 0, 5)
+    begun = JobBegun(JOB, "Count the stock.", "cd" * 32, f"{name}, asked at {place}", "uid 0 pid 4711")
+    rest = [event for event in BEGUN[1:] if not isinstance(event, Thought)]
+    with closing(written(tmp_path / "keys", [begun, *rest, said, said, by_vendor, passed()])) as journal:
+        told, _ = read(certify(journal, claim(brain={"kind": "model"})))
+    assert (told["format"], told["brain"]["addresses"]) == (3, [{"address": place, "model": name}])
+    words = "\n".join(page(told, NAME, "ab", "as --signer says"))
+    assert f"made by      {name}, asked at {place}, a model; replies came from {name}, openai:gpt-5.4" in words
+    told["brain"]["name"] = name
+    assert f"; {name}, asked at {place}, not at its vendor's address" in "\n".join(page(told, NAME, "ab", "x"))
+    del told["brain"]["addresses"], told["public_key"], told["format"]
+    assert read(sign(told, SIGNER))[0]["format"] == 2, "where there is nothing to say the older format will do"
+
+
 def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
     with closing(written(tmp_path / "keys", BEGUN)) as journal:
         journal.add(JOB, "owner", passed())

@@ -6,18 +6,17 @@ from typing import Any
 
 from hotdesk.brain.models import anthropic_wire
 from hotdesk.brain.models.client import Patience, ProviderClient
-from hotdesk.brain.models.driver import Driver
-from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.driver import Driver, DriverOptions
 
 WINDOW = 200_000
+"""Tokens a request may have where nobody says otherwise: more is slower, dearer and not better read."""
 VARIABLE = "ANTHROPIC_API_KEY"
+OWN = ("https://api.anthropic.com", "ANTHROPIC_BASE_URL")
+"""The vendor's address, and what leads elsewhere."""
 
 
 class AnthropicModel(Driver):
     """One model of Anthropic's."""
-
-    native_screen = True
-    """It has a computer tool of its own, for `Request.screen`."""
 
     def __init__(
         self,
@@ -25,14 +24,14 @@ class AnthropicModel(Driver):
         *,
         base_url: str | None = None,
         key: str | None = None,
-        window: int = WINDOW,
-        prices: Prices | None = None,
+        window: int | None = None,
         patience: Patience | None = None,
+        **more: Any,
     ) -> None:
-        """Where a URL or key is not given, the library finds its own."""
+        """Where a URL or key is not given, the library finds its own; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key, "open_telemetry": False}
-        line = ProviderClient(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options)
-        super().__init__(model, window, prices, anthropic_wire, line)
+        line = ProviderClient(f"anthropic:{model}", "anthropic", "AsyncAnthropic", VARIABLE, patience, options, OWN)
+        super().__init__("anthropic", model, window, WINDOW, DriverOptions(**more), anthropic_wire, line)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of Messages; never the library's own loop, which would keep the history at the provider's."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
-import re
+import hashlib
+import json
+from itertools import takewhile
 from typing import Any
 
+from hotdesk.brain.models.capabilities import TOOLSET, Capabilities, find_capabilities
 from hotdesk.brain.models.client import Events, ReplyCutError
-from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
+from hotdesk.brain.models.seam import ModelRequest, OurMessage, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
     COMPUTER,
     NOTHING,
@@ -24,7 +27,8 @@ from hotdesk.brain.models.turns import (
 from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "anthropic"
-_TOOLSET = "computer_toolset_20260801"
+GONE = "gone"
+"""The prefix of a reply whose thinking the provider did not take back."""
 _CACHED = {"type": "ephemeral"}
 LAST = 2
 """Turns of ours at the end that are marked to be kept: this one, and the one the last request ended with."""
@@ -37,32 +41,52 @@ STOPS: dict[str, Stop] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-_BUDGETED = re.compile(r"claude-(opus|sonnet|haiku)-(4-5|4-1|4-0|4|3-7)(-\d{8})?")
-"""Models that do not decide themselves how much to think."""
 _LEAST_BUDGET = 1024
+_THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
-    """Write a request."""
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
+    """Write a request for a model that can do what is capabilities of it, by default what the table says."""
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     spoken = turns(request.history)
     fields: dict[str, Any] = {
         "model": model,
         "max_tokens": request.tokens,
-        "messages": messages(spoken, name, request.screen is not None),
-        **thinking(request, model, spoken, name),
+        "messages": messages(
+            spoken, name, request.screen is not None, prefix(request) if is_bound(capabilities) else ""
+        ),
+        **thinking(request, capabilities, spoken, name),
     }
+    if effort := capabilities.effort if request.think else "low":
+        fields |= {"output_config": {"effort": effort}} if effort in capabilities.efforts else {}
     if request.system:
         fields["system"] = [{"type": "text", "text": request.system, "cache_control": _CACHED}]
-    if tools := declare_tools(request):
+    if tools := declare_tools(request, capabilities):
         fields["tools"] = tools
     return {**fields, **request.extra.get(DIALECT, {})}
 
 
-def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:
+def is_bound(capabilities: Capabilities) -> bool:
+    """Say whether a model's thinking is valid only after the prefix it was produced with."""
+    return capabilities.preserved == "bound"
+
+
+def prefix(request: ModelRequest) -> str:
+    """Name what stands before the first reply: instructions, tools, and what we said first.
+
+    What follows only grows, so thinking that was produced after the same beginning is still valid.
+    """
+    first = [item.text for item in takewhile(lambda item: isinstance(item, OurMessage), request.history)]  # type: ignore[union-attr]
+    tools = [tool_of(each) for each in request.tools]
+    parts = [request.system, tools, request.screen is not None, first]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def declare_tools(request: ModelRequest, capabilities: Capabilities) -> list[dict[str, Any]]:
     """Declare the tools, and the native one where there is a screen; what is before the mark is kept."""
     tools = [tool_of(each) for each in request.tools]
     if request.screen is not None:
-        tools.append({"type": _TOOLSET})
+        tools.append({"type": capabilities.computer or TOOLSET})
     if tools:
         tools[-1]["cache_control"] = _CACHED
     return tools
@@ -73,12 +97,13 @@ def tool_of(tool: Tool) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.what, "input_schema": tool.schema()}
 
 
-def thinking(request: ModelRequest, model: str, spoken: list[Spoken], name: str) -> dict[str, Any]:
+def thinking(request: ModelRequest, capabilities: Capabilities, spoken: list[Spoken], name: str) -> dict[str, Any]:
     """Say how much to think: as much as the model likes, or half of the reply where it must be told."""
-    if not request.think:
+    if not request.think or capabilities.thinking == "none":
         return {}
-    if not _BUDGETED.fullmatch(model):
-        return {"thinking": {"type": "adaptive", "display": "summarized"}}
+    if capabilities.thinking != "budget":
+        display = {"display": "summarized"} if capabilities.summary else {}
+        return {"thinking": {"type": "adaptive", **display}}
     last = spoken[-1]
     begun = isinstance(last, HistoryTurn) and not is_own(
         last, DIALECT, name, request.screen is not None
@@ -87,14 +112,17 @@ def thinking(request: ModelRequest, model: str, spoken: list[Spoken], name: str)
     return {} if begun or budget >= request.tokens else {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, Any]]:
-    """Write the turns; ours that follow each other are one message, results first."""
+def messages(spoken: list[Spoken], name: str, screen: bool, bound: str = "") -> list[dict[str, Any]]:
+    """Write the turns; ours that follow each other are one message, results first.
+
+    `bound` names the prefix to which thinking must be bound to go back; empty: all of it goes back.
+    """
     written: list[dict[str, Any]] = []
     for each in spoken:
         if not isinstance(each, HistoryTurn):
             add(written, "user", [text(each.text)])
         elif is_own(each, DIALECT, name, screen):
-            add(written, "assistant", list(each.reply.native))
+            add(written, "assistant", own_blocks(each.reply, bound))
             add(written, "user", [block for pair in each.pairs for block in result(*pair, pair[0].id)])
         else:
             add(written, "assistant", format_foreign(each))
@@ -103,6 +131,13 @@ def messages(spoken: list[Spoken], name: str, screen: bool) -> list[dict[str, An
     for message in ours[-LAST:]:
         message["content"][-1] = message["content"][-1] | {"cache_control": _CACHED}
     return written
+
+
+def own_blocks(reply: Reply, bound: str) -> list[dict[str, Any]]:
+    """Give a reply's own blocks verbatim; its thinking is left out, whole, where it is not valid any more."""
+    if reply.prefix != GONE and (not bound or reply.prefix in ("", bound)):
+        return list(reply.native)
+    return [block for block in reply.native if block["type"] not in _THOUGHTS] or [text(NOTHING)]
 
 
 def add(written: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from hotdesk.brain.models import chat_wire
 from hotdesk.brain.models.client import Patience, ProviderClient
-from hotdesk.brain.models.driver import Driver
-from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.driver import Driver, DriverOptions
 from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.window import LEAST_REPLY, estimate_fixed_tokens, request_tokens
 from hotdesk.errors import BriefError, printable
@@ -22,7 +21,7 @@ URL_VARIABLE = "HOTDESK_CHAT_URL"
 """The address that key is for. It is sent to no other one, whatever a model's name says."""
 _WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
 """How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
-_SMALLEST = 1000
+_SMALLEST, _LARGEST = 1000, 100_000_000
 _NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers that would tell a stranger whose account OpenAI has."""
@@ -30,9 +29,6 @@ ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
 
 class Chat(Driver):
     """One model, at one server."""
-
-    native_screen = False
-    """It has no computer tool of its own: it uses the screen's tools."""
 
     def __init__(
         self,
@@ -42,16 +38,16 @@ class Chat(Driver):
         key: str | None = None,
         name: str | None = None,
         window: int | None = None,
-        prices: Prices | None = None,
         patience: Patience | None = None,
+        **more: Any,
     ) -> None:
-        """Where no key or window is given, the variable's; where there is none, none and a small one."""
+        """Where no key or window is given, the variable's, else none and a small one; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key or key_for(base_url) or _NO_KEY}
         name = name or f"chat:{model}@{base_url}"
         variable = VARIABLE if key or key_for(base_url) else f"{VARIABLE}, and {URL_VARIABLE}={base_url}"
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
-        super().__init__(model, window or _window_set(), prices, chat_wire, line)
+        super().__init__("chat", model, window or _window_set(), _LARGEST, DriverOptions(**more), chat_wire, line)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
@@ -61,8 +57,15 @@ class Chat(Driver):
             raise self.line.build_error(
                 why, f"list fewer tools in the step, name another model, or set {_WINDOW_VARIABLE}"
             )
-        remaining = max(self.window - request_tokens(request), LEAST_REPLY)
-        return await super().ask(replace(request, tokens=min(request.tokens, remaining)))
+        return await super().ask(replace(request, tokens=min(request.tokens, self.find_room(request))))
+
+    def find_longer_limit(self, request: ModelRequest) -> int:
+        """Ask for nothing twice: servers of one's own are slow, and a small model that is cut off repeats itself."""
+        return 0
+
+    def find_room(self, request: ModelRequest) -> int:
+        """Give what a request leaves of the window."""
+        return max(self.window - request_tokens(request), LEAST_REPLY)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of a completion."""
@@ -89,9 +92,11 @@ def address(url: str) -> tuple[str, str, int, str] | None:
     return parts.scheme, parts.hostname.lower(), port, parts.path.rstrip("/")
 
 
-def _window_set() -> int:
-    """Give the window that is set."""
-    text = os.environ.get(_WINDOW_VARIABLE) or str(WINDOW)
+def _window_set() -> int | None:
+    """Give the window that is set; None: the one that is known of the model, a small one where nothing is."""
+    text = os.environ.get(_WINDOW_VARIABLE)
+    if not text:
+        return None
     if not (text.isascii() and text.isdigit()) or int(text) < _SMALLEST:
         raise BriefError(f"{_WINDOW_VARIABLE} is {printable(text)[:40]!r}; write a number of tokens, such as {WINDOW}")
     return int(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hotdesk.brain.models.capabilities import Capabilities, find_capabilities
 from hotdesk.brain.models.client import Events, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
@@ -30,18 +31,24 @@ STOPS: dict[str, Stop] = {"length": "length", "content_filter": "refused"}
 _MOST_CALLS = 100
 
 
-def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
     """Write a request."""
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     first = [{"role": "system", "content": request.system}] if request.system else []
     fields: dict[str, Any] = {
         "model": model,
         "messages": [*first, *messages(turns(request.history), name)],
-        "max_tokens": request.tokens,
+        "max_completion_tokens" if capabilities.completion_limit else "max_tokens": request.tokens,
         "stream_options": {"include_usage": True},
     }
     if request.tools:
         fields["tools"] = [tool_of(each) for each in request.tools]
     return {**fields, **request.extra.get(DIALECT, {})}
+
+
+def prefix(request: ModelRequest) -> str:
+    """Give nothing: thinking is bound to nothing."""
+    return ""
 
 
 def tool_of(tool: Tool) -> dict[str, Any]:

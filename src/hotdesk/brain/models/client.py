@@ -7,13 +7,15 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import anyio
 
 from hotdesk.brain.models import allowed
+from hotdesk.brain.models.retry import find_backoff, find_retry_after, is_passing
 from hotdesk.errors import ModelError, printable
 
 Events: TypeAlias = AsyncGenerator[dict[str, Any], None]
@@ -36,6 +38,8 @@ _REMEDIES = {
 }
 
 
+_DETAIL = 2000
+"""Characters of a refusal that are looked at for what it says of the model."""
 _LEAST_SECRET = 8
 """Characters of a key: what is shorter is no secret, and may be a word."""
 LATER = "resume later, or name another model"
@@ -55,7 +59,7 @@ class Patience:
     silence: float = 300.0
     """Seconds in which nothing at all comes."""
     retries: int = 4
-    """Of the library: refusals that pass (429, 529, 5xx), connections that fail."""
+    """Of a request that was not answered: refusals that pass (429, 529, 5xx), connections that fail."""
     tries: int = 3
     """Of the whole request, where its answer broke off."""
     longest: float = 900.0
@@ -72,17 +76,40 @@ class ProviderError(Exception):
     """A provider says amid its answer that there will be none: says why."""
 
 
-SENT: ContextVar[list[int]] = ContextVar("SENT")
-"""Bytes of each body that was sent for the ask under way."""
+class RefusedRequestError(ModelError):
+    """A provider does not take a request as it stands: `detail` is what it says, bounded and printable."""
+
+    def __init__(self, message: str, detail: str) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class AskRecord:
+    """What one ask took."""
+
+    sent: list[int] = field(default_factory=list)
+    """Bytes of each body."""
+    notes: list[str] = field(default_factory=list)
+
+
+UNDER_WAY: ContextVar[AskRecord] = ContextVar("UNDER_WAY")
+"""The ask under way."""
 
 
 class ProviderClient:
     """One provider's library, one client of it, and what is said when it fails."""
 
     def __init__(
-        self, name: str, package: str, client: str, variable: str, patience: Patience | None, options: dict[str, Any]
-    ) -> None:
-        """`variable` holds the key, where the client's `options` do not."""
+        self, name: str, package: str, client: str, variable: str, patience: Patience | None, options: dict[str, Any],
+        own: tuple[str, str] = ("", ""),
+    ) -> None:  # fmt: skip
+        """`variable` holds the key, where `options` do not; `own`: the vendor's address, and what overrides it."""
+        vendor, override = own
+        base_url = options.get("base_url") or os.environ.get(override) or vendor
+        self.address = "" if is_same_address(base_url, vendor) else show_address(base_url)
+        """Where it is asked; empty: at the vendor's own address."""
+        self.notify: Callable[[str], None] | None = None
         self.name = name
         self.variable = variable
         self.patience = patience or Patience()
@@ -99,16 +126,22 @@ class ProviderClient:
 
     async def ask(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
-    ) -> tuple[Answer, int]:
-        """Begin a stream and gather it, whole, again where it breaks off; give also the bytes that went up."""
-        sent = SENT.set([])
+    ) -> tuple[Answer, int, tuple[str, ...]]:
+        """Begin a stream and gather it, again where it breaks off; give also the bytes that went up, and notes."""
+        record = AskRecord()
+        token = UNDER_WAY.set(record)
         try:
             with anyio.fail_after(self.patience.longest):
-                return await self.tries(begin, gather), sum(SENT.get())
+                return await self.tries(begin, gather), sum(record.sent), tuple(record.notes)
         except TimeoutError as e:
             raise self.build_error(f"no whole answer in {self.patience.longest:g} seconds", "resume later") from e
         finally:
-            SENT.reset(sent)
+            UNDER_WAY.reset(token)
+
+    def tell(self, note: str) -> None:
+        """Tell whoever waits."""
+        if self.notify is not None:
+            self.notify(f"{self.name}: {printable(note)}")
 
     async def tries(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
@@ -126,7 +159,7 @@ class ProviderClient:
     async def once(
         self, begin: Callable[[Any], Awaitable[Any]], gather: Callable[[Events], Awaitable[Answer]]
     ) -> Answer:
-        """Try once; the library itself retries until an answer begins."""
+        """Try once, until an answer ends."""
         try:
             stream = await self.start_stream(begin)
             async with stream, aclosing(self.read(stream)) as events:
@@ -137,7 +170,7 @@ class ProviderClient:
         except ProviderError as e:
             raise self.build_error(printable(str(e))[:300], "another model may answer") from e
         except self.sdk.APIStatusError as e:
-            raise self.build_error(self.describe(e), remedy(e)) from e
+            raise self.build_refusal(e) from e
         except self.sdk.APIConnectionError as e:
             where = printable(str(self.client.base_url))[:200]
             raise self.build_error(
@@ -149,6 +182,19 @@ class ProviderClient:
             raise self.build_error(f"it answered what cannot be read: {self.describe(e)}", "name another model") from e
 
     async def start_stream(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Begin a stream; what may pass is waited for, as long as the provider asks and there is time."""
+        for tried in range(self.patience.retries):
+            try:
+                return await self.start_once(begin)
+            except self.sdk.APIStatusError as e:
+                if not is_passing(e.status_code, e.response.headers):
+                    raise
+                await self.wait(find_retry_after(e.response.headers), tried, f"status {e.status_code}")
+            except self.sdk.APIConnectionError as e:
+                await self.wait(None, tried, type(e).__name__)
+        return await self.start_once(begin)
+
+    async def start_once(self, begin: Callable[[Any], Awaitable[Any]]) -> Any:
         """Begin a stream; what is no word of the provider's is for want of a key."""
         try:
             return await begin(self.open_client())
@@ -157,6 +203,19 @@ class ProviderClient:
         except (self.error, TypeError) as e:  # the one library raises the one, the other the other
             keyless = not self.options.get("api_key") and not os.environ.get(self.variable)
             raise self.build_error("no key was found" if keyless else self.describe(e), "is {variable} set?") from e
+
+    async def wait(self, retry_after: float | None, tried: int, why: str) -> None:
+        """Wait before the next try; `ModelError` where the provider asks for more time than there is."""
+        seconds = find_backoff(self.patience.pause, tried) if retry_after is None else retry_after
+        remaining = anyio.current_effective_deadline() - anyio.current_time()
+        if seconds >= remaining:
+            times = f"the next request may come in {seconds:,.0f} seconds, and {max(remaining, 0):,.0f} are left"
+            raise self.build_error(f"{why}: {times}", LATER)
+        if retry_after is not None:
+            note = f"{why}: waits {seconds:.3g} seconds, as the provider asks (try {tried + 2} follows)"
+            UNDER_WAY.get().notes.append(note)
+            self.tell(note)
+        await anyio.sleep(seconds)
 
     async def read(self, stream: Any) -> Events:
         """Give a stream's events as plain data; `ReplyCutError` where it breaks off."""
@@ -183,26 +242,36 @@ class ProviderClient:
                 event_hooks={"request": [self.count]},
                 mounts=dict.fromkeys(DIRECT),
             )
-            self.client = self.make(http_client=http, max_retries=self.patience.retries, **self.options)
+            self.client = self.make(http_client=http, max_retries=0, **self.options)
         allowed.check(str(self.client.base_url), self.name)
         return self.client
 
     async def count(self, request: Any) -> None:
         """Count what goes up; the last look at where it goes. Redirections are not followed."""
         allowed.check(str(request.url), self.name)
-        SENT.get().append(len(request.content))
+        UNDER_WAY.get().sent.append(len(request.content))
 
-    def describe(self, error: Exception) -> str:
+    def describe(self, error: Exception, most: int = 300) -> str:
         """Give what an error says, without the key."""
-        text = f"{type(error).__name__}: {error}"
+        return printable(self.hide_key(f"{type(error).__name__}: {error}"))[:most]
+
+    def hide_key(self, text: str) -> str:
+        """Take the key out of a text."""
         for secret in (getattr(self.client, "api_key", None), getattr(self.client, "auth_token", None)):
             if isinstance(secret, str) and len(secret) >= _LEAST_SECRET:
                 text = text.replace(secret, "***")
-        return printable(text)[:300]
+        return text
 
     def build_error(self, why: str, remedy: str) -> ModelError:
         """Say that this model could not be asked, why, and what to do."""
         return ModelError(f"{self.name} could not be asked: {why}; {remedy.format(variable=self.variable)}")
+
+    def build_refusal(self, error: Any) -> ModelError:
+        """Say that a request was refused; one that may be taken without some feature says so by its class."""
+        failed = self.build_error(self.describe(error), remedy(error))
+        if error.status_code not in (400, 422):
+            return failed
+        return RefusedRequestError(str(failed), self.hide_key(find_detail(error.body)) or self.describe(error, _DETAIL))
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -232,3 +301,29 @@ def kind(error: Any) -> str:
         case {"error": {"type": str(name)}} | {"type": str(name)} | {"code": str(name)}:
             return name
     return ""
+
+
+def find_detail(body: object) -> str:
+    """Give what a refusal says, and which parameter it names; empty: it says nothing readable."""
+    match body:
+        case {"error": dict(error)} | dict(error) if isinstance(message := error.get("message"), str):
+            param = error.get("param")
+            named = f" [{printable(param)[:100]}]" if isinstance(param, str) else ""
+            return printable(message)[:_DETAIL] + named
+    return ""
+
+
+def is_same_address(url: str, vendor: str) -> bool:
+    """Say whether a URL is the vendor's own."""
+    return bool(vendor) and url.rstrip("/").removesuffix("/v1") == vendor.rstrip("/").removesuffix("/v1")
+
+
+def show_address(url: str) -> str:
+    """Write an address as people may read it for ever: no name, password or query."""
+    try:
+        parts = urlsplit(url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+        place = f"{host}:{parts.port}" if parts.port else host
+    except ValueError:
+        return "an address that cannot be read"
+    return printable(f"{parts.scheme}://{place}{parts.path.rstrip('/')}")[:200]

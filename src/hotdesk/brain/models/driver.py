@@ -1,19 +1,33 @@
-"""What the providers' drivers have in common: a form, a line, a price."""
+"""What the providers' drivers have in common: a form, a line, a price, and what the model can do."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hotdesk.brain.models.client import Events, ProviderClient
+from hotdesk.brain.models.anthropic_wire import GONE
+from hotdesk.brain.models.capabilities import Capabilities, change_capabilities, find_capabilities
+from hotdesk.brain.models.client import Events, ProviderClient, RefusedRequestError
+from hotdesk.brain.models.learned import LearnedLimits
 from hotdesk.brain.models.prices import Prices
-from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.models.refusals import UNBOUND, describe_change, find_change
+from hotdesk.brain.models.seam import Item, ModelRequest, Reply, Results, TokenUsage
+from hotdesk.tool import Observation
+
+_STEPS_DOWN = 4
+"""Features that may be left out before one request is given up."""
+_LONGER = 4
+"""How many times longer a reply may be when it is asked for again because its length cut it off."""
+NO_PICTURE = "[A picture was here. This model takes no pictures.]"
 
 
 class WireFormat(Protocol):
     """How a provider writes: a module of pure functions."""
 
-    def body(self, request: ModelRequest, model: str, name: str) -> dict[str, Any]:
+    def body(self, request: ModelRequest, model: str, name: str, capabilities: Capabilities) -> dict[str, Any]:
         """Write a request."""
         ...
 
@@ -28,30 +42,159 @@ class WireFormat(Protocol):
         """Read an answer."""
         ...
 
+    def prefix(self, request: ModelRequest) -> str:
+        """Give what a reply's thinking is bound to; empty: to nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class DriverOptions:
+    """What a driver is told beside its model's name."""
+
+    prices: Prices = field(default_factory=Prices)
+    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """The operator's `[models]`."""
+    learned: LearnedLimits = field(default_factory=LearnedLimits)
+    notify: Callable[[str], None] | None = None
+    """Is told what people who wait should know: a wait, a feature that is left out."""
+
 
 class Driver:
     """One model of one provider's."""
 
-    def __init__(self, model: str, window: int, prices: Prices | None, form: WireFormat, line: ProviderClient) -> None:
+    def __init__(
+        self, dialect: str, model: str, window: int | None, most: int, options: DriverOptions, form: WireFormat,
+        line: ProviderClient,
+    ) -> None:  # fmt: skip
+        """`window` is what the caller wants, `most` what is used where nobody says and the model has more."""
         self.model = model
         self.name = line.name
-        self.window = window
-        self.prices = prices or Prices()
+        self.options = options
         self.form = form
         self.line = line
+        line.notify = options.notify
+        self.capabilities = find_capabilities(dialect, model, options.settings)
+        self.capabilities = change_capabilities(self.capabilities, options.learned.find(self.memory_name))
+        self.window = window or min(self.capabilities.window or most, self.capabilities.context)
+        self.unbound: set[str] = set()
+        """Replies whose thinking the provider did not take back, by digest."""
+
+    @property
+    def memory_name(self) -> str:
+        """Give the name what is learned is remembered by: another server by the same model's name may differ."""
+        return f"{self.name} {self.line.address}".strip()
+
+    @property
+    def native_screen(self) -> bool:
+        """Say whether it has a computer tool of its own, for `ModelRequest.screen`."""
+        return bool(self.capabilities.computer)
+
+    @property
+    def address(self) -> str:
+        """Say where it is asked; empty: at its vendor's own address, or its name says it."""
+        return "" if self.line.address in self.name else self.line.address
 
     async def ask(self, request: ModelRequest) -> Reply:
-        """Give the next reply, from a stream."""
-        body = self.form.body(request, self.model, self.name)
+        """Give the next reply, from a stream; one that its length cut off is asked for once more, with more room."""
+        reply = await self.ask_adapted(request)
+        longer = self.find_longer_limit(request)
+        if reply.stop != "length" or reply.calls or longer <= self.find_limit(request):
+            return reply
+        note = f"its reply was cut at {self.find_limit(request):,} tokens; it is asked again, with {longer:,}"
+        self.tell(note)
+        again = await self.ask_adapted(replace(request, tokens=longer))
+        usage = add_usage(reply.usage, again.usage)
+        return replace(again, usage=usage, notes=(*reply.notes, note, *again.notes))
+
+    def find_limit(self, request: ModelRequest) -> int:
+        """Give how long a reply may be."""
+        return min(request.tokens, self.capabilities.output)
+
+    def find_longer_limit(self, request: ModelRequest) -> int:
+        """Give how long a reply may be that was cut off."""
+        return min(_LONGER * self.find_limit(request), self.capabilities.output)
+
+    async def ask_adapted(self, request: ModelRequest) -> Reply:
+        """Ask without what the provider turns out not to take; each feature is left out once."""
+        notes: list[str] = []
+        refused: set[object] = set()
+        for _ in range(_STEPS_DOWN):
+            adapted = self.adapt(request)
+            try:
+                reply = await self.ask_once(adapted)
+            except RefusedRequestError as e:
+                change = find_change(self.capabilities, e.detail)
+                refused.add(self.capabilities.thinking)
+                if change.get("thinking") in refused:  # the provider names a way to think that it refuses as well
+                    change = {"thinking": "none"}
+                if not change or (change is UNBOUND and not self.unbind(request)):
+                    raise
+                notes.append(self.learn(change, e.detail))
+            else:
+                prefix = self.form.prefix(adapted)
+                return replace(reply, address=self.address, prefix=prefix, notes=(*notes, *reply.notes))
+        return await self.ask_once(self.adapt(request))
+
+    async def ask_once(self, request: ModelRequest) -> Reply:
+        """Ask, as the request stands."""
+        body = self.form.body(request, self.model, self.name, self.capabilities)
 
         async def begin(client: Any) -> Any:
             return await self.begin(client, body)
 
         async def hear(events: Events) -> Reply:
-            return self.form.reply(await self.form.gather(events), self.name)
+            return self.form.reply(await self.gather(events), self.name)
 
-        reply, up = await self.line.ask(begin, hear)
-        return replace(reply, usage=self.prices.price_usage(replace(reply.usage, up=up), self.name))
+        reply, up, notes = await self.line.ask(begin, hear)
+        return replace(self.price_reply(reply, up), notes=notes)
+
+    async def gather(self, events: Events) -> dict[str, Any]:
+        """Assemble a reply from its events."""
+        return await self.form.gather(events)
+
+    def price_reply(self, reply: Reply, up: int) -> Reply:
+        """Give a reply with what it cost."""
+        return replace(reply, usage=self.options.prices.price_usage(replace(reply.usage, up=up), self.name))
+
+    def adapt(self, request: ModelRequest) -> ModelRequest:
+        """Give a request as this model takes it."""
+        tools, screen = request.tools, request.screen
+        if screen is not None and not self.capabilities.computer:
+            tools, screen = (*tools, *request.screen_tools), None
+        return replace(
+            request,
+            tools=tools,
+            screen=screen,
+            tokens=self.find_limit(request),
+            history=tuple(self.adapt_item(item) for item in request.history),
+        )
+
+    def adapt_item(self, item: Item) -> Item:
+        """Give an item of the history as this model takes it: the same each time, so that caches hold."""
+        if isinstance(item, Results) and not self.capabilities.images:
+            return Results(tuple((call, drop_picture(each)) for call, each in item.pairs))
+        if isinstance(item, Reply) and self.unbound and digest_reply(item) in self.unbound:
+            return replace(item, prefix=GONE)
+        return item
+
+    def unbind(self, request: ModelRequest) -> bool:
+        """Leave out the thinking of this history from now on; False: that was done before."""
+        found = {digest_reply(item) for item in request.history if isinstance(item, Reply)} - self.unbound
+        self.unbound |= found
+        return bool(found)
+
+    def learn(self, change: Mapping[str, object], why: str) -> str:
+        """Leave a feature out from now on; what is true of the model is remembered."""
+        if change is not UNBOUND:
+            self.capabilities = change_capabilities(self.capabilities, change)
+            self.options.learned.add(self.memory_name, change)
+        note = f"the provider refused a feature ({why[:160]}): {describe_change(change)}"
+        self.tell(note)
+        return note
+
+    def tell(self, note: str) -> None:
+        """Tell whoever waits."""
+        self.line.tell(note)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream with the provider's client."""
@@ -60,3 +203,29 @@ class Driver:
     async def close(self) -> None:
         """Let go of connections."""
         await self.line.close()
+
+
+def drop_picture(observation: Observation) -> Observation:
+    """Say that a picture is left out."""
+    if not observation.image:
+        return observation
+    text = f"{observation.text}\n{NO_PICTURE}".lstrip()
+    return replace(observation, text=text, image=b"", media="")
+
+
+def digest_reply(reply: Reply) -> str:
+    """Name a reply by its own items."""
+    return hashlib.sha256(json.dumps(reply.native, sort_keys=True).encode()).hexdigest()
+
+
+def add_usage(first: TokenUsage, second: TokenUsage) -> TokenUsage:
+    """Add up what two replies cost; unknown and something is unknown."""
+    priced = first.dollars is not None and second.dollars is not None
+    return TokenUsage(
+        first.input + second.input,
+        first.output + second.output,
+        first.cached + second.cached,
+        first.stored + second.stored,
+        first.up + second.up,
+        (first.dollars or 0.0) + (second.dollars or 0.0) if priced else None,
+    )

@@ -1,4 +1,4 @@
-"""Models by name: `anthropic:MODEL`, `openai:MODEL`, `chat:MODEL@URL`, `ollama:MODEL`."""
+"""Models by name: `anthropic:MODEL`, `anthropic:MODEL?batch`, `openai:MODEL`, `chat:MODEL@URL`, `ollama:MODEL`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from hotdesk.errors import BriefError, printable
 
 MAKERS = {
     "anthropic": "hotdesk.brain.models.anthropic:AnthropicModel",
+    "batch": "hotdesk.brain.models.anthropic_batch:AnthropicBatchModel",
     "openai": "hotdesk.brain.models.openai:OpenAIModel",
     "chat": "hotdesk.brain.models.chat:Chat",
     "ollama": "hotdesk.brain.models.chat:Chat",
 }
 """Who makes a model's driver; imported when it is asked for, since the providers' libraries are slow to load."""
+_BATCH = "?batch"
+"""After a model of Anthropic's: each turn is a batch, at half the price, and may take a day."""
 _OLLAMA = "http://127.0.0.1:11434/v1"
 FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or ollama:MODEL"
 
@@ -23,6 +26,8 @@ FORMS = "anthropic:MODEL, openai:MODEL, chat:MODEL@http://127.0.0.1:8080/v1 or o
 def find(name: str, **options: Any) -> LanguageModel:
     """Give a model by its name; `options` are its driver's: `base_url`, `key`, `window`, `prices`, `patience`."""
     maker, model, url = parts(name)
+    if maker == "anthropic" and model.endswith(_BATCH):
+        maker, model = "batch", model.removesuffix(_BATCH)
     module, _, driver = MAKERS[maker].partition(":")
     if url:
         options = {"base_url": url, "name": name, **options}
@@ -38,7 +43,13 @@ def parts(name: str) -> tuple[str, str, str]:
         url = _OLLAMA
     elif maker == "chat":
         model, _, url = model.rpartition("@")
-    if maker not in MAKERS or not model or not model.isprintable() or (maker == "chat" and not _is_http(url)):
+    if (
+        maker not in MAKERS
+        or maker == "batch"
+        or not model.removesuffix(_BATCH)
+        or not model.isprintable()
+        or (maker == "chat" and not _is_http(url))
+    ):
         raise BriefError(f"{printable(name[:80])!r} names no model; write {FORMS}")
     return maker, model, url
 

@@ -6,18 +6,17 @@ from typing import Any
 
 from hotdesk.brain.models import openai_wire
 from hotdesk.brain.models.client import Patience, ProviderClient
-from hotdesk.brain.models.driver import Driver
-from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.driver import Driver, DriverOptions
 
 WINDOW = 272_000
+"""Tokens a request may have where nobody says otherwise: longer ones cost twice as much for each token."""
 VARIABLE = "OPENAI_API_KEY"
+OWN = ("https://api.openai.com/v1", "OPENAI_BASE_URL")
+"""The vendor's address, and what leads elsewhere."""
 
 
 class OpenAIModel(Driver):
     """One model of OpenAI's."""
-
-    native_screen = True
-    """It has a computer tool of its own, for `Request.screen`."""
 
     def __init__(
         self,
@@ -25,14 +24,14 @@ class OpenAIModel(Driver):
         *,
         base_url: str | None = None,
         key: str | None = None,
-        window: int = WINDOW,
-        prices: Prices | None = None,
+        window: int | None = None,
         patience: Patience | None = None,
+        **more: Any,
     ) -> None:
-        """Where a URL or key is not given, the library finds its own."""
+        """Where a URL or key is not given, the library finds its own; `more` are `DriverOptions`."""
         options = {"base_url": base_url, "api_key": key}
-        line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options)
-        super().__init__(model, window, prices, openai_wire, line)
+        line = ProviderClient(f"openai:{model}", "openai", "AsyncOpenAI", VARIABLE, patience, options, OWN)
+        super().__init__("openai", model, window, WINDOW, DriverOptions(**more), openai_wire, line)
 
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of a response."""

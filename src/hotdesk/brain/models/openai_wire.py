@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from hotdesk.brain.models.capabilities import Capabilities, find_capabilities
 from hotdesk.brain.models.client import PASSING, Events, ProviderError, ReplyCutError
 from hotdesk.brain.models.seam import ModelRequest, Reply, Stop, TokenUsage
 from hotdesk.brain.models.turns import (
@@ -26,16 +26,15 @@ from hotdesk.tool import Call, Observation, Tool
 
 DIALECT = "openai"
 SEALED = "reasoning.encrypted_content"
-_THOUGHTLESS = re.compile(r"(gpt-[34]|chatgpt).*")
-"""Models that do not reason, and refuse to be asked to."""
 BLANK = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
 """One black pixel, for an answer that must have a picture where there never was one."""
 
 
-def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
+def body(request: ModelRequest, model: str, name: str, capabilities: Capabilities | None = None) -> dict[str, Any]:
     """Write a request. Nothing is stored there: reasoning travels sealed, and comes back with each request."""
+    capabilities = capabilities or find_capabilities(DIALECT, model)
     fields: dict[str, Any] = {
         "model": model,
         "instructions": request.system,
@@ -43,15 +42,27 @@ def body(request: ModelRequest, model: str, name: str) -> dict[str, Any]:
         "max_output_tokens": request.tokens,
         "store": False,
     }
-    if request.cache:
+    if request.cache and capabilities.cache_key:
         fields["prompt_cache_key"] = request.cache[:64]
-    if not _THOUGHTLESS.fullmatch(model):
+    if capabilities.thinking != "none":
         fields["include"] = [SEALED]
-        fields["reasoning"] = {"summary": "auto"} if request.think else {"effort": "low"}
+        fields |= {"reasoning": config} if (config := reasoning(request, capabilities)) else {}
     if tools := declare_tools(request):
         fields["tools"] = tools
         fields["parallel_tool_calls"] = True
     return {**fields, **request.extra.get(DIALECT, {})}
+
+
+def reasoning(request: ModelRequest, capabilities: Capabilities) -> dict[str, Any]:
+    """Say how to reason: summaries are shown to verified organisations only, and effort is left to the model."""
+    effort = capabilities.effort if request.think else "low"
+    config = {"effort": effort} if effort in capabilities.efforts else {}
+    return config | ({"summary": "auto"} if request.think and capabilities.summary else {})
+
+
+def prefix(request: ModelRequest) -> str:
+    """Give nothing: sealed reasoning is bound to nothing before it."""
+    return ""
 
 
 def declare_tools(request: ModelRequest) -> list[dict[str, Any]]:

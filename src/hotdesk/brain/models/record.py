@@ -66,9 +66,14 @@ class RecordingModel:
         self.model = model
         self.name = model.name
         self.window = model.window
-        self.native_screen = getattr(model, "native_screen", False)
+        self.address = getattr(model, "address", "")
         self.before: list[Item] = []
         self.file = _open_to_append(file)
+
+    @property
+    def native_screen(self) -> bool:
+        """Say whether the model has a computer tool of its own."""
+        return getattr(self.model, "native_screen", False)
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""

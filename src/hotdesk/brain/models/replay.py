@@ -23,7 +23,7 @@ class Replay:
 
     def __init__(self, of: str, replies: Sequence[Reply] | Mapping[str, Sequence[Reply]]) -> None:
         """`of` says whose they are; by step each step has its own, otherwise they are given as they come."""
-        self.name = f"replay of {printable(of)[:100]}"
+        self.name = f"replay of {printable(of)[:300]}"
         self.window = WINDOW
         self.steps = dict(replies) if isinstance(replies, Mapping) else None
         self.all = () if isinstance(replies, Mapping) else tuple(replies)
@@ -38,7 +38,7 @@ class Replay:
             raise self.build_end_error(request.step, len(replies))
         self.positions[key] = number + 1
         reply = update_placeholders(replies[number], request.history)
-        return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name)
+        return replace(reply, usage=TokenUsage(dollars=0.0), model=self.name, address="", notes=())
 
     def build_end_error(self, step: str, count: int) -> ModelError:
         """Say that nothing more was said."""

@@ -55,6 +55,12 @@ class Reply:
     """In which language `native` is: `anthropic`, `openai`, `chat`; empty: none."""
     native: tuple[dict[str, Any], ...] = ()
     """Its own items, plain JSON: they go back verbatim, thinking and signatures included."""
+    prefix: str = ""
+    """What its thinking is bound to, where the provider binds it: it goes back after the same prefix only."""
+    address: str = ""
+    """Where it was asked; empty: at its vendor's own address, or nowhere."""
+    notes: tuple[str, ...] = ()
+    """What it took to get it: waits, features the provider refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,8 @@ class ModelRequest:
 
     Then what that tool does is not among `tools`; a call of the native tool is `Call(id, "computer", …)`.
     """
+    screen_tools: Sequence[Tool] = ()
+    """What the native computer tool does, as tools: for a model that turns out to have none."""
     tokens: int = REPLY
     """Of the longest reply."""
     think: bool = True

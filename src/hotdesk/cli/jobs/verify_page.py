@@ -10,6 +10,8 @@ from hotdesk.drive.certificate import Fields
 
 MAX_LINES = 40
 """Lines of one kind for one check."""
+ASKED_AT = ", asked at "
+"""What stands between a model's name and an address that is not its vendor's."""
 WIDE = 100
 """Characters of a line of what a check found, in short."""
 _CAVEAT = "a certificate proves what was checked, and that the file is that file; not that the world is so"
@@ -83,8 +85,11 @@ def brain(record: Fields) -> str:
     """Say who thought."""
     if record["kind"] == "script":
         return f"{record['name']}: a SCRIPT; its decisions were fixed beforehand, no model made them"
-    replied = [each for each in record["models"] if each != record["name"]]
-    return f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
+    replied = [each for each in record["models"] if each != record["name"].partition(ASKED_AT)[0]]
+    text = f"{record['name']}, a model" + (f"; replies came from {', '.join(record['models'])}" if replied else "")
+    places = (f"{each['model']}{ASKED_AT}{each['address']}" for each in record.get("addresses", ()))
+    elsewhere = [place for place in places if place not in record["name"]]
+    return text + (f"; {', '.join(elsewhere)}, not at its vendor's address" if elsewhere else "")
 
 
 def approvals(records: Sequence[Fields]) -> str:

@@ -155,6 +155,8 @@ class JobLog:
             *(self.job, step, self.spent.replies + 1, reply.model, paper),
             *(used.input, used.output, used.cached + used.stored, used.up, ms),
             -1.0 if used.dollars is None else used.dollars,
+            reply.address,
+            used.stored,
         )
         self.spent.add(event)
         if not step:  # a planner's calls do nothing

@@ -1,0 +1,84 @@
+"""What providers refused, remembered by model: in this process, and in a small file for the next ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from hotdesk.strict import Length, Range, StrictError, loads, read
+
+FILE = "learned.json"
+MAX_BYTES = 64 << 10
+MAX_MODELS = 100
+KEEP_SECONDS = 7 * 86400
+"""After that a feature is tried anew: an account may be verified, a model may learn."""
+Value = str | int | bool | list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedEntry:
+    """What was learned of one model, and when."""
+
+    change: Annotated[dict[str, Value], Length(20)]
+    at: Annotated[int, Range(0)]
+
+
+@dataclass
+class LearnedLimits:
+    """What is known beyond the table. Without a folder it lives as long as the process."""
+
+    folder: Path | None = None
+    entries: dict[str, LearnedEntry] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.folder is not None:
+            self.entries |= _load(self.folder / FILE)
+
+    def find(self, name: str) -> Mapping[str, Value]:
+        """Give what was learned of a model, by its whole name and address."""
+        entry = self.entries.get(name)
+        return entry.change if entry is not None and _is_fresh(entry) else {}
+
+    def add(self, name: str, change: Mapping[str, object]) -> None:
+        """Remember what was learned; a file that cannot be written is no reason to fail."""
+        as_json = {key: list(value) if isinstance(value, tuple) else value for key, value in change.items()}
+        before = self.find(name)
+        self.entries[name] = read(LearnedEntry, {"change": {**before, **as_json}, "at": int(time.time())})
+        newest = sorted(self.entries.items(), key=lambda item: -item[1].at)[:MAX_MODELS]
+        self.entries = dict(newest)
+        if self.folder is not None:
+            _save(self.folder, self.entries)
+
+
+def _is_fresh(entry: LearnedEntry) -> bool:
+    return 0 <= time.time() - entry.at <= KEEP_SECONDS
+
+
+def _load(file: Path) -> dict[str, LearnedEntry]:
+    """Read the file; one that cannot be read says nothing."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+        entries = read(dict[str, LearnedEntry], loads(data.decode()) if len(data) <= MAX_BYTES else {})
+    except (OSError, ValueError, StrictError):
+        return {}
+    return {name: entry for name, entry in entries.items() if _is_fresh(entry)}
+
+
+def _save(folder: Path, entries: Mapping[str, LearnedEntry]) -> None:
+    """Write the file whole: another process reads the old one or the new one."""
+    text = json.dumps({name: {"change": entry.change, "at": entry.at} for name, entry in entries.items()}, indent=1)
+    if len(text) > MAX_BYTES:
+        return
+    beside = folder / f"{FILE}.{os.getpid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside.write_text(text)
+        beside.replace(folder / FILE)
+    except OSError:
+        beside.unlink(missing_ok=True)

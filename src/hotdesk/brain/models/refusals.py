@@ -1,0 +1,108 @@
+"""What a provider's refusal says of a model: which of its features to leave out the next time. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hotdesk.brain.models.capabilities import Capabilities
+
+Change: TypeAlias = Mapping[str, object]
+"""Capabilities that are other than was thought, by name."""
+UNBOUND: Change = {"preserved": "none"}
+"""Thinking was sent back where it is not valid: that is true of one conversation, and is not remembered."""
+_UNKNOWN = r"extra inputs are not permitted|unknown parameter|unsupported parameter|not support|unrecognized|unexpected"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRule:
+    """How providers say that one feature is refused, and what follows from it."""
+
+    pattern: re.Pattern[str]
+    change: Callable[[Capabilities, re.Match[str]], Change]
+
+
+def _rule(pattern: str, change: Callable[[Capabilities, re.Match[str]], Change]) -> RefusalRule:
+    return RefusalRule(re.compile(pattern, re.IGNORECASE | re.DOTALL), change)
+
+
+def _limit_output(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    limit = int(found["limit"])
+    return {"output": limit} if 256 <= limit < capabilities.output else {}
+
+
+def _change_thinking(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    """Think in the next simpler way; where the provider names the right one, in that."""
+    if capabilities.thinking == "budget" and "adaptive" in found.string:
+        return {"thinking": "adaptive"}
+    simpler = {"adaptive": "budget" if "adaptive" in found.string else "none"}
+    return {} if capabilities.thinking == "none" else {"thinking": simpler.get(capabilities.thinking, "none")}
+
+
+def _change_summary(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"summary": False} if capabilities.summary else {}
+
+
+def _change_effort(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"efforts": (), "effort": None} if capabilities.efforts else {}
+
+
+def _change_computer(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"computer": ""} if capabilities.computer else {}
+
+
+def _change_images(capabilities: Capabilities, found: re.Match[str]) -> Change:
+    return {"images": False} if capabilities.images else {}
+
+
+RULES: tuple[RefusalRule, ...] = (
+    _rule(r"invalid `?signature`? in `?thinking`? block|bound to a different conversation", lambda *_: UNBOUND),
+    _rule(r"max_tokens: \d+ > (?P<limit>\d+)", _limit_output),
+    _rule(r"max(_output|_completion)?_tokens.*?(at most|less than or equal to|<=) (?P<limit>\d+)", _limit_output),
+    _rule(
+        r"max_tokens.*(not supported|unsupported).*max_completion_tokens",
+        lambda capabilities, _: {} if capabilities.completion_limit else {"completion_limit": True},
+    ),
+    _rule(r"reasoning\.summary|verified to generate reasoning summaries", _change_summary),
+    _rule(rf"thinking[\w.]*\.display[^.]*({_UNKNOWN})", _change_summary),
+    _rule(r"thinking\.type[\w.]*\W+(is )?not support|adaptive thinking is not support", _change_thinking),
+    _rule(r"reasoning\.effort|not support the effort", _change_effort),
+    _rule(rf"output_config(\.effort)?[^.]{{0,80}}({_UNKNOWN})", _change_effort),
+    _rule(rf"(thinking|reasoning|encrypted content)[^.]{{0,80}}({_UNKNOWN})", _change_thinking),
+    _rule(rf"({_UNKNOWN})[^.]{{0,80}}(thinking|reasoning|encrypted)", _change_thinking),
+    _rule(r"not support[^.]*computer|computer[^.]{0,60}not support|tag 'computer_", _change_computer),
+    _rule(r"tools\[\d+\]\.type|invalid value: '?computer", _change_computer),
+    _rule(r"(image|vision|multimodal)[^.]{0,60}(not support|only supported)", _change_images),
+    _rule(r"not support[^.]{0,40}(image|vision)|missing data required for image", _change_images),
+    _rule(
+        rf"prompt_cache_key[^.]{{0,60}}({_UNKNOWN})|({_UNKNOWN})[^.]{{0,40}}prompt_cache_key",
+        lambda capabilities, _: {"cache_key": False} if capabilities.cache_key else {},
+    ),
+)
+"""In the order they are tried: the first that changes something counts."""
+
+
+def find_change(capabilities: Capabilities, message: str) -> Change:
+    """Say what a refusal teaches; empty: nothing that can be left out."""
+    for rule in RULES:
+        if (found := rule.pattern.search(message)) and (change := rule.change(capabilities, found)):
+            return change
+    return {}
+
+
+def describe_change(change: Change) -> str:
+    """Say in words what is done differently from now on."""
+    words = {
+        "output": "its replies are limited to {:,} tokens",
+        "thinking": "thinking is asked for as `{}`",
+        "summary": "no summary of its thinking is asked for",
+        "efforts": "no effort is asked for",
+        "computer": "it uses the screen's tools, not its native one",
+        "images": "it is sent no pictures",
+        "completion_limit": "its limit is sent as max_completion_tokens",
+        "cache_key": "no cache key is sent",
+        "preserved": "earlier thinking is left out of this conversation",
+    }
+    return "; ".join(words[name].format(value) for name, value in change.items() if name in words)

@@ -1,0 +1,41 @@
+"""When a request is tried again, and after how long. Pure, but for the clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import mktime_tz, parsedate_tz
+
+_LONGEST_BACKOFF_S = 8.0
+
+
+def is_passing(status: int, headers: Mapping[str, str]) -> bool:
+    """Say whether the same request may be taken the next time; the provider's own word counts first."""
+    if (word := headers.get("x-should-retry")) in ("true", "false"):
+        return word == "true"
+    return status in (408, 409, 429) or status >= 500
+
+
+def find_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Give how many seconds a provider asks to wait: in milliseconds, seconds or a date; None: it does not say."""
+    with suppress(ValueError):
+        if (text := headers.get("retry-after-ms")) is not None:
+            return _clamp(float(text) / 1000)
+    text = headers.get("retry-after")
+    if text is None:
+        return None
+    with suppress(ValueError):
+        return _clamp(float(text))
+    date = parsedate_tz(text)
+    return None if date is None else _clamp(mktime_tz(date) - time.time())
+
+
+def find_backoff(pause: float, tried: int) -> float:
+    """Give how long to wait where the provider does not say: twice as long each time."""
+    return min(pause * float(2**tried), _LONGEST_BACKOFF_S)
+
+
+def _clamp(seconds: float) -> float | None:
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
