@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -57,13 +59,23 @@ COORDINATES = ("hotdesk/checks/", "hotdesk/hands/reader/", "hotdesk/hands/screen
 """Where `left` is a side."""
 
 
+@cache
+def parse(file: Path) -> ast.Module:
+    """Parse a file once, without collecting garbage: Python 3.11 fails if a callback of the collector runs meanwhile."""
+    gc.disable()
+    try:
+        return ast.parse(file.read_text())
+    finally:
+        gc.enable()
+
+
 def classes(source: Path) -> dict[str, list[str]]:
     """List the modules that define each class."""
     found = defaultdict(list)
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
         if not name.startswith(MIRRORS):
-            for node in ast.parse(file.read_text()).body:
+            for node in parse(file).body:
                 if isinstance(node, ast.ClassDef):
                     found[node.name].append(name)
     return found
@@ -74,7 +86,7 @@ def wall_names(source: Path) -> list[tuple[str, str]]:
     return [
         (str(file.relative_to(source)), node.value)
         for file in sorted((source / KEEPER).rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(parse(file))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in WALLS
     ]
 
@@ -84,7 +96,7 @@ def participles(source: Path) -> list[tuple[str, int, str]]:
     found = []
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parse(file)):
             match node:
                 case (
                     ast.Name(id=bound, ctx=ast.Store())
@@ -110,7 +122,7 @@ def participle_functions(source: Path) -> list[tuple[str, int, str]]:
     found = []
     for file in sorted(source.rglob("*.py")):
         name = str(file.relative_to(source))
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parse(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_property(node):
                 word = node.name.strip("_").partition("_")[0]
                 is_participle = word in PAST or (word.endswith("ed") and word not in VERBS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import threading
@@ -88,11 +89,11 @@ class Provider:
         """Check a request and give the stream's events: each one's name, if it has one, and data."""
         raise NotImplementedError
 
-    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> builtins.bytes | None:
         """Begin something that is asked for later; None: nothing of that kind is asked for."""
         return None
 
-    def find(self, path: str) -> bytes:
+    def find(self, path: str) -> builtins.bytes:
         """Give what was begun before; empty: there is none."""
         return b""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.conventions import parse
 
 ROOT = Path(__file__).parents[2]
 CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
@@ -95,7 +96,7 @@ def named_in_text() -> set[tuple[str, str]]:
     """Collect modules, and things in them, that the source names as text: no type checker follows those."""
     found = set()
     for file in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parse(file)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 match = re.fullmatch(r"(hotdesk(?:\.[a-z0-9_]+)+)(?::(\w+))?", node.value)
                 if match and match[1] not in NOT_MODULES:
@@ -122,7 +123,7 @@ def imported_by_text() -> set[tuple[str, str]]:
     """Collect what the source takes from modules it imports by text: `import_module(DOORS).Doors`."""
     found = set()
     for file in (ROOT / "src/hotdesk").rglob("*.py"):
-        tree = ast.parse(file.read_text())
+        tree = parse(file)
         constants = {
             target.id: node.value.value
             for node in tree.body

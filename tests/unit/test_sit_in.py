@@ -54,7 +54,7 @@ def model_of(protocol: str, port: int) -> LanguageModel:
     if protocol == "chat":
         return names.find(f"chat:qwen@{address}/v1", patience=PATIENCE)
     url = address if protocol == "anthropic" else f"{address}/v1"
-    name = "claude-sonnet-5" if protocol == "anthropic" else "gpt-5"
+    name = "claude-sonnet-5" if protocol == "anthropic" else "gpt-5.4"
     return names.find(f"{protocol}:{name}", base_url=url, key="any", patience=PATIENCE)
 
 
