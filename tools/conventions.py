@@ -61,7 +61,7 @@ COORDINATES = ("hotdesk/checks/", "hotdesk/hands/reader/", "hotdesk/hands/screen
 
 @cache
 def parse(file: Path) -> ast.Module:
-    """Parse a file once, without collecting garbage: Python 3.11 fails if a callback of the collector runs meanwhile."""
+    """Parse a file once, without collecting garbage: Python 3.11 fails if a collector callback runs meanwhile."""
     gc.disable()
     try:
         return ast.parse(file.read_text())
