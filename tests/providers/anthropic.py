@@ -157,10 +157,10 @@ class Anthropic(Provider):
         self.sealed[signature] = {"thinking": thought}
         return signature
 
-    def begin(self, path: str, headers: dict[str, str], body: Body) -> bytes | None:
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> str | None:
         """Take a batch of one request; or cancel one."""
         if path.endswith("/cancel"):
-            return json.dumps(self.batch_of(path.split("/")[-2], "canceling")).encode()
+            return json.dumps(self.batch_of(path.split("/")[-2], "canceling"))
         if path != "/v1/messages/batches":
             return None
         [each] = body["requests"]
@@ -174,17 +174,17 @@ class Anthropic(Provider):
             result = {"type": "errored", "error": self.error(400, str(e))}
         self.batches[name] = {"custom_id": each["custom_id"], "result": result or {"type": self.outcome}}
         self.polls[name] = 2
-        return json.dumps(self.batch_of(name, "in_progress")).encode()
+        return json.dumps(self.batch_of(name, "in_progress"))
 
-    def find(self, path: str) -> bytes:
+    def find(self, path: str) -> str:
         """Say how a batch is; give its results."""
         parts = path.removeprefix("/v1/messages/batches/").split("/")
         if parts[0] not in self.batches:
-            return b""
+            return ""
         if parts[-1] == "results":
-            return json.dumps(self.batches[parts[0]]).encode() + b"\n"
+            return json.dumps(self.batches[parts[0]]) + "\n"
         self.polls[parts[0]] -= 1
-        return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress")).encode()
+        return json.dumps(self.batch_of(parts[0], "ended" if self.polls[parts[0]] < 0 else "in_progress"))
 
     def batch_of(self, name: str, status: str) -> Body:
         """Write a batch."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import json
 import threading
@@ -89,13 +88,13 @@ class Provider:
         """Check a request and give the stream's events: each one's name, if it has one, and data."""
         raise NotImplementedError
 
-    def begin(self, path: str, headers: dict[str, str], body: Body) -> builtins.bytes | None:
+    def begin(self, path: str, headers: dict[str, str], body: Body) -> str | None:
         """Begin something that is asked for later; None: nothing of that kind is asked for."""
         return None
 
-    def find(self, path: str) -> builtins.bytes:
+    def find(self, path: str) -> str:
         """Give what was begun before; empty: there is none."""
-        return b""
+        return ""
 
     def error(self, status: int, why: str, param: str = "") -> Body:
         """Write an error as the provider does."""
@@ -112,7 +111,7 @@ class Talk(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a question about something that was begun before."""
-        data = self.provider.find(self.path)
+        data = self.provider.find(self.path).encode()
         self.send_response(200 if data else 404)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -136,9 +135,9 @@ class Talk(BaseHTTPRequestHandler):
             if (begun := provider.begin(self.path, headers, body)) is not None:
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(begun)))
+                self.send_header("Content-Length", str(len(begun.encode())))
                 self.end_headers()
-                self.wfile.write(begun)
+                self.wfile.write(begun.encode())
                 return
             events = provider.answer(self.path, headers, body)
         except Refused as e:
