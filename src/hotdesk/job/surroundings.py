@@ -36,13 +36,13 @@ def describe_network(step: str, scope: Scope) -> str:
         return NO_NETWORK
     rules = [rule for rule in scope.rules if rule.step in ("", step)]
     admitted = _list_rules([rule for rule in rules if rule.verdict == "allow"])
-    asked = _list_rules([rule for rule in rules if rule.verdict == "ask"])
-    if not admitted and not asked:
+    approvable = _list_rules([rule for rule in rules if rule.verdict == "ask"])
+    if not admitted and not approvable:
         return NO_NETWORK
     parts = [
         PROXY,
         f"In this step it admits: {admitted}." if admitted else "It admits no request of this step by itself.",
-        f"It asks a person before it admits: {asked}." if asked else "",
+        f"It asks a person before it admits: {approvable}." if approvable else "",
         "It refuses everything else.",
     ]
     return " ".join(filter(None, parts))

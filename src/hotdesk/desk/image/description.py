@@ -78,8 +78,8 @@ def describe(image: Image) -> str:
         python = f"{python or 'Python'} with {', '.join(libraries)}"
     programs = [text.format(packages[each]).strip() for each, text in PROGRAMS.items() if each in packages]
     parts = [system, python, f"programs: {', '.join(programs)}" if programs else ""]
-    known = "; ".join(filter(None, parts))
-    return f"Image `{image.name}`: {known}." if known else f"Image `{image.name}`."
+    facts = "; ".join(filter(None, parts))
+    return f"Image `{image.name}`: {facts}." if facts else f"Image `{image.name}`."
 
 
 def _read_packages(image: Image) -> Iterator[tuple[str, str]]:
