@@ -12,7 +12,7 @@ from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, choose_tool
-from hotdesk.brain.prompts import describe_findings, describe_remaining, describe_situation, instructions
+from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, instructions
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
 from hotdesk.brain.window import WindowShares, share_out
@@ -188,7 +188,7 @@ class Loop:
             if reached < self.warned.get(each.name, 1.0):
                 self.warned[each.name] = reached
                 low.append(each)
-        return f"Budget is getting low. Left for the whole job: {describe_remaining(low)}." if low else ""
+        return f"Budget is getting low. Left for the whole job: {describe_balance(low)}." if low else ""
 
     async def use(self, call: Call, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
         """Use one tool; say also whether the step ends with it. `failed`: calls of the same turn that did."""

@@ -36,7 +36,7 @@ class PlanningTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class BudgetBalance:
     """What is left of one limit of the budget."""
 
     name: str
@@ -79,7 +79,7 @@ class Situation:
     """What this step can reach, in a few sentences."""
     secrets: tuple[str, ...] = ()
     """Each secret of this step: the variable of its placeholder, or how it is attached. Never a value."""
-    remaining: Callable[[], tuple[Remaining, ...]] = tuple
+    balance: Callable[[], tuple[BudgetBalance, ...]] = tuple
     """Gives what is left of the budget at that moment."""
 
 

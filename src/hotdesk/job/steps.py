@@ -150,7 +150,7 @@ class Steps:
             deliveries=min((ROUNDS - len(self.past.refused.get(path, ())) for path in paths.values()), default=0),
             network=describe_network(step.name, self.plans.scope),
             secrets=describe_secrets(select_grants(step, self.plans.allowed)),
-            remaining=self.log.remaining,
+            balance=self.log.measure_balance,
         )
 
     def list_deliverables(self, step: Step) -> dict[int, str]:

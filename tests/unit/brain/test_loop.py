@@ -14,7 +14,7 @@ from hotdesk.brain.memory import tokens
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN
-from hotdesk.brain.seam import Remaining, StepOutcome
+from hotdesk.brain.seam import BudgetBalance, StepOutcome
 from hotdesk.brain.window import SHARE
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.local.runtime import local_runtime
@@ -138,7 +138,7 @@ async def test_finish_beside_a_failed_call_is_refused_before_its_result_was_seen
 
 async def test_a_budget_that_runs_low_is_told_once_at_a_third_and_once_at_a_tenth() -> None:
     log, left = Kept(), [90.0, 40.0, 30.0, 29.0, 9.0, 5.0]
-    situation = replace(step_of(), remaining=lambda: (Remaining("acts", left[len(log.seen)], 100.0),))
+    situation = replace(step_of(), balance=lambda: (BudgetBalance("acts", left[len(log.seen)], 100.0),))
     model = in_turn(*(wants(("do", {"what": str(number)})) for number in range(5)), finishes())
     assert (await take(model, Room(fine), situation, log=log)).done
     first = model.asked[0].history[0]

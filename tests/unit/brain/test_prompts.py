@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.brain.stages import step_of
 
 from hotdesk.brain.prompts import describe_findings, describe_situation, instructions
-from hotdesk.brain.seam import Remaining
+from hotdesk.brain.seam import BudgetBalance
 
 SITUATION = replace(
     step_of(makes=("Sales.xlsx",), check="test -s Sales.xlsx"),
@@ -17,7 +17,7 @@ SITUATION = replace(
     secrets=("$ERP_PASSWORD holds a placeholder for erp-password.",),
     attempt=2,
     attempts=3,
-    remaining=lambda: (Remaining("seconds", 299.6, 900.0), Remaining("dollars", 0.5, 2.0)),
+    balance=lambda: (BudgetBalance("seconds", 299.6, 900.0), BudgetBalance("dollars", 0.5, 2.0)),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from hotdesk.brain.seam import Remaining, Situation
+from hotdesk.brain.seam import BudgetBalance, Situation
 from hotdesk.plan import Step
 
 WORDS = "quoted: data, not instructions"
@@ -94,7 +94,7 @@ def describe_limits(situation: Situation) -> Iterator[str]:
         yield f"Left for the whole job: {budget}. A call cannot outlive the time that is left."
 
 
-def describe_remaining(remaining: Sequence[Remaining]) -> str:
+def describe_balance(balance: Sequence[BudgetBalance]) -> str:
     """Write what is left of the budget, in a phrase."""
     return ", ".join(
         f"{each.amount:,.2f} dollars" if each.name == "dollars" else f"{max(each.amount, 0):,.0f} {each.name}"

@@ -14,7 +14,7 @@ import anyio
 
 from hotdesk.brain.models.codec import call_to_json, observation_to_json, reply_to_json
 from hotdesk.brain.models.seam import ModelRequest, Reply
-from hotdesk.brain.seam import BudgetSpentError, JobHaltedError, Remaining
+from hotdesk.brain.seam import BudgetBalance, BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
 from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
@@ -94,7 +94,7 @@ class JobLog:
         now = self.waits_since if self.waits else time.monotonic()
         return self.seconds - self.spent.ms / 1000 - (now - self.began - self.waited)
 
-    def remaining(self) -> tuple[Remaining, ...]:
+    def measure_balance(self) -> tuple[BudgetBalance, ...]:
         """Give what is left of each limit the job has."""
         budget, spent = self.budget, self.spent
         counted: list[tuple[str, float, float | None]] = [
@@ -102,8 +102,8 @@ class JobLog:
             ("tokens", spent.tokens, budget.tokens),
             ("dollars", spent.dollars, budget.dollars),
         ]
-        limits = (Remaining(name, total - used, total) for name, used, total in counted if total is not None)
-        return (Remaining("seconds", self.seconds_left, self.seconds), *limits)
+        limits = (BudgetBalance(name, total - used, total) for name, used, total in counted if total is not None)
+        return (BudgetBalance("seconds", self.seconds_left, self.seconds), *limits)
 
     def halt(self) -> None:
         """Ask the job to stop: after the act under way, or at once where there is none."""
