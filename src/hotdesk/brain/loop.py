@@ -183,7 +183,7 @@ class Loop:
     def find_low(self) -> str:
         """Say which limits have just fallen below a third or a tenth; empty: none has."""
         low = []
-        for each in self.situation.remaining():
+        for each in self.situation.balance():
             reached = min((share for share in LOW_SHARES if each.amount < share * each.total), default=1.0)
             if reached < self.warned.get(each.name, 1.0):
                 self.warned[each.name] = reached

@@ -90,15 +90,15 @@ def describe_limits(situation: Situation) -> Iterator[str]:
             situation.deliveries,
             f"A deliverable that fails its check is sent back to you, at most {situation.deliveries} times.",
         )
-    if budget := describe_remaining(situation.remaining()):
-        yield f"Left for the whole job: {budget}. A call cannot outlive the time that is left."
+    if balance := describe_balance(situation.balance()):
+        yield f"Left for the whole job: {balance}. A call cannot outlive the time that is left."
 
 
 def describe_balance(balance: Sequence[BudgetBalance]) -> str:
     """Write what is left of the budget, in a phrase."""
     return ", ".join(
         f"{each.amount:,.2f} dollars" if each.name == "dollars" else f"{max(each.amount, 0):,.0f} {each.name}"
-        for each in remaining
+        for each in balance
     )
 
 
