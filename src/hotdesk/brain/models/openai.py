@@ -18,6 +18,7 @@ class OpenAIModel(Driver):
 
     native_screen = True
     """It has a computer tool of its own, for `Request.screen`."""
+    sees = True
 
     def __init__(
         self,

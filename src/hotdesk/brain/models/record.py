@@ -47,6 +47,7 @@ class RecordingModel:
         self.name = model.name
         self.window = model.window
         self.native_screen = getattr(model, "native_screen", False)
+        self.sees = model.sees
         self.before: list[Item] = []
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.file = os.fdopen(descriptor, "a", encoding="utf-8")
