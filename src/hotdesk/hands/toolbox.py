@@ -23,8 +23,8 @@ _SIGHTED = ("screen_", "browser_")
 """What tools are called that need a screen."""
 REPEATABLE = frozenset({
     "browser_goto", "browser_read", "browser_snapshot", "browser_screenshot", "browser_wait_for", "browser_downloads",
-    "browser_fill", "browser_select", "browser_hover", "screen_screenshot", "screen_zoom", "screen_move", "screen_wait",
-    "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
+    "browser_fill", "browser_select", "browser_hover", "screen_read", "screen_screenshot", "screen_zoom", "screen_move",
+    "screen_wait", "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
     "screen_clipboard_set",
 })  # fmt: skip
 """Tools of screen and browser that do the same when they are used twice: one that was cancelled is used again."""

@@ -21,8 +21,10 @@ DIRECTIONS = ("up", "down", "left", "right")
 X = Parameter("x", "integer", "pixels from the left; without x and y, where the pointer is", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
+_REF = Parameter("ref", "text", "a reference of screen_read, such as a12, in place of x and y", longest=20)
 _HELD_KEYS = Parameter("keys", "text", "keys held down meanwhile: ctrl, ctrl+shift", longest=100)
 _BUTTON = Parameter("button", "text", "which button", default="left", choices=(*BUTTONS, "forward"))
+_COUNT = Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3)
 _HELD_BUTTON = Parameter("button", "text", "which button", default="left", choices=BUTTONS)
 _REGION = Parameter("region", "integers", "left, top, right, bottom; the whole screen unless told", longest=4, least=0)
 FORMAT = Parameter("format", "text", "png is exact, jpeg small", default="png", choices=("png", "jpeg"))
@@ -45,11 +47,19 @@ TOOLS = (
         (replace(_REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
+    Tool(
+        "screen_read",
+        "Read the widgets of the window in front as text: role, name, value, state, a reference such as a12, and where "
+        "each is on the screen. screen_click and screen_type take the reference. Some programs (Tk, Motif) expose "
+        "nothing; use screen_screenshot there, and browser_snapshot for web pages.",
+        (Parameter("window", "text", "words of another window's title, or all", default="", longest=200),),
+        {"window": "Calc"},
+    ),
     Tool("screen_move", "Move the pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
-        "Click at a point, once, twice or three times.",
-        (X, Y, _BUTTON, Parameter("count", "integer", "2 is a double click", default=1, least=1, most=3), _HELD_KEYS),
+        "Click at a point, or on what a reference of screen_read means, once, twice or three times.",
+        (X, Y, _REF, _BUTTON, _COUNT, _HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
@@ -78,8 +88,9 @@ TOOLS = (
     ),
     Tool(
         "screen_type",
-        "Type a text in any script into what has the focus. A new line is Return, a tab is Tab.",
-        (Parameter("text", "text", "what is typed", required=True, longest=20_000),),
+        "Type a text in any script into what has the focus, or into what a reference of screen_read means, which is "
+        "clicked first. A new line is Return, a tab is Tab.",
+        (Parameter("text", "text", "what is typed", required=True, longest=20_000), _REF),
         {"text": "Grüße, 世界\n"},
     ),
     Tool(
