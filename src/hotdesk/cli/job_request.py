@@ -18,7 +18,7 @@ from hotdesk.api.models import refusal
 from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import ModelBrain
 from hotdesk.brain.models import names
-from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.models.record import RecordingModel
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import LanguageModel
@@ -175,7 +175,7 @@ def brain_of(chosen: JobRequest, job: Brief, settings: Config, record: Path | No
             "or pass --script FILE to use a script instead of a model."
         )
     models: dict[str, LanguageModel] = {}
-    prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
+    prices = read_prices(settings.prices)
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, **theirs)

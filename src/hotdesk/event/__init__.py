@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import JobPaused as JobPaused
     from hotdesk.event.job import Kept as Kept
     from hotdesk.event.job import KeyChanged as KeyChanged
+    from hotdesk.event.job import Looked as Looked
     from hotdesk.event.job import Observed as Observed
     from hotdesk.event.job import Pending as Pending
     from hotdesk.event.job import Planned as Planned

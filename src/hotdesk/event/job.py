@@ -107,6 +107,28 @@ class Thought:
     ms: int
     dollars: float = -1.0
     """Less than nothing: no price is known."""
+    stored: int = 0
+    """Tokens the provider keeps from now on; older journals have them in `cached`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A vision model was asked about a picture, for a tool of a step. What it was asked and said is a paper."""
+
+    job: str
+    step: str
+    model: str
+    paper: str
+    outcome: Literal["done", "failed"]
+    input: int
+    output: int
+    cached: int
+    stored: int
+    up: int
+    """Bytes of the request, the picture included: what the provider was told."""
+    ms: int
+    dollars: float = -1.0
+    """Less than nothing: no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +376,7 @@ JobEvent: TypeAlias = (
     | Decided
     | StepBegun
     | Thought
+    | Looked
     | Acted
     | Observed
     | Checkpointed

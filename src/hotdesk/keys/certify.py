@@ -21,6 +21,7 @@ from hotdesk.event import (
     Event,
     JobBegun,
     JobEnded,
+    Looked,
     Opened,
     Pending,
     Planned,
@@ -34,7 +35,7 @@ RECORDED = ("written ", "recorded ", "replay of ", "adversary")
 """Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
     kind.__name__
-    for kind in (JobBegun, Planned, Amended, Thought, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
+    for kind in (JobBegun, Planned, Amended, Thought, Looked, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
 }
 """Events a story is made of."""
 
@@ -60,7 +61,7 @@ class CertifiedStory:
                 self.begun = event
             case Planned(findings=()) | Amended():
                 self.plan = event.digest
-            case Thought():
+            case Thought() | Looked():
                 self.models[event.model] = None
             case Pending():
                 self.pending[event.id] = event
