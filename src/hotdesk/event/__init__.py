@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hotdesk.event.job import JobPaused as JobPaused
     from hotdesk.event.job import Kept as Kept
     from hotdesk.event.job import KeyChanged as KeyChanged
-    from hotdesk.event.job import Looked as Looked
     from hotdesk.event.job import Observed as Observed
     from hotdesk.event.job import Pending as Pending
     from hotdesk.event.job import Planned as Planned
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Thought as Thought
     from hotdesk.event.job import VaultChanged as VaultChanged
     from hotdesk.event.job import Verified as Verified
+    from hotdesk.event.job import VisionAsked as VisionAsked
 
     Event: TypeAlias = DeskEvent | JobEvent
 else:

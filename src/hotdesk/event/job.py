@@ -112,7 +112,7 @@ class Thought:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class VisionAsked:
     """A vision model was asked about a picture, for a tool of a step. What it was asked and said is a paper."""
 
     job: str
@@ -376,7 +376,7 @@ JobEvent: TypeAlias = (
     | Decided
     | StepBegun
     | Thought
-    | Looked
+    | VisionAsked
     | Acted
     | Observed
     | Checkpointed

@@ -21,7 +21,6 @@ from hotdesk.event import (
     Event,
     JobBegun,
     JobEnded,
-    Looked,
     Opened,
     Pending,
     Planned,
@@ -29,13 +28,26 @@ from hotdesk.event import (
     SentBack,
     Thought,
     Verified,
+    VisionAsked,
 )
 
 RECORDED = ("written ", "recorded ", "replay of ", "adversary")
 """Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
     kind.__name__
-    for kind in (JobBegun, Planned, Amended, Thought, Looked, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
+    for kind in (
+        JobBegun,
+        Planned,
+        Amended,
+        Thought,
+        VisionAsked,
+        Pending,
+        Decided,
+        Verified,
+        SentBack,
+        Resumed,
+        JobEnded,
+    )
 }
 """Events a story is made of."""
 
@@ -61,7 +73,7 @@ class CertifiedStory:
                 self.begun = event
             case Planned(findings=()) | Amended():
                 self.plan = event.digest
-            case Thought() | Looked():
+            case Thought() | VisionAsked():
                 self.models[event.model] = None
             case Pending():
                 self.pending[event.id] = event

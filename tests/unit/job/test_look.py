@@ -13,7 +13,7 @@ from tests.upstream import Upstream, upstream
 
 from hotdesk.brief.brief import Brief, JobBudget
 from hotdesk.drive.journal import FILE
-from hotdesk.event import Looked, Thought
+from hotdesk.event import Thought, VisionAsked
 from hotdesk.job.record import papers
 from hotdesk.job.record.replay import load_replay
 from hotdesk.job.record.resume_state import read_past
@@ -64,7 +64,7 @@ async def test_a_look_is_written_down_with_what_it_cost(server: Upstream, tmp_pa
     model = worker()
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [model])
     assert receipt.outcome == "done", receipt.why
-    [look] = events(tmp_path, receipt.job, Looked)
+    [look] = events(tmp_path, receipt.job, VisionAsked)
     assert (look.step, look.model, look.outcome) == ("one", "anthropic:m-1", "done")
     assert (look.input, look.output, look.cached, look.stored) == (1500, 5, 100, 0)
     assert look.up == len(server.seen[0].body)
@@ -85,7 +85,7 @@ async def test_a_look_is_no_turn_of_the_worker(server: Upstream, tmp_path: Path)
 async def test_a_look_that_fails_is_written_down_with_the_bytes_it_sent(server: Upstream, tmp_path: Path) -> None:
     answer(server, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
     receipt = await carry_out(tmp_path, looking_job(tmp_path), [worker()])
-    [look] = events(tmp_path, receipt.job, Looked)
+    [look] = events(tmp_path, receipt.job, VisionAsked)
     assert (look.outcome, look.input, look.up, look.dollars) == ("failed", 0, len(server.seen[0].body), -1.0)
 
 

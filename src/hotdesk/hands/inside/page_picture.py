@@ -111,9 +111,9 @@ def convert(path: str) -> str:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     status = os.stat(path)
     version = f"{path}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
-    kept = os.path.join(folder, hashlib.sha256(version.encode("utf-8", "replace")).hexdigest()[:32] + ".pdf")
-    if os.path.exists(kept):
-        return kept
+    cached = os.path.join(folder, hashlib.sha256(version.encode("utf-8", "replace")).hexdigest()[:32] + ".pdf")
+    if os.path.exists(cached):
+        return cached
     with tempfile.TemporaryDirectory() as work:
         copy = os.path.join(work, "document" + os.path.splitext(path)[1].lower())
         shutil.copyfile(path, copy)
@@ -123,11 +123,11 @@ def convert(path: str) -> str:
             run([program, profile, "--headless", "--convert-to", "pdf", "--outdir", work, copy], CONVERT_TIMEOUT_S)
         finally:
             shutil.rmtree(f"{folder}/profile-{os.getpid()}", ignore_errors=True)
-        made = os.path.join(work, "document.pdf")
-        if not os.path.exists(made):
+        pages = os.path.join(work, "document.pdf")
+        if not os.path.exists(pages):
             raise PageError("LibreOffice could not open it")
-        shutil.move(made, kept)
-    return kept
+        shutil.move(pages, cached)
+    return cached
 
 
 def run(argv: list[str], seconds: float) -> bytes:

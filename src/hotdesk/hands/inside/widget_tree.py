@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 MAX_NODES = 400
-"""Widgets that are told."""
+"""Widgets in one report."""
 MAX_VISITS = 4000
 MAX_CHILDREN = 300
 MAX_DEPTH = 60
@@ -61,7 +61,7 @@ class Reading:
         return over
 
     def walk(self, node: Any, window: int, depth: int, outer: Any, level: int = 0) -> None:
-        """Tell a widget, and those in it. `outer` is the parent's box on the screen, as it was told and as it is."""
+        """Record a widget and those in it. `outer` is its parent: role, box on the screen, offset."""
         self.visits += 1
         if self.is_over() or level > MAX_DEPTH:
             return
@@ -74,20 +74,20 @@ class Reading:
         box, offset = self.place(node, outer)
         if box and level and not (box[2] and box[3]):
             return
-        told = self.tell(node, role, states, window, depth, box, offset, outer)
+        deeper = self.record(node, role, states, window, depth, box, offset, outer)
         if role == "menu" and not states & {"selected", "expanded", "armed"}:
             return
         below = (role, box, offset)
         if "manages-descendants" in states and node.get_child_count() > MAX_CHILDREN:
-            self.walk_table(node, window, depth + told, below)
+            self.walk_table(node, window, depth + deeper, below)
             return
         for index in range(min(node.get_child_count(), MAX_CHILDREN)):
             child = node.get_child_at_index(index)
             if child is not None:
-                self.walk(child, window, depth + told, below, level + 1)
+                self.walk(child, window, depth + deeper, below, level + 1)
 
     def walk_table(self, table: Any, window: int, depth: int, below: Any) -> None:
-        """Tell the cells that show of a table too large to go through, but for empty ones: with few calls for each."""
+        """Record the cells on the screen of a table too large to walk, without empty ones: few calls for each."""
         _, (x, y, width, height), (dx, dy) = below
         kind = self.atspi.CoordType.SCREEN
         corners = []
@@ -98,9 +98,9 @@ class Reading:
             index = cell.get_index_in_parent()
             rows = table.get_table_iface()
             corners.append((rows.get_row_at_index(index), rows.get_column_at_index(index)))
-        (top, left), (bottom, right) = corners
-        for row in range(top, min(bottom + 1, top + MAX_ROWS)):
-            for column in range(left, min(right + 1, left + MAX_COLUMNS)):
+        (first_row, first_column), (last_row, last_column) = corners
+        for row in range(first_row, min(last_row + 1, first_row + MAX_ROWS)):
+            for column in range(first_column, min(last_column + 1, first_column + MAX_COLUMNS)):
                 if self.is_over():
                     return
                 self.visits += 1
@@ -124,7 +124,7 @@ class Reading:
             offset = (outer[1][0] - raw.x, outer[1][1] - raw.y)
         return (raw.x + offset[0], raw.y + offset[1], raw.width, raw.height), offset
 
-    def tell(
+    def record(
         self, node: Any, role: str, states: set[str], window: int, depth: int, box: Any, offset: Any, outer: Any
     ) -> int:
         """Take a widget down where it says something; give how much deeper its children are."""
@@ -179,10 +179,10 @@ def is_inside(box: Any, outer: Any) -> bool:
     if not outer or not outer[1] or outer[0] in MENUS:
         return True
     x, y, width, height = outer[1]
-    return box[0] < x + width and x < box[0] + box[2] and box[1] < y + height and y < box[1] + box[3]
+    return bool(box[0] < x + width and x < box[0] + box[2] and box[1] < y + height and y < box[1] + box[3])
 
 
-def read(atspi: Any, wanted: str) -> dict[str, object]:
+def read(atspi: Any, query: str) -> dict[str, object]:
     """Read the windows whose title has the words, the one in front and what it opened, or all."""
     front = find_front()
     applications = wait_for_applications(atspi, front[1], time.monotonic() + STARTING_SECONDS)
@@ -193,11 +193,11 @@ def read(atspi: Any, wanted: str) -> dict[str, object]:
         has_active = any("active" in states for _, _, states in tops)
         for top, title, states in tops:
             windows.append([title, program, pid])
-            if wanted and wanted != "all":
-                chosen = wanted.casefold() in title.casefold()
+            if query and query != "all":
+                chosen = query.casefold() in title.casefold()
             else:
                 behind = has_active and "active" not in states and top.get_role_name() not in POPUPS
-                chosen = wanted == "all" or (is_front and not behind)
+                chosen = query == "all" or (is_front and not behind)
             if chosen:
                 try:
                     reading.walk(top, len(windows) - 1, 0, None)
@@ -235,7 +235,7 @@ def list_applications(atspi: Any) -> list[Any]:
 
 
 def shorten(name: str | None) -> str:
-    """Give a name as it is told."""
+    """Give a name as it is recorded."""
     return (name or "").strip()[:NAME_CHARS]
 
 
@@ -253,7 +253,7 @@ def run(argv: list[str]) -> str:
 
 def find(bus: str, path: str) -> dict[str, object]:
     """Say where a widget is now, scrolled into sight where its program can do that."""
-    from gi.repository import Gio, GLib
+    from gi.repository import Gio, GLib  # type: ignore[import-not-found]
 
     session = Gio.bus_get_sync(Gio.BusType.SESSION)
     where = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus", "GetAddress", None, None, 0, 5000, None)
@@ -279,7 +279,7 @@ def main() -> None:
     """Answer one request."""
     request = json.loads(sys.stdin.buffer.read())
     try:
-        import gi
+        import gi  # type: ignore[import-not-found]
 
         gi.require_version("Atspi", "2.0")
         from gi.repository import Atspi

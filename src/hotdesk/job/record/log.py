@@ -17,7 +17,7 @@ from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
-from hotdesk.event import Acted, Event, JobEvent, Looked, Note, Observed, Planned, Thought
+from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought, VisionAsked
 from hotdesk.job.machine import Machine
 from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.resume_state import Spending
@@ -181,7 +181,7 @@ class JobLog:
         """Note what a vision model was asked, said and cost: on disk when it returns, and in the budget."""
         used, failed = reply.usage, reply.stop == "refused"
         paper = self.papers.write(json.dumps({"question": question, "answer": reply.text}))
-        event = Looked(
+        event = VisionAsked(
             *(self.job, self.step, reply.model, paper, "failed" if failed else "done"),
             *(used.input, used.output, used.cached, used.stored, used.up, ms),
             -1.0 if used.dollars is None else used.dollars,

@@ -15,7 +15,6 @@ from hotdesk.event import (
     JobEnded,
     JobEvent,
     JobPaused,
-    Looked,
     Observed,
     Planned,
     Resumed,
@@ -23,6 +22,7 @@ from hotdesk.event import (
     StepBegun,
     StepEnded,
     Thought,
+    VisionAsked,
 )
 from hotdesk.plan import OURS
 
@@ -60,7 +60,7 @@ class Cost:
         """Count tokens as a budget does: a conversation whose beginning is cached is not paid for anew each turn."""
         return self.input + self.output + self.stored + self.cached // _CACHED_SHARE
 
-    def add(self, thought: Thought | Looked) -> None:
+    def add(self, thought: Thought | VisionAsked) -> None:
         """Count one reply."""
         self.dollars += max(thought.dollars, 0.0)
         self.unpriced += thought.dollars < 0
@@ -187,7 +187,7 @@ class Progress:
                 self.steps = {name: begun.get(name) or StepProgress(name) for name in event.steps} | begun
             case StepBegun() | StepEnded() | RolledBack():
                 self.take_step(event, at)
-            case Thought() | Looked() | Acted() | Observed():
+            case Thought() | VisionAsked() | Acted() | Observed():
                 self.take_turn(event, at)
             case Resumed():
                 self.worked += max(self.last - self.since, 0.0)
@@ -234,12 +234,12 @@ class Progress:
                 self.checking += round(at - self.checking_since, 3)
                 self.checking_since = 0.0
 
-    def take_turn(self, event: Thought | Looked | Acted | Observed, at: float) -> None:
+    def take_turn(self, event: Thought | VisionAsked | Acted | Observed, at: float) -> None:
         """Take in what is thought and done."""
         step = self.steps.get(event.step) or StepProgress("")  # planning is no step
         match event:
-            case Thought() | Looked():
-                part: Part = "look" if isinstance(event, Looked) else "act" if event.step else "plan"
+            case Thought() | VisionAsked():
+                part: Part = "look" if isinstance(event, VisionAsked) else "act" if event.step else "plan"
                 share = self.shares.setdefault((part, event.model), ModelCost(part=part, model=event.model))
                 for cost in (self.cost, step.cost, share):
                     cost.add(event)

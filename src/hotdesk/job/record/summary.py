@@ -22,7 +22,6 @@ from hotdesk.event import (
     JobEnded,
     JobPaused,
     Kept,
-    Looked,
     Pending,
     Planned,
     Preflight,
@@ -31,6 +30,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
     Verified,
+    VisionAsked,
 )
 from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.progress import Cost, Progress, StepProgress
@@ -40,7 +40,7 @@ State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "fa
 """`killed`: it was begun, is not over, and nobody works at it."""
 Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
-    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, Looked, JobPaused, Resumed,
+    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, VisionAsked, JobPaused, Resumed,
     JobEnded, Forgotten,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""

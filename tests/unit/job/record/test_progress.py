@@ -15,7 +15,6 @@ from hotdesk.event import (
     JobBurnt,
     JobEnded,
     JobPaused,
-    Looked,
     Observed,
     Planned,
     Resumed,
@@ -23,6 +22,7 @@ from hotdesk.event import (
     StepBegun,
     StepEnded,
     Thought,
+    VisionAsked,
 )
 from hotdesk.job.record.progress import Cost, Progress
 from hotdesk.job.record.receipt import fold_timed
@@ -105,7 +105,7 @@ def test_who_plans_and_who_acts_is_counted_apart_and_an_unknown_price_is_no_pric
 
 
 def test_looks_are_counted_apart_and_in_all() -> None:
-    look = Looked(JOB, "read", "b", "p", "done", 1500, 40, 0, 0, 400_000, 900, 0.25)
+    look = VisionAsked(JOB, "read", "b", "p", "done", 1500, 40, 0, 0, 400_000, 900, 0.25)
     course = course_of(
         (1, PLANNED),
         (2, StepBegun(JOB, "read", "Read.")),

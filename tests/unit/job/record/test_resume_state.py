@@ -21,7 +21,6 @@ from hotdesk.event import (
     JobEvent,
     JobPaused,
     Kept,
-    Looked,
     Observed,
     Pending,
     Planned,
@@ -34,6 +33,7 @@ from hotdesk.event import (
     Summed,
     Thought,
     Verified,
+    VisionAsked,
 )
 from hotdesk.job.record.resume_state import ResumeState
 
@@ -97,7 +97,7 @@ EVERY: tuple[JobEvent, ...] = (
     ONE,
     thought(1),
     act(1),
-    Looked(JOB, "one", "eyes", "l1", "done", 20, 2, 0, 0, 100, 3, 0.25),
+    VisionAsked(JOB, "one", "eyes", "l1", "done", 20, 2, 0, 0, 100, 3, 0.25),
     seen(1),
     AMID,
     FAILED,
