@@ -145,6 +145,7 @@ class Actor:
     """Seconds between two questions."""
     name: str = "bench"
     native_screen: bool = False
+    sees: bool = True
 
     def plans(self, task: PlanningTask) -> Plan:
         """Give a plan of one step."""

@@ -52,6 +52,8 @@ class Price:
     output: float
     cached: float
     """For those the provider still had; where the file is silent, as dear as others."""
+    stored: float | None = None
+    """For those the provider keeps (a cache write); None: as dear as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _read_setting(name: str, value: object, hint: Any) -> Any:
 def price(name: str, table: object) -> Price:
     """Read what one model costs."""
     rate = number(0, 1e6)
-    found = read_settings(f"prices.{name}", table, {"input": rate, "output": rate, "cached": rate})
+    found = read_settings(f"prices.{name}", table, dict.fromkeys(("input", "output", "cached", "stored"), rate))
     if "input" not in found or "output" not in found:
         raise BriefError(f'[prices] {name!r} has no input or no output; write "{name}" = {{input = 3, output = 15}}')
     return Price(**{"cached": found["input"], **found})

@@ -414,7 +414,7 @@ def test_a_program_step_has_no_tool_but_the_one_its_program_is_run_with() -> Non
 class Planner:
     """A model that plans as it was told to, and keeps all it was asked."""
 
-    name, window, native_screen = "planner", 100_000, False
+    name, window, native_screen, sees = "planner", 100_000, False, True
 
     def __init__(self, plan: str, finding: str = "") -> None:
         self.plan, self.finding, self.asked = plan, finding, list[ModelRequest]()

@@ -181,14 +181,14 @@ def test_jobs_the_drive_and_prices_have_tables(tmp_path: Path) -> None:
         [drive]
         quota = "1G"
         [prices]
-        "anthropic:large" = {input = 5, output = 25, cached = 0.5}
+        "anthropic:large" = {input = 5, output = 25, cached = 0.5, stored = 6.25}
         [prices."chat:small"]
         input = 0.25
         output = 0
     """
     settings = at(tmp_path, toml)
     assert (settings.retention_days, settings.patience, settings.drive_quota) == (7.0, 5.0, GIB)
-    assert settings.prices == {"anthropic:large": Price(5.0, 25.0, 0.5), "chat:small": Price(0.25, 0.0, 0.25)}
+    assert settings.prices == {"anthropic:large": Price(5.0, 25.0, 0.5, 6.25), "chat:small": Price(0.25, 0.0, 0.25)}
     usual = at(tmp_path, "")
     assert (usual.retention_days, usual.patience, usual.drive_quota, usual.prices) == (30.0, 60.0, 10 * GIB, {})
     assert hash(settings)

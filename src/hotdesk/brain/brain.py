@@ -44,6 +44,11 @@ class ModelBrain:
         names = dict.fromkeys(describe_model(model) for model in (self.planners[0], self.workers[0]))
         return " and ".join(names)
 
+    @property
+    def sees(self) -> bool:
+        """Say whether everybody who may take a step can be shown pictures."""
+        return all(model.sees for model in (*self.planners, *self.workers))
+
     def recall(self, notes: Notes) -> None:
         """Have this to remember from now on."""
         self.notes = notes

@@ -138,6 +138,11 @@ class Brain(Protocol):
         """Give who it is, as people read it."""
         ...
 
+    @property
+    def sees(self) -> bool:
+        """Say whether everybody who may take a step can be shown pictures."""
+        ...
+
     def recall(self, notes: Notes) -> None:
         """Have this to remember from now on."""
         ...

@@ -7,14 +7,17 @@ word: whoever makes the picture can make it say anything.
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import anyio
 
-from hotdesk.brain.models import allowed
+from hotdesk.brain.models import allowed, anthropic_wire, openai_wire
+from hotdesk.brain.models.client import DIRECT
+from hotdesk.brain.models.prices import Prices
+from hotdesk.brain.models.seam import Reply
 from hotdesk.errors import BriefError, HostError, printable
-from hotdesk.tool import Vision
 
 _TRY_TIMEOUT_S = 60.0
 """One try."""
@@ -37,8 +40,8 @@ class AnthropicVision:
     def __init__(self, model: str) -> None:
         self.model = model
 
-    async def tell(self, client: Any, image: str, media: str, question: str) -> str:
-        """Ask, and give the text of the answer."""
+    async def tell(self, client: Any, image: str, media: str, question: str) -> Reply:
+        """Ask, and give the answer with what it cost."""
         source = {"type": "base64", "media_type": media, "data": image}
         content = [{"type": "image", "source": source}, {"type": "text", "text": question}]
         reply = await client.messages.create(
@@ -47,7 +50,8 @@ class AnthropicVision:
             system=ORDER,
             messages=[{"role": "user", "content": content}],
         )
-        return "".join(part.text for part in reply.content if part.type == "text")
+        text = "".join(part.text for part in reply.content if part.type == "text")
+        return Reply(text, usage=anthropic_wire.usage(counts_of(reply)))
 
 
 class OpenAIVision:
@@ -59,8 +63,8 @@ class OpenAIVision:
     def __init__(self, model: str) -> None:
         self.model = model
 
-    async def tell(self, client: Any, image: str, media: str, question: str) -> str:
-        """Ask, and give the text of the answer."""
+    async def tell(self, client: Any, image: str, media: str, question: str) -> Reply:
+        """Ask, and give the answer with what it cost."""
         picture = {"type": "input_image", "image_url": f"data:{media};base64,{image}", "detail": "auto"}
         content = [picture, {"type": "input_text", "text": question}]
         reply = await client.responses.create(
@@ -70,42 +74,73 @@ class OpenAIVision:
             store=False,
             input=[{"role": "user", "content": content}],
         )
-        return str(reply.output_text)
+        return Reply(str(reply.output_text), usage=openai_wire.usage(counts_of(reply)))
 
 
 class Eyes:
     """One model, asked with a client of each question's own."""
 
-    def __init__(self, model: AnthropicVision | OpenAIVision) -> None:
+    def __init__(self, model: AnthropicVision | OpenAIVision, prices: Prices | None = None) -> None:
         self.model = model
+        self.name = f"{model.package}:{model.model}"
+        self.prices = prices or Prices()
         try:
             self.make = getattr(import_module(model.package), model.client)
+            self.http: Any = import_module("httpx2")
         except ImportError as e:
             raise HostError(f"the library `{model.package}` is not installed: pip install 'hotdesk[models]'") from e
 
     async def ask(self, image: bytes, media: str, question: str) -> str:
-        """Ask about a picture; the library finds its key itself."""
+        """Ask about a picture; give the answer's text."""
+        reply = await self.look(image, media, question)
+        if reply.stop == "refused":
+            raise HostError(reply.text)
+        return reply.text
+
+    async def look(self, image: bytes, media: str, question: str) -> Reply:
+        """Ask about a picture; give the answer with what it cost. The library finds its key itself.
+
+        Where there is no answer the reply's `stop` is `refused` and its text says why: what was sent counts.
+        """
         picture = base64.b64encode(image).decode()
+        sent: list[int] = []
+
+        async def count(request: Any) -> None:
+            allowed.check(str(request.url), self.model.model)
+            sent.append(len(request.content))
+
         try:
-            async with self.make(timeout=_TRY_TIMEOUT_S, max_retries=_RETRIES) as client:
+            http = self.http.AsyncClient(
+                timeout=_TRY_TIMEOUT_S, event_hooks={"request": [count]}, mounts=dict.fromkeys(DIRECT)
+            )
+            async with self.make(http_client=http, max_retries=_RETRIES) as client:
                 allowed.check(str(client.base_url), self.model.model)
                 with anyio.fail_after(_TOTAL_TIMEOUT_S):
-                    text = await self.model.tell(client, picture, media, question)
-        except Exception as e:
+                    reply = await self.model.tell(client, picture, media, question)
+        except Exception as e:  # noqa: BLE001 - whatever a library raises, nobody looked
             why = f"{type(e).__name__}: {printable(str(e))[:300]}"
-            raise HostError(f"the model {self.model.model} could not be asked: {why}") from e
-        if not text.strip():
-            raise HostError(f"the model {self.model.model} answered nothing")
-        return text
+            reply = Reply(f"the model {self.model.model} could not be asked: {why}", stop="refused")
+        else:
+            if not reply.text.strip():
+                reply = replace(reply, text=f"the model {self.model.model} answered nothing", stop="refused")
+        usage = self.prices.price_usage(replace(reply.usage, up=sum(sent)), self.name)
+        return replace(reply, usage=usage, model=self.name)
 
 
 MAKERS: dict[str, type[AnthropicVision] | type[OpenAIVision]] = {"anthropic": AnthropicVision, "openai": OpenAIVision}
 
 
-def vision(name: str) -> Vision:
+def counts_of(reply: Any) -> dict[str, Any]:
+    """Give what a library says a reply cost, as plain data."""
+    usage = getattr(reply, "usage", None)
+    counts: dict[str, Any] = usage.to_dict(mode="json", warnings=False) if usage is not None else {}
+    return counts
+
+
+def vision(name: str, prices: Prices | None = None) -> Eyes:
     """Give a model that can see by its name: `anthropic:MODEL` or `openai:MODEL`."""
     maker, _, model = name.partition(":")
     if maker not in MAKERS or not model:
         shown = printable(name[:80])
         raise BriefError(f"{shown!r} names no model; write {' or '.join(f'{maker}:MODEL' for maker in MAKERS)}")
-    return Eyes(MAKERS[maker](model))
+    return Eyes(MAKERS[maker](model), prices)

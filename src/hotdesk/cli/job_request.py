@@ -19,7 +19,7 @@ from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brain.brain import ModelBrain, describe_model
 from hotdesk.brain.models import names
 from hotdesk.brain.models.learned import LearnedLimits
-from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.models.record import RecordingHeader, RecordingModel, replay, write_header
 from hotdesk.brain.models.scripted import ScriptedModel
 from hotdesk.brain.models.seam import LanguageModel
@@ -198,7 +198,7 @@ def brain_of(
         )
     models: dict[str, LanguageModel] = {}
     learned = LearnedLimits(settings.lib / MODELS)
-    prices = Prices({name: ModelPrice(each.input, each.output, each.cached) for name, each in settings.prices.items()})
+    prices = read_prices(settings.prices)
     for name in (*job.models.plan, *job.models.act):
         theirs = {"key": key} if key and names.is_same_place(name, job.models.plan[0]) else {}
         found = names.find(name, prices=prices, settings=settings.models, learned=learned, notify=notify, **theirs)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Thought as Thought
     from hotdesk.event.job import VaultChanged as VaultChanged
     from hotdesk.event.job import Verified as Verified
+    from hotdesk.event.job import VisionAsked as VisionAsked
 
     Event: TypeAlias = DeskEvent | JobEvent
 else:

@@ -110,7 +110,27 @@ class Thought:
     address: str = ""
     """Where the model was asked; empty: at its vendor's own address, or nowhere, as a script."""
     stored: int = 0
-    """How many of the tokens in `cached` the provider did not have yet, and keeps from now on."""
+    """Tokens the provider keeps from now on; older journals have them in `cached`."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisionAsked:
+    """A vision model was asked about a picture, for a tool of a step. What it was asked and said is a paper."""
+
+    job: str
+    step: str
+    model: str
+    paper: str
+    outcome: Literal["done", "failed"]
+    input: int
+    output: int
+    cached: int
+    stored: int
+    up: int
+    """Bytes of the request, the picture included: what the provider was told."""
+    ms: int
+    dollars: float = -1.0
+    """Less than nothing: no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +378,7 @@ JobEvent: TypeAlias = (
     | Decided
     | StepBegun
     | Thought
+    | VisionAsked
     | Acted
     | Observed
     | Checkpointed

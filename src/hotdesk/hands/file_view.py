@@ -9,6 +9,8 @@ from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk, Entry
 from hotdesk.errors import FileError, printable
 from hotdesk.hands.output import readable
+from hotdesk.hands.page_view import describe_alternatives, find_kind, show_page
+from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Observation, integer_of
 
 SHOWN = 20_000
@@ -27,6 +29,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"WEBP", 8, "image/webp"),
     (b"%PDF-", 0, "a PDF document"),
     (b"PK\x03\x04", 0, "a ZIP archive or office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "an office document"),
     (b"\x1f\x8b", 0, "a gzip archive"),
     (b"\x7fELF", 0, "a program"),
     (b"SQLite format 3\0", 0, "an SQLite database"),
@@ -38,16 +41,20 @@ def kind_of(data: bytes) -> str:
     return next((kind for magic, place, kind in _MAGICS if data[place : place + len(magic)] == magic), "")
 
 
-async def show(desk: Desk, path: str, arguments: Arguments) -> Observation:
-    """Show a file or a folder."""
+async def show(desk: Desk, path: str, arguments: Arguments, sight: Sight) -> Observation:
+    """Show a file or a folder; what is no text as a picture, to those who can see."""
     start, end = integer_of(arguments, "start", 1), integer_of(arguments, "end")
     if end and end < start:
         return Observation(f"end ({end}) is before start ({start}).", ok=False)
     try:
-        return await _show_file(desk, path, start, end)
+        shown = await _show_file(desk, path, start, end)
     except FileError as e:
         if e.reason != "directory":
             raise
+    else:
+        if isinstance(shown, Observation):
+            return shown
+        return await _show_other(desk, path, shown, integer_of(arguments, "page", 1), sight)
     return await _show_folder(desk, path, integer_of(arguments, "depth", 1))
 
 
@@ -82,13 +89,13 @@ def fitting(lines: list[str]) -> tuple[str, int]:
     return "\n".join(lines), 0
 
 
-async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation:
-    """Show lines of a text file; describe any other."""
+async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation | bytes:
+    """Show lines of a text file; give the first bytes of any other."""
     async with aclosing(desk.read_stream(path)) as stream:
         page = FilePage(start, end)
         async for data in stream:
             if page.is_other(data):
-                return Observation(await _describe_other(desk, path, data))
+                return bytes(data)
             page.feed(data)
             if page.full:
                 break
@@ -96,14 +103,19 @@ async def _show_file(desk: Desk, path: str, start: int, end: int) -> Observation
     return Observation(page.render(path), ok=page.has_requested_lines(), note=page.note)
 
 
-async def _describe_other(desk: Desk, path: str, data: bytes) -> str:
-    """Say what a file is that is no text."""
-    kind = kind_of(data)
+async def _show_other(desk: Desk, path: str, data: bytes, page: int, sight: Sight) -> Observation:
+    """Show a file that is no text as a picture, where it is one or has pages; describe any other."""
+    described = kind_of(data)
     size = (await desk.stat(path)).size
-    if kind.startswith("image/"):
-        remedy = "Read text in it with `tesseract FILE -` in the shell."
-        return f"{printable(path)} is a picture ({kind}, {size:,} bytes). {remedy}"
-    return f"{printable(path)} is {kind or 'not a text file'} ({size:,} bytes). Open it with a program in the shell."
+    kind = find_kind(path, described)
+    if kind is None:
+        what = described or "not a text file"
+        return Observation(f"{printable(path)} is {what} ({size:,} bytes). Open it with a program in the shell.")
+    name = f"a picture ({described}, {size:,} bytes)" if kind == "picture" else f"{described} ({size:,} bytes)"
+    what = f"{printable(path)} is {name}."
+    if not sight.sees:
+        return Observation(f"{what} {describe_alternatives(kind, sight)}")
+    return await show_page(desk, path, kind, page, what)
 
 
 class FilePage:

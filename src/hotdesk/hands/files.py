@@ -10,7 +10,9 @@ from hotdesk.config import MIB
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.hands import file_view
+from hotdesk.hands.page_view import MAX_PAGES
 from hotdesk.hands.paths import place
+from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Observation, Parameter, Tool, flag_of, integer_of, text_of
 
 EDITED = 8 * MIB
@@ -28,12 +30,14 @@ PATH = Parameter(
 _VIEW = Tool(
     "file_view",
     "Show a text file with line numbers, or list a folder. A long file is shown in part; use start and end to see "
-    "more. For other files the type and size are given.",
+    "more. A picture, and a page of a PDF, spreadsheet, document or presentation, is shown as an image. For other "
+    "files the type and size are given.",
     (
         Parameter("path", "text", "the file or folder", required=True, longest=4096),
         Parameter("start", "integer", "first line", default=1, least=1, most=MAX_LINES),
         Parameter("end", "integer", "last line; default: as many as fit", least=1, most=MAX_LINES),
         Parameter("depth", "integer", "for a folder: how many levels to list", default=1, least=1, most=5),
+        Parameter("page", "integer", "for a document: the page to show", default=1, least=1, most=MAX_PAGES),
     ),
     {"path": "report/notes.md", "start": 1, "end": 80},
     parallel=True,
@@ -99,8 +103,9 @@ class Files:
 
     tools = (_VIEW, CREATE, _REPLACE, INSERT, _UNDO)
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, sight: Sight | None = None) -> None:
         self.desk = desk
+        self.sight = sight or Sight()
         self.edits: deque[Edit] = deque()
 
     async def use(self, tool: str, arguments: Arguments) -> Observation:
@@ -108,7 +113,7 @@ class Files:
         path = place(self.desk, text_of(arguments, "path"))
         match tool:
             case "file_view":
-                return await file_view.show(self.desk, path, arguments)
+                return await file_view.show(self.desk, path, arguments, self.sight)
             case "file_create":
                 return await self.create(path, arguments)
             case "file_replace":

@@ -14,6 +14,7 @@ import anyio
 from hotdesk.desk.seam import DeskId
 from hotdesk.errors import BriefError, DeskError, DeskGone, printable
 from hotdesk.event import Note, Used
+from hotdesk.hands.picture import Sight
 from hotdesk.tool import Arguments, Hand, Observation, Tool, ToolArgumentError
 
 UNKNOWN = "?"
@@ -22,14 +23,18 @@ _SIGHTED = ("screen_", "browser_")
 """What tools are called that need a screen."""
 REPEATABLE = frozenset({
     "browser_goto", "browser_read", "browser_snapshot", "browser_screenshot", "browser_wait_for", "browser_downloads",
-    "browser_fill", "browser_select", "browser_hover", "screen_screenshot", "screen_zoom", "screen_move", "screen_wait",
-    "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
+    "browser_fill", "browser_select", "browser_hover", "screen_read", "screen_screenshot", "screen_zoom", "screen_move",
+    "screen_wait", "screen_settle", "screen_cursor_position", "screen_windows", "screen_focus", "screen_clipboard_get",
     "screen_clipboard_set",
 })  # fmt: skip
 """Tools of screen and browser that do the same when they are used twice: one that was cancelled is used again."""
 TAKEN = "a person took over"
 WORDS = 64
 """Characters of a note or fallback that are written down."""
+BLIND = (
+    "There is a picture, and the model in use cannot see images. Read the screen as text with screen_read, a web page "
+    "with browser_read or browser_snapshot."
+)
 
 
 class WheelState(Protocol):
@@ -110,12 +115,14 @@ class Toolbox:
         allowed: Collection[str] | None = None,
         *,
         note_in_thread: bool = False,
+        sight: Sight | None = None,
     ) -> None:
         self.note = note
         self.note_in_thread = note_in_thread
         """Whether `note` waits for a disk, and others use this event loop."""
         self.wheel = wheel
         self.desk_id = desk_id
+        self.sight = sight or Sight()
         self.allowed = allowed
         """Names of the tools that may be used now; None: all."""
         self.waits = False
@@ -149,7 +156,7 @@ class Toolbox:
                     await anyio.to_thread.run_sync(self.note, used)
             else:
                 self.note(used)
-        return use.observation
+        return use.observation if self.sight.sees else _describe_picture(use.observation)
 
     async def attempt(self, name: str, arguments: object) -> ToolOutcome:
         """Use a tool, if there is one and it may be used."""
@@ -236,6 +243,14 @@ def interruption(name: str) -> str:
         f"{name} was interrupted because {TAKEN}. It may have taken effect, in part or completely. When the desk is "
         "handed back, look at it first. Repeat the call only if it has not taken effect."
     )
+
+
+def _describe_picture(observation: Observation) -> Observation:
+    """Replace a picture with words, for somebody who cannot see."""
+    if not observation.image:
+        return observation
+    text = f"{observation.text}\n{BLIND}".lstrip()
+    return replace(observation, text=text, image=b"", media="")
 
 
 def _add_welcome(welcome: Observation, observation: Observation) -> Observation:

@@ -8,6 +8,7 @@ from hotdesk.event import Note
 from hotdesk.hands.browser.browser import Browser
 from hotdesk.hands.files import Files
 from hotdesk.hands.packages import Packages
+from hotdesk.hands.picture import Sight
 from hotdesk.hands.screen.reader_client import DISPLAY, DeskSeat
 from hotdesk.hands.screen.screen import Screen
 from hotdesk.hands.script_tools import Exact
@@ -24,14 +25,15 @@ async def hands_at(
     """Give the tools of a desk; those of screen and browser where its image has them."""
     desk = seat.desk
     screen = await has_screen(seat)
-    hands: list[Hand] = [Shell(desk, DISPLAY if screen else {}), Files(desk), Search(desk), Packages(desk)]
+    sight = Sight(look=vision is not None)
+    hands: list[Hand] = [Shell(desk, DISPLAY if screen else {}), Files(desk, sight), Search(desk), Packages(desk)]
     if vision is not None:
         hands.append(VisionTool(desk, vision))
     if screen:
         hands += [Screen(seat), Browser(seat)]
     if exact:
         hands.append(Exact(desk))
-    return Toolbox(hands, note, wheel, desk.id, note_in_thread=True)
+    return Toolbox(hands, note, wheel, desk.id, note_in_thread=True, sight=sight)
 
 
 def tools_of(*, screen: bool, vision: bool, exact: bool) -> tuple[Tool, ...]:

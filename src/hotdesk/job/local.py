@@ -14,11 +14,13 @@ from hotdesk.drive.journal import FILE, Journal
 from hotdesk.drive.signing import load_signer
 from hotdesk.event import Event, Note, chain_of
 from hotdesk.hands.files import Files
+from hotdesk.hands.picture import Sight
 from hotdesk.hands.script_tools import Exact
 from hotdesk.hands.search import Search
 from hotdesk.hands.shell import Shell
 from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.hands.tools import tools_of
+from hotdesk.hands.vision import VisionTool
 from hotdesk.keys.certify import certify
 from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
@@ -87,14 +89,17 @@ class LocalMachine:
 
     def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do here."""
-        return tools_of(screen=False, vision=False, exact=exact)
+        return tools_of(screen=False, vision=vision is not None, exact=exact)
 
     async def hands(
         self, desk: Desk, vision: Vision | None = None, note: Note | None = None, *, exact: bool = False
     ) -> Toolbox:
         """Give what works without a door or a screen."""
-        hands: list[Hand] = [Shell(desk), Files(desk), Search(desk), *([Exact(desk)] if exact else [])]
-        return Toolbox(hands, note or self.note, self.wheel(desk), desk.id)
+        sight = Sight(look=vision is not None)
+        hands: list[Hand] = [Shell(desk), Files(desk, sight), Search(desk), *([Exact(desk)] if exact else [])]
+        if vision is not None:
+            hands.append(VisionTool(desk, vision))
+        return Toolbox(hands, note or self.note, self.wheel(desk), desk.id, sight=sight)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import Brain
 from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief
@@ -22,6 +23,7 @@ from hotdesk.errors import BriefError, printable
 from hotdesk.event import JobBegun, JobEvent, Note, Resumed, ignore
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
+from hotdesk.job.look import MeteredVision
 from hotdesk.job.machine import Machine
 from hotdesk.job.people.people import People, Prompt, nobody
 from hotdesk.job.plans import Plans
@@ -103,7 +105,7 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     brain.recall(notes_of(order.journal, order.id, folder))
     log = order.log = JobLog(order.id, machine, folder, order.listener, job.budget, job.seconds, past.spent)
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
-    eyes = vision(job.look) if job.look else None
+    eyes = MeteredVision(vision(job.look, read_prices(settings.prices)), log) if job.look else None
     tools, desk = machine.tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
     plans = Plans(machine, job, brain, log, people, past, tools, desk)
     desks = Desks(machine, job, order.id, log.note, job.seconds)

@@ -294,6 +294,7 @@ class Steps:
             await self.allow(desk)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
+        toolbox.sight.sees = self.brain.sees
         toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
         return StepStage(step, desk, toolbox, self.asks)
 

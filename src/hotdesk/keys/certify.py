@@ -28,13 +28,26 @@ from hotdesk.event import (
     SentBack,
     Thought,
     Verified,
+    VisionAsked,
 )
 
 RECORDED = ("written ", "recorded ", "replay of ", "adversary")
 """Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
     kind.__name__
-    for kind in (JobBegun, Planned, Amended, Thought, Pending, Decided, Verified, SentBack, Resumed, JobEnded)
+    for kind in (
+        JobBegun,
+        Planned,
+        Amended,
+        Thought,
+        VisionAsked,
+        Pending,
+        Decided,
+        Verified,
+        SentBack,
+        Resumed,
+        JobEnded,
+    )
 }
 """Events a story is made of."""
 
@@ -62,6 +75,8 @@ class CertifiedStory:
                 self.begun = event
             case Planned(findings=()) | Amended():
                 self.plan = event.digest
+            case VisionAsked():
+                self.models[event.model] = None
             case Thought():
                 self.models[event.model] = None
                 if event.address:

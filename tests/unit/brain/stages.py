@@ -76,6 +76,7 @@ class Says:
     name: str = "test:says"
     window: int = 100_000
     native_screen: bool = False
+    sees: bool = True
     asked: list[ModelRequest] = field(default_factory=list)
 
     async def ask(self, request: ModelRequest) -> Reply:

@@ -26,6 +26,7 @@ from hotdesk.plan import Action, Plan, Step
 from hotdesk.work import JobContext, work
 
 PRICED = TokenUsage(input=100, output=10, dollars=0.5)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 SECRET = "the-parcel-is-in-locker-4711"
 
 
@@ -128,6 +129,35 @@ async def test_the_second_attempt_is_the_planners_and_knows_why_the_first_failed
     assert isinstance(first, OurMessage)
     assert "too hard for me" in first.text
     assert planner.asked[0].attempt == 2
+
+
+@pytest.mark.parametrize("sees", [True, False])
+async def test_a_model_that_sees_is_shown_a_picture_file_and_another_is_told_what_to_do(
+    sees: bool, tmp_path: Path
+) -> None:
+    drawn = "import base64; open('a.png', 'wb').write(base64.b64decode('" + PNG + "'))"
+    replies = [
+        wants(("run", {"argv": ["python3", "-c", drawn]})),
+        wants(("file_view", {"path": "a.png"})),
+        write(),
+        finishes(),
+    ]
+    worker = Planned(lambda request: replies.pop(0), sees=sees, plan=ONE)
+    receipt = await carry_out(tmp_path, job_at(tmp_path), [worker])
+    assert receipt.outcome == "done", receipt.why
+    results = worker.asked[2].history[-1]
+    assert isinstance(results, Results)
+    seen = results.pairs[0][1]
+    assert bool(seen.image) == sees
+    assert ("cannot see images" in seen.text) != sees
+
+
+def test_pictures_are_for_those_of_whom_all_can_see(tmp_path: Path) -> None:
+    blind = Says(lambda request: Reply(), sees=False)
+    seeing = Says(lambda request: Reply())
+    assert ModelBrain(job_at(tmp_path), [seeing], [seeing]).sees
+    assert not ModelBrain(job_at(tmp_path), [seeing], [blind]).sees
+    assert not ModelBrain(job_at(tmp_path), [seeing, blind], [seeing]).sees
 
 
 async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.upstream import Upstream, upstream
 
 from hotdesk.brain import vision as module
+from hotdesk.brain.models.prices import ModelPrice, Prices
 from hotdesk.brain.vision import vision
 from hotdesk.errors import BriefError, HostError
 
@@ -41,6 +42,13 @@ RESPONSE = {
             "content": [{"type": "output_text", "text": "A bar of 42.", "annotations": []}],
         }
     ],
+    "usage": {
+        "input_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 5,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 15,
+    },
     "parallel_tool_calls": True,
     "tool_choice": "auto",
     "tools": [],
@@ -80,6 +88,24 @@ async def test_a_model_is_asked_with_the_picture_as_it_is(server: Upstream, make
     assert "How high?" in seen.body.decode()
     assert module.TOKENS in (asked.get("max_tokens"), asked.get("max_output_tokens"))
     assert module.ORDER in (asked.get("system"), asked.get("instructions"))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+async def test_an_answer_comes_with_what_it_cost(server: Upstream, maker: str) -> None:
+    answer(server, maker)
+    prices = Prices({f"{maker}:m-1": ModelPrice(1e6, 2e6)})
+    reply = await vision(f"{maker}:m-1", prices).look(IMAGE, "image/png", "How high?")
+    assert (reply.text, reply.model) == ("A bar of 42.", f"{maker}:m-1")
+    used = reply.usage
+    assert (used.input, used.output, used.dollars, used.up) == (10, 5, 20.0, len(server.seen[0].body))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, maker: str) -> None:
+    answer(server, maker, 400, {"error": {"type": "invalid_request_error", "message": "too large"}})
+    reply = await vision(f"{maker}:m-1").look(IMAGE, "image/png", "How high?")
+    assert (reply.stop, "could not be asked" in reply.text) == ("refused", True)
+    assert reply.usage.up == len(server.seen[0].body)
 
 
 @pytest.mark.parametrize("maker", MAKERS)

@@ -273,7 +273,7 @@ def test_the_area_shows_thought_tool_spend_door_and_checkpoints(papers: Papers) 
     assert "\n does   shell 3.0 s  act 7 of 200\n" in text
     assert "\n brain  recorded script 1a2b3c4d  now anthropic:small\n" in text
     assert "\n spend  planning ~$0.0100, acting unknown price, of $2.00\n" in text
-    assert "\n told   4.0 KiB to the provider  34 of 1.0M tokens\n" in text
+    assert "\n told   4.0 KiB to the provider  28 of 1.0M tokens\n" in text
     assert text.endswith("\n door   1 admitted  1 refused, last evil.test  1 checkpoint, last 3.0 MiB")
     board.show(Observed(JOB, "ask", 7, "failed", 412, "p"))
     board.tick()

@@ -56,14 +56,6 @@ async def test_a_long_file_is_shown_in_part_and_can_be_read_on(files: Files, des
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (
-            b"\x89PNG\r\n\x1a\n....",
-            "is a picture (image/png, 12 bytes). Read text in it with `tesseract FILE -` in the shell.",
-        ),
-        (
-            b"RIFF....WEBPVP8 ",
-            "is a picture (image/webp, 16 bytes). Read text in it with `tesseract FILE -` in the shell.",
-        ),
         (b"PK\x03\x04......", "is a ZIP archive or office document (10 bytes). Open it with a program in the shell."),
         (b"a\0b", "is not a text file (3 bytes). Open it with a program in the shell."),
     ],

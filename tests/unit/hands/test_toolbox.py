@@ -231,3 +231,12 @@ async def test_an_unknown_tool_is_answered_with_those_that_may_be_used() -> None
     assert (await toolbox.use("doubel", {})).text == "There is no tool `doubel`. Did you mean double?"
     toolbox.allowed = ()
     assert (await toolbox.use("frobnicate", {})).text == "There is no tool `frobnicate`. There are none here."
+
+
+async def test_a_picture_is_replaced_with_words_for_a_model_that_cannot_see() -> None:
+    box = Toolbox([Doubling()], lambda event: None, Free(), DESK)
+    assert (await box.use("show", {})).image == b"new"
+    box.sight.sees = False
+    seen = await box.use("show", {})
+    assert (seen.image, seen.media) == (b"", "")
+    assert seen.text.startswith("There is a picture, and the model in use cannot see images.")

@@ -75,7 +75,7 @@ def wrong_values(parameter: Parameter) -> list[tuple[object, str]]:
 
 
 async def test_every_tool_says_what_is_wrong_with_each_parameter_and_how_it_is_right(toolbox: Toolbox) -> None:
-    assert len(toolbox.tools) == 49
+    assert len(toolbox.tools) == 50
     for tool in toolbox.tools:
         for arguments, why in wrong_uses(tool):
             seen = await toolbox.use(tool.name, arguments)

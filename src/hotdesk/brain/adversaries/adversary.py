@@ -20,6 +20,7 @@ class Turned:
     window = WINDOW
     native_screen = False
     """The screen is used by its tools."""
+    sees = True
 
     def __init__(self, script: ScriptedModel | None = None) -> None:
         self.script = script

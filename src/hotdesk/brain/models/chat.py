@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,12 @@ URL_VARIABLE = "HOTDESK_CHAT_URL"
 """The address that key is for. It is sent to no other one, whatever a model's name says."""
 _WINDOW_VARIABLE = "HOTDESK_CHAT_WINDOW"
 """How many tokens such a server lets a request and its reply have together; they do not say so themselves."""
+IMAGES_VARIABLE = "HOTDESK_CHAT_IMAGES"
+"""Whether such a server's model can be shown pictures, `1` or `0`; where it is not set, the model's name decides."""
+SEEING = re.compile(
+    r"(?i)vision|llava|gemma-?3|pixtral|minicpm-v|moondream|[^a-z]vl(?![a-z])|\dvl|gpt-4o|gpt-5|llama-?4"
+)
+"""Names of models that can see."""
 _SMALLEST, _LARGEST = 1000, 100_000_000
 _NO_KEY = "none"
 ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
@@ -48,6 +55,7 @@ class Chat(Driver):
         line = ProviderClient(name, "openai", "AsyncOpenAI", variable, patience, options)
         line.options["default_headers"] = dict.fromkeys(ACCOUNT, line.sdk.Omit())
         super().__init__("chat", model, window or _window_set(), _LARGEST, DriverOptions(**more), chat_wire, line)
+        self.capabilities = replace(self.capabilities, images=self.capabilities.images and can_see(model))
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply, if it has room beside what is asked: such servers refuse what has not."""
@@ -70,6 +78,14 @@ class Chat(Driver):
     async def begin(self, client: Any, body: dict[str, Any]) -> Any:
         """Begin a stream of a completion."""
         return await client.chat.completions.create(**body, stream=True)
+
+
+def can_see(model: str) -> bool:
+    """Say whether a model can be shown pictures: by the variable, else by its name."""
+    choice = os.environ.get(IMAGES_VARIABLE, "")
+    if choice not in ("", "0", "1"):
+        raise BriefError(f"{IMAGES_VARIABLE} is {printable(choice[:40])!r}; set it to 1 or 0, or unset it")
+    return choice == "1" if choice else SEEING.search(model) is not None
 
 
 def key_for(base_url: str) -> str:

@@ -90,6 +90,11 @@ class Driver:
         return bool(self.capabilities.computer)
 
     @property
+    def sees(self) -> bool:
+        """Say whether the model can be shown pictures."""
+        return self.capabilities.images
+
+    @property
     def address(self) -> str:
         """Say where it is asked; empty: at its vendor's own address, or its name says it."""
         return "" if self.line.address in self.name else self.line.address

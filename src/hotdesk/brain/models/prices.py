@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from hotdesk.brain.models.seam import TokenUsage
+from hotdesk.config import Price
 
 _MILLION = 1_000_000
 PUBLIC = ("anthropic", "openai")
@@ -45,6 +46,11 @@ class Prices:
             return replace(usage, dollars=price.of(usage))
         provider, _, model = name.partition(":")
         return replace(usage, dollars=calculate_public_price(usage, provider, model))
+
+
+def read_prices(table: Mapping[str, Price]) -> Prices:
+    """Give the operator's table of prices."""
+    return Prices({name: ModelPrice(each.input, each.output, each.cached, each.stored) for name, each in table.items()})
 
 
 def calculate_public_price(usage: TokenUsage, provider: str, model: str) -> float | None:

@@ -75,6 +75,11 @@ class RecordingModel:
         """Say whether the model has a computer tool of its own."""
         return getattr(self.model, "native_screen", False)
 
+    @property
+    def sees(self) -> bool:
+        """Say whether the model can be shown pictures."""
+        return self.model.sees
+
     async def ask(self, request: ModelRequest) -> Reply:
         """Ask the model, and write down what was said; also that nothing was."""
         recorded, began = self.encode_request(request), time.monotonic()

@@ -20,6 +20,7 @@ class Replay:
 
     native_screen = True
     """Whatever the replies use can be used."""
+    sees = True
 
     def __init__(self, of: str, replies: Sequence[Reply] | Mapping[str, Sequence[Reply]]) -> None:
         """`of` says whose they are; by step each step has its own, otherwise they are given as they come."""

@@ -55,6 +55,8 @@ class ScriptedModel:
     """Does what a script says. The script is read once: a job that goes on does so with the same bytes."""
 
     native_screen = False
+    sees = True
+    """A script is given pictures as bytes."""
 
     def __init__(self, source: bytes, path: Path, scenes: dict[str, Scene] | None = None) -> None:
         self.source = source

@@ -121,6 +121,11 @@ class LanguageModel(Protocol):
         """Say whether it has a computer tool of its own."""
         ...
 
+    @property
+    def sees(self) -> bool:
+        """Say whether it can be shown pictures."""
+        ...
+
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the next reply. `ModelError` when it cannot be had, after retrying what may be retried."""
         ...

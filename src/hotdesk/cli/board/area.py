@@ -166,7 +166,7 @@ def spend(state: State) -> Line:
     """Show what models cost, who plans and who acts apart."""
     parts = [
         f"{word} {money(costs)}"
-        for part, word in (("plan", "planning"), ("act", "acting"))
+        for part, word in (("plan", "planning"), ("act", "acting"), ("look", "looking"))
         if (costs := [cost for cost in state.course.shares.values() if cost.part == part])
     ]
     most = state.limits.budget.dollars
@@ -178,7 +178,7 @@ def _show_model_traffic(state: State) -> Line:
     """Show how much models were told, and said."""
     cost, most = state.course.cost, state.limits.budget.tokens
     limit = f" of {tokens(most)}" if most is not None else ""
-    used = f"  {tokens(cost.tokens)}{limit} tokens"
+    used = f"  {tokens(cost.tokens if most is None else cost.budget_tokens)}{limit} tokens"
     return entry("told", ("", f"{size(cost.up)} to the provider"), ("dim", used)) if cost.replies else []
 
 

@@ -78,9 +78,9 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
 
 def _cost_of(cost: ModelCost) -> str:
     """Tell of one model's cost."""
-    part = "planning" if cost.part == "plan" else "acting"
+    part = {"plan": "planning", "act": "acting", "look": "looking at pictures"}[cost.part]
     cached = f" ({cost.cached:,} more cached)" if cost.cached else ""
-    read = f"{cost.input:,} tokens read{cached}, {cost.output:,} written"
+    read = f"{cost.input + cost.stored:,} tokens read{cached}, {cost.output:,} written"
     sent = f"{plural(cost.replies, 'reply')}, {size(cost.up)} sent to its provider"
     return f"{part}, {cost.model}: {money([cost])}; {read}; {sent}"
 

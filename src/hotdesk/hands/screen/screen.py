@@ -29,6 +29,7 @@ from hotdesk.hands.screen.tools import (
     point_of,
     region_of,
 )
+from hotdesk.hands.screen.widgets import Widgets
 from hotdesk.hands.screen.windows import Window
 from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
 
@@ -47,6 +48,8 @@ _STEP_S = 0.01
 
 FOCUS_DELAY_S = 0.1
 """Seconds between a click and what follows it: keys sent sooner reach the window that had the focus before."""
+_TAKES_FOCUS_S = 0.2
+"""Seconds the picture stands still once a widget that was clicked has the focus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Screen:
         self.seat = seat
         self.size = size
         self.keyboard = Keyboard(seat)
+        self.widgets = Widgets(seat)
         self.clicked = -FOCUS_DELAY_S
 
     # -- looking ----------------------------------------------------------------------------------------------
@@ -250,7 +254,7 @@ class Screen:
             case "move":
                 await self.move(integer_of(arguments, "x"), integer_of(arguments, "y"), keys)
             case "click":
-                x, y = point_of(arguments)
+                x, y = await self.target_of(arguments)
                 await self.click(x, y, button_of(arguments), integer_of(arguments, "count", 1), keys)
             case "drag":
                 await self.drag(path_of(arguments), button_of(arguments), keys)
@@ -278,7 +282,12 @@ class Screen:
     async def tell(self, tool: str, arguments: Arguments) -> Observation:
         """Use one of the tools that answer in words."""
         match tool:
+            case "read":
+                return await self.widgets.read(text_of(arguments, "window"))
             case "type":
+                if ref := text_of(arguments, "ref"):
+                    await self.click(*await self.widgets.locate(ref))
+                    await self.settle(_TAKES_FOCUS_S, 2.0)
                 way = await self.type(text_of(arguments, "text"))
                 return Observation("typed", fallback="" if way == "keys" else way)
             case "settle":
@@ -301,6 +310,15 @@ class Screen:
             case "clipboard_get":
                 return Observation(await self.clipboard_get())
         raise BriefError(f"the screen has no tool {tool}")
+
+    async def target_of(self, arguments: Arguments) -> tuple[int | None, int | None]:
+        """Give the point that was given, or where the widget is that was referred to."""
+        point = point_of(arguments)
+        if not (ref := text_of(arguments, "ref")):
+            return point
+        if point != (None, None):
+            raise BriefError("give a reference, or x and y, not both")
+        return await self.widgets.locate(ref)
 
     # -- how --------------------------------------------------------------------------------------------------
 

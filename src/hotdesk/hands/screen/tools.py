@@ -21,8 +21,10 @@ DIRECTIONS = ("up", "down", "left", "right")
 X = Parameter("x", "integer", "pixels from the left; without x and y: the pointer position", least=0, most=WIDTH - 1)
 Y = Parameter("y", "integer", "pixels from the top", least=0, most=HEIGHT - 1)
 TO_X, TO_Y = replace(X, what="pixels from the left", required=True), replace(Y, required=True)
+_REF = Parameter("ref", "text", "a reference of screen_read, such as a12, instead of x and y", longest=20)
 _HELD_KEYS = Parameter("keys", "text", "modifier keys to hold down: ctrl, ctrl+shift", longest=100)
 _BUTTON = Parameter("button", "text", "mouse button", default="left", choices=(*BUTTONS, "forward"))
+_COUNT = Parameter("count", "integer", "number of clicks", default=1, least=1, most=3)
 _HELD_BUTTON = Parameter("button", "text", "mouse button", default="left", choices=BUTTONS)
 _REGION = Parameter("region", "integers", "left, top, right, bottom; default: the whole screen", longest=4, least=0)
 FORMAT = Parameter("format", "text", "png is lossless, jpeg is smaller", default="png", choices=("png", "jpeg"))
@@ -45,11 +47,20 @@ TOOLS = (
         (replace(_REGION, what="left, top, right, bottom", required=True), *SCALED),
         {"region": [100, 100, 300, 225]},
     ),
+    Tool(
+        "screen_read",
+        "Read the widgets of the window in front as text: role, name, value, state, a reference such as a12, and the "
+        "position on the screen. screen_click and screen_type accept the reference. Some programs (Tk, Motif) expose "
+        "nothing; use screen_screenshot there, and browser_snapshot for web pages.",
+        (Parameter("window", "text", "words of another window's title, or all", default="", longest=200),),
+        {"window": "Calc"},
+    ),
     Tool("screen_move", "Move the mouse pointer without clicking.", (TO_X, TO_Y, _HELD_KEYS), {"x": 640, "y": 400}),
     Tool(
         "screen_click",
-        "Click at a point; count is 2 for a double click, 3 for a triple click.",
-        (X, Y, _BUTTON, Parameter("count", "integer", "number of clicks", default=1, least=1, most=3), _HELD_KEYS),
+        "Click at a point or on a widget by its screen_read reference; count is 2 for a double click, 3 for a triple "
+        "click.",
+        (X, Y, _REF, _BUTTON, _COUNT, _HELD_KEYS),
         {"x": 640, "y": 400, "button": "left", "count": 1},
     ),
     Tool(
@@ -78,8 +89,9 @@ TOOLS = (
     ),
     Tool(
         "screen_type",
-        "Type text, in any script, into the focused window. A newline presses Return, a tab presses Tab.",
-        (Parameter("text", "text", "the text to type", required=True, longest=20_000),),
+        "Type text, in any script, into the focused window, or into a widget by its screen_read reference, which is "
+        "clicked first. A newline presses Return, a tab presses Tab.",
+        (Parameter("text", "text", "the text to type", required=True, longest=20_000), _REF),
         {"text": "Grüße, 世界\n"},
     ),
     Tool(

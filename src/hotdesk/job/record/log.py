@@ -17,7 +17,7 @@ from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.brain.seam import BudgetBalance, BudgetSpentError, JobHaltedError
 from hotdesk.brief.brief import JobBudget
 from hotdesk.errors import printable
-from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought
+from hotdesk.event import Acted, Event, JobEvent, Note, Observed, Planned, Thought, VisionAsked
 from hotdesk.job.machine import Machine
 from hotdesk.job.record.papers import Papers
 from hotdesk.job.record.resume_state import Spending
@@ -45,6 +45,8 @@ class JobLog:
     spent: Spending = field(default_factory=Spending)
     uses: list[Event] = field(default_factory=list)
     """What tools noted of their use: written down with what came of it."""
+    step: str = ""
+    """The step that was last thought of; empty: the job is planned."""
     halted: bool = False
     began: float = field(default_factory=time.monotonic)
     waited: float = 0.0
@@ -136,11 +138,16 @@ class JobLog:
     def find_exceeded_limit(self, acts: int) -> str:
         """Say which limit would be passed with so many acts more; empty: none."""
         budget, spent = self.budget, self.spent
+        if self.seconds_left > 0 and budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
+            return f"its {budget.acts} acts were used up"
+        return self.find_spent_budget()
+
+    def find_spent_budget(self) -> str:
+        """Say which limit forbids to ask a model anything more; empty: none."""
+        budget, spent = self.budget, self.spent
         if self.seconds_left <= 0:
             return f"its {self.seconds:g} seconds were up"
-        if budget.acts is not None and spent.acts + max(acts, 1) > budget.acts:
-            return f"its {budget.acts} acts were used up"
-        if budget.tokens is not None and spent.tokens >= budget.tokens:
+        if budget.tokens is not None and spent.budget_tokens >= budget.tokens:
             return f"its {budget.tokens:,} tokens were used up"
         if budget.dollars is not None and spent.dollars >= budget.dollars:
             return f"its {budget.dollars:g} dollars were used up"
@@ -149,11 +156,12 @@ class JobLog:
     def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
         """Note a reply, and that its calls are about to be used."""
         self.thinking = not step
+        self.step = step
         used = reply.usage
         paper = self.papers.write(json.dumps(reply_to_json(reply)))
         event = Thought(
             *(self.job, step, self.spent.replies + 1, reply.model, paper),
-            *(used.input, used.output, used.cached + used.stored, used.up, ms),
+            *(used.input, used.output, used.cached, used.up, ms),
             -1.0 if used.dollars is None else used.dollars,
             reply.address,
             used.stored,
@@ -180,6 +188,18 @@ class JobLog:
         self.spent.acts += len(acts)
         self.note(event, *acts)
         return [act.act for act in acts]
+
+    def note_look(self, question: str, reply: Reply, ms: int) -> None:
+        """Note what a vision model was asked, said and cost: on disk when it returns, and in the budget."""
+        used, failed = reply.usage, reply.stop == "refused"
+        paper = self.papers.write(json.dumps({"question": question, "answer": reply.text}))
+        event = VisionAsked(
+            *(self.job, self.step, reply.model, paper, "failed" if failed else "done"),
+            *(used.input, used.output, used.cached, used.stored, used.up, ms),
+            -1.0 if used.dollars is None else used.dollars,
+        )
+        self.spent.add(event)
+        self.note(event)
 
     def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
         """Note what came of a call, and what the tool noted of it, in one commit; give the paper that says it."""

@@ -22,9 +22,13 @@ from hotdesk.event import (
     StepBegun,
     StepEnded,
     Thought,
+    VisionAsked,
 )
 from hotdesk.plan import OURS
 
+_CACHED_SHARE = 10
+"""A budget counts so many tokens that the provider still had as one: they cost about a tenth."""
+Part: TypeAlias = Literal["plan", "act", "look"]
 Stand: TypeAlias = Literal["to come", "current", "done", "failed", "rolled back"]
 
 
@@ -40,15 +44,23 @@ class Cost:
     input: int = 0
     output: int = 0
     cached: int = 0
+    """Tokens the provider still had."""
     up: int = 0
     """Bytes providers were told."""
+    stored: int = 0
+    """Tokens the provider kept."""
 
     @property
     def tokens(self) -> int:
         """Count every token."""
-        return self.input + self.output + self.cached
+        return self.input + self.output + self.cached + self.stored
 
-    def add(self, thought: Thought) -> None:
+    @property
+    def budget_tokens(self) -> int:
+        """Count tokens as a budget does: a conversation whose beginning is cached is not paid for anew each turn."""
+        return self.input + self.output + self.stored + self.cached // _CACHED_SHARE
+
+    def add(self, thought: Thought | VisionAsked) -> None:
         """Count one reply."""
         self.dollars += max(thought.dollars, 0.0)
         self.unpriced += thought.dollars < 0
@@ -57,6 +69,7 @@ class Cost:
         self.output += thought.output
         self.cached += thought.cached
         self.up += thought.up
+        self.stored += thought.stored
 
     def __str__(self) -> str:
         """Write it for people; what nobody knows is said."""
@@ -69,9 +82,9 @@ class Cost:
 
 @dataclass(slots=True)
 class ModelCost(Cost):
-    """What one model cost, in one part: who plans and who acts may be the same."""
+    """What one model cost, in one part: who plans, acts and looks at pictures may be the same."""
 
-    part: Literal["plan", "act"] = "plan"
+    part: Part = "plan"
     model: str = ""
 
 
@@ -174,7 +187,7 @@ class Progress:
                 self.steps = {name: begun.get(name) or StepProgress(name) for name in event.steps} | begun
             case StepBegun() | StepEnded() | RolledBack():
                 self.take_step(event, at)
-            case Thought() | Acted() | Observed():
+            case Thought() | VisionAsked() | Acted() | Observed():
                 self.take_turn(event, at)
             case Resumed():
                 self.worked += max(self.last - self.since, 0.0)
@@ -221,13 +234,14 @@ class Progress:
                 self.checking += round(at - self.checking_since, 3)
                 self.checking_since = 0.0
 
-    def take_turn(self, event: Thought | Acted | Observed, at: float) -> None:
+    def take_turn(self, event: Thought | VisionAsked | Acted | Observed, at: float) -> None:
         """Take in what is thought and done."""
         step = self.steps.get(event.step) or StepProgress("")  # planning is no step
         match event:
-            case Thought():
-                share = ModelCost(part="act" if event.step else "plan", model=event.model)
-                for cost in (self.cost, step.cost, self.shares.setdefault((share.part, share.model), share)):
+            case Thought() | VisionAsked():
+                part: Part = "look" if isinstance(event, VisionAsked) else "act" if event.step else "plan"
+                share = self.shares.setdefault((part, event.model), ModelCost(part=part, model=event.model))
+                for cost in (self.cost, step.cost, share):
                     cost.add(event)
             case Acted():
                 self.acts = max(self.acts, event.act)

@@ -30,6 +30,7 @@ from hotdesk.event import (
     StepEnded,
     Thought,
     Verified,
+    VisionAsked,
 )
 from hotdesk.job.people.wait import OpenQuestions
 from hotdesk.job.record.progress import Cost, Progress, StepProgress
@@ -39,8 +40,8 @@ State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "fa
 """`killed`: it was begun, is not over, and nobody works at it."""
 Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
-    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, JobPaused, Resumed, JobEnded,
-    Forgotten,
+    JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, VisionAsked, JobPaused, Resumed,
+    JobEnded, Forgotten,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""
 CHECKING = "clean, for the deliverable alone"

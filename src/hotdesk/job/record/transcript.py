@@ -9,7 +9,7 @@ from typing import Any
 
 from hotdesk.drive.chain import Row
 from hotdesk.errors import HotdeskError, printable
-from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought
+from hotdesk.event import Acted, Amended, Decided, Event, Observed, Pending, Planned, Summed, Thought, VisionAsked
 from hotdesk.job.record.papers import Papers
 
 IMAGE = re.compile(r"[A-Za-z0-9+/_\r\n-]{1000,}+={0,2}")
@@ -38,6 +38,8 @@ def title(event: Event) -> tuple[str, str] | None:
     match event:
         case Thought():
             return f"{event.step or 'planning'}, turn {event.turn}: {event.model}", event.paper
+        case VisionAsked():
+            return f"{event.step}, a picture: {event.model}, {event.outcome} after {event.ms} ms", event.paper
         case Acted():
             return f"{event.step}, act {event.act}: {event.tool} with", event.paper
         case Observed():

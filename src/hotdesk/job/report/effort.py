@@ -61,7 +61,7 @@ def bars(report: JobReport) -> list[Bar]:
 
 def add(one: Cost, other: Cost) -> Cost:
     """Add two costs up."""
-    names = ("dollars", "unpriced", "replies", "input", "output", "cached", "up")
+    names = ("dollars", "unpriced", "replies", "input", "output", "cached", "up", "stored")
     return Cost(**{name: getattr(one, name) + getattr(other, name) for name in names})
 
 
@@ -69,7 +69,7 @@ def spent(cost: Cost) -> str:
     """Say what models cost."""
     if not cost.tokens:
         return "No model was paid for."
-    read = f"{cost.input + cost.cached:,} tokens read, {cost.output:,} written"
+    read = f"{cost.input + cost.cached + cost.stored:,} tokens read, {cost.output:,} written"
     return f"Models: {price(cost)}, {plural(cost.replies, 'reply')}, {read}."
 
 

@@ -127,6 +127,31 @@ async def test_a_server_that_says_its_window_is_smaller_is_understood() -> None:
         await model.close()
 
 
+@pytest.mark.parametrize(
+    ("model", "sees"),
+    [
+        ("qwen2.5-coder:7b", False),
+        ("llama3.3", False),
+        ("mistral-small", False),
+        ("qwen2.5vl:7b", True),
+        ("Qwen3-VL-8B", True),
+        ("llama3.2-vision", True),
+        ("gemma3:12b", True),
+    ],
+)
+def test_whether_a_model_of_ones_own_sees_is_known_by_its_name_or_set(
+    model: str, sees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOTDESK_CHAT_IMAGES", raising=False)
+    assert Chat(model, base_url="http://127.0.0.1:1/v1").sees == sees
+    for value in ("0", "1"):
+        monkeypatch.setenv("HOTDESK_CHAT_IMAGES", value)
+        assert Chat(model, base_url="http://127.0.0.1:1/v1").sees == (value == "1")
+    monkeypatch.setenv("HOTDESK_CHAT_IMAGES", "yes")
+    with pytest.raises(BriefError, match="set it to 1 or 0"):
+        Chat(model, base_url="http://127.0.0.1:1/v1")
+
+
 def test_the_window_of_a_server_of_ones_own_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTDESK_CHAT_WINDOW", "8192")
     assert Chat("m", base_url="http://127.0.0.1:1/v1").window == 8192

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.brain.models.prices import ModelPrice, Prices
+from hotdesk.brain.models.prices import ModelPrice, Prices, read_prices
 from hotdesk.brain.models.seam import TokenUsage
+from hotdesk.config import Price
 
 USAGE = TokenUsage(input=1_000_000, output=100_000, cached=2_000_000, stored=500_000, up=7)
 PRICE = ModelPrice(input=3.0, output=15.0, cached=0.3, stored=3.75)
@@ -19,6 +20,12 @@ def test_the_operators_price_is_taken(price: ModelPrice, dollars: float) -> None
     priced = Prices({"chat:m@http://127.0.0.1:1/v1": price}).price_usage(USAGE, "chat:m@http://127.0.0.1:1/v1")
     assert priced.dollars == pytest.approx(dollars)
     assert (priced.input, priced.up) == (1_000_000, 7)
+
+
+def test_the_operators_table_prices_what_is_kept() -> None:
+    prices = read_prices({"anthropic:m": Price(3.0, 15.0, 0.3, 3.75), "anthropic:n": Price(3.0, 15.0, 3.0)})
+    assert prices.price_usage(USAGE, "anthropic:m").dollars == pytest.approx(3 + 1.5 + 0.6 + 1.875)
+    assert prices.price_usage(USAGE, "anthropic:n").dollars == pytest.approx(3 + 1.5 + 6 + 1.5)
 
 
 @pytest.mark.parametrize(

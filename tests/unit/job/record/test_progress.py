@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hotdesk.event import (
@@ -20,8 +22,9 @@ from hotdesk.event import (
     StepBegun,
     StepEnded,
     Thought,
+    VisionAsked,
 )
-from hotdesk.job.record.progress import Progress
+from hotdesk.job.record.progress import Cost, Progress
 from hotdesk.job.record.receipt import fold_timed
 
 JOB = "i1"
@@ -99,6 +102,27 @@ def test_who_plans_and_who_acts_is_counted_apart_and_an_unknown_price_is_no_pric
     last = costs["act", "b"]
     assert (last.replies, last.dollars, last.unpriced) == (2, 0.1, 1)
     assert (last.input, last.output, last.cached, last.up, last.tokens) == (20, 10, 6, 2000, 36)
+
+
+def test_looks_are_counted_apart_and_in_all() -> None:
+    look = VisionAsked(JOB, "read", "b", "p", "done", 1500, 40, 0, 0, 400_000, 900, 0.25)
+    course = course_of(
+        (1, PLANNED),
+        (2, StepBegun(JOB, "read", "Read.")),
+        (3, thought("read", "a", 0.5)),
+        (4, look),
+        (5, replace(look, outcome="failed", input=0, output=0, dollars=-1.0)),
+    )
+    share = course.shares["look", "b"]
+    assert (share.part, share.replies, share.dollars, share.unpriced, share.up) == ("look", 2, 0.25, 1, 800_000)
+    assert (course.cost.dollars, course.cost.input, course.cost.up) == (0.75, 1510, 801_000)
+    assert course.steps["read"].cost.replies == 3
+
+
+def test_a_budget_counts_what_the_provider_still_had_as_a_tenth() -> None:
+    cost = Cost()
+    cost.add(Thought(JOB, "read", 1, "a", "p", 100, 20, 50_000, 1, 1, 0.1, 3000))
+    assert (cost.tokens, cost.budget_tokens) == (53_120, 8120)
 
 
 def test_an_act_without_a_result_is_unknown_once_its_process_is_gone() -> None:

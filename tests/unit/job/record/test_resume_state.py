@@ -33,6 +33,7 @@ from hotdesk.event import (
     Summed,
     Thought,
     Verified,
+    VisionAsked,
 )
 from hotdesk.job.record.resume_state import ResumeState
 
@@ -96,6 +97,7 @@ EVERY: tuple[JobEvent, ...] = (
     ONE,
     thought(1),
     act(1),
+    VisionAsked(JOB, "one", "eyes", "l1", "done", 20, 2, 0, 0, 100, 3, 0.25),
     seen(1),
     AMID,
     FAILED,
@@ -124,14 +126,14 @@ def test_every_event_of_a_job_has_its_place() -> None:
     }
     job = past.summary
     assert JobBegun(JOB, job.goal, job.brief, job.brain, job.by) == BEGUN
-    assert (past.planned, job.preflight, past.amended) == (EVERY[1], EVERY[2], EVERY[13])
+    assert (past.planned, job.preflight, past.amended) == (EVERY[1], EVERY[2], EVERY[14])
     assert job.waiting.decided["1"].answer == "approved"
     assert past.tries == [("one", 1, "it gave up")]
     assert past.finished == {"two": "s"}
     assert job.course.desks == {"desk-1": True}
     assert ([each.path for each in job.checks], list(past.stored)) == (["r.txt"], ["r.txt"])
     assert (job.ended, job.receipt, job.paused) == (EVERY[-3], EVERY[-2], None)
-    assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (16, 0.5, 1, 1)
+    assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (38, 0.75, 1, 2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,216 @@
+"""The widgets on a desk's screen as text, from the accessibility trees (AT-SPI) of its programs: the desk's word."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from hotdesk.desk.seam import Done
+from hotdesk.errors import DeskError, printable
+from hotdesk.hands.screen import windows
+from hotdesk.hands.screen.reader_client import Seat
+from hotdesk.hands.screen.tools import HEIGHT, WIDTH, Point
+from hotdesk.strict import ROW, Length, Range, StrictError, loads, read
+from hotdesk.tool import Observation
+
+_PROGRAM = Path(__file__).parents[1] / "inside" / "widget_tree.py"
+MAX_CHARS = 20_000
+"""Characters of a tree that are shown."""
+MAX_REFERENCES = 4000
+"""References that are remembered; older ones are forgotten first."""
+_FAR = 100_000
+Pixels = Annotated[int, Range(-_FAR, _FAR)]
+Size = Annotated[int, Range(0, _FAR)]
+Words = Annotated[str, Length(400)]
+Process = Annotated[int, Range(0, 1 << 31)]
+PIXELS = "Use screen_screenshot and click by coordinates, or the keyboard."
+
+
+@dataclass(frozen=True, slots=True)
+class Widget:
+    """One widget as its program describes it."""
+
+    window: Annotated[int, Range(0, 100)]
+    depth: Annotated[int, Range(0, 100)]
+    role: Words
+    name: Words
+    value: Words
+    states: Annotated[tuple[Annotated[str, Length(40)], ...], Length(20)]
+    x: Pixels
+    y: Pixels
+    width: Size
+    height: Size
+    dx: Pixels
+    """How far it is from where its program says it is."""
+    dy: Pixels
+    bus: Annotated[str, re.compile(r"(:[0-9.]{1,40})?")]
+    """Its program's name on the accessibility bus; empty: it cannot be pointed at."""
+    path: Annotated[str, re.compile(r"[A-Za-z0-9_/]{0,200}")]
+
+    @property
+    def middle(self) -> Point:
+        """Give where it is pointed at, on the screen."""
+        return clip(self.x + self.width // 2, WIDTH), clip(self.y + self.height // 2, HEIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessibleWindow:
+    """A window that has a tree."""
+
+    title: Words
+    program: Words
+    pid: Process
+
+
+@dataclass(frozen=True, slots=True)
+class FrontWindow:
+    """The window that has the focus, as the window manager knows it."""
+
+    title: Words
+    pid: Process
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetReport:
+    """What the program in the desk read."""
+
+    front: Annotated[FrontWindow, ROW] = field(default_factory=lambda: FrontWindow("", 0))
+    windows: Annotated[tuple[Annotated[AccessibleWindow, ROW], ...], Length(100)] = ()
+    nodes: Annotated[tuple[Annotated[Widget, ROW], ...], Length(1000)] = ()
+    cut: bool = False
+    busy: bool = False
+    """Whether the program in front has a tree, and does not answer."""
+    error: Annotated[str, Length(40)] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WidgetPlace:
+    """Where a widget is now."""
+
+    box: tuple[Pixels, Pixels, Size, Size] = (0, 0, 0, 0)
+    gone: bool = False
+    error: Annotated[str, Length(40)] = ""
+
+
+class Widgets:
+    """Reads the widgets of one desk, and remembers what its references mean."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.references: dict[str, Widget] = {}
+        self.count = 0
+
+    async def read(self, window: str) -> Observation:
+        """Give the tree of some windows as text; where there is none, say what to do instead."""
+        done = await self.run({"window": window})
+        try:
+            report = read(WidgetReport, loads(done.stdout))
+        except StrictError as e:
+            raise DeskError(f"the screen cannot be read as text: {describe_end(done, e)}. {PIXELS}") from None
+        if report.error:
+            return Observation(f"This desk's image has no accessibility service. {PIXELS}", ok=False)
+        if not report.nodes:
+            return Observation(describe_silence(report, window), fallback="coordinates")
+        text, omitted = self.render(report)
+        more = f"the tree was cut: {omitted} lines more" if omitted else "the tree was cut" if report.cut else ""
+        return Observation(text, note=f"{more}; name one window" if more else "")
+
+    async def locate(self, ref: str) -> Point:
+        """Say where on the screen a reference is now."""
+        widget = self.references.get(ref)
+        if widget is None:
+            raise DeskError(f"there is no reference {printable(ref[:20])}: take one of the last screen_read")
+        done = await self.run({"bus": widget.bus, "path": widget.path})
+        try:
+            place = read(WidgetPlace, loads(done.stdout))
+        except StrictError as e:
+            raise DeskError(f"{ref} cannot be found: {describe_end(done, e)}. {PIXELS}") from None
+        x, y, width, height = place.box
+        x, y = x + widget.dx + width // 2, y + widget.dy + height // 2
+        if place.gone or place.error or not width or not height or not (0 <= x < WIDTH and 0 <= y < HEIGHT):
+            raise DeskError(f"{ref} ({describe(widget)}) is no longer on the screen: use screen_read again")
+        return x, y
+
+    async def run(self, request: dict[str, str]) -> Done:
+        """Run the program that reads."""
+        argv = ["python3", "-I", "-B", "-c", _PROGRAM.read_text()]
+        return await windows.run(self.seat, argv, json.dumps(request).encode())
+
+    def render(self, report: WidgetReport) -> tuple[str, int]:
+        """Write the tree, and count the lines that were left out."""
+        lines: list[str] = []
+        size, shown = 0, -1
+        for place, widget in enumerate(report.nodes):
+            if widget.window != shown and widget.window < len(report.windows):
+                shown = widget.window
+                lines.append(describe_window(report.windows[shown]))
+            line = f"{'  ' * min(widget.depth, 20)}- {describe(widget)}{self.refer(widget)}"
+            size += len(line) + 1
+            if size > MAX_CHARS:
+                return "\n".join(lines), len(report.nodes) - place
+            lines.append(line)
+        return "\n".join(lines), 0
+
+    def refer(self, widget: Widget) -> str:
+        """Give a widget a reference, if it can be pointed at."""
+        if not (widget.bus and widget.path and widget.width and widget.height):
+            return ""
+        self.count += 1
+        self.references[f"a{self.count}"] = widget
+        while len(self.references) > MAX_REFERENCES:
+            del self.references[next(iter(self.references))]
+        x, y = widget.middle
+        return f" [a{self.count}] at {x},{y}"
+
+
+def describe(widget: Widget) -> str:
+    """Describe a widget in a line."""
+    name = f' "{printable(widget.name)}"' if widget.name else ""
+    states = "".join(f" ({printable(state)})" for state in widget.states)
+    value = f": {printable(widget.value)}" if widget.value else ""
+    return f"{printable(widget.role)}{name}{states}{value}"
+
+
+def describe_window(window: AccessibleWindow) -> str:
+    """Write a window's heading."""
+    return f'Window "{printable(window.title)}" of {printable(window.program)}, pid {window.pid}:'
+
+
+def describe_silence(report: WidgetReport, window: str) -> str:
+    """Say that nothing was read, why, and what can be done."""
+    there = "; ".join(f'"{printable(each.title)}"' for each in report.windows[:20])
+    others = f" Windows that can be read: {there}." if there else ""
+    if window:
+        what = (
+            "No window can be read"
+            if window == "all"
+            else f"No window that can be read has {printable(window)!r} in its title"
+        )
+        return f"{what}.{others} {PIXELS}"
+    if not report.front.pid and not report.front.title:
+        return f"No window has the focus.{others} Start a program with screen_launch."
+    if report.busy:
+        return (
+            f'The program of the window in front, "{printable(report.front.title)}", does not answer yet.{others} '
+            "Wait with screen_settle and read again, or use screen_screenshot."
+        )
+    return (
+        f'The window in front, "{printable(report.front.title)}", shows no widgets to other programs (Tk, Motif and '
+        f"Chromium do not).{others} {PIXELS} For web pages use browser_snapshot."
+    )
+
+
+def describe_end(done: Done, error: StrictError) -> str:
+    """Say why there is no report."""
+    if done.timed_out:
+        return "a program on the screen does not answer"
+    words = printable(done.stderr.decode("utf-8", "replace").strip()[-200:])
+    return words if not done.ok and words else f"the report is malformed ({error})"
+
+
+def clip(at: int, size: int) -> int:
+    """Give a coordinate on the screen."""
+    return min(max(at, 0), size - 1)
