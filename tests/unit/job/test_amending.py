@@ -46,7 +46,7 @@ class Mind:
 
     uses: list[Use]
     asked: list[ModelRequest] = field(default_factory=list)
-    name, window, native_screen = "mind", 100_000, False
+    name, window, native_screen, sees = "mind", 100_000, False, False
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Give the plan, no finding, or the next use."""

@@ -121,7 +121,7 @@ def test_looks_are_counted_apart_and_in_all() -> None:
 
 def test_a_budget_counts_what_the_provider_still_had_as_a_tenth() -> None:
     cost = Cost()
-    cost.add(Thought(JOB, "read", 1, "a", "p", 100, 20, 50_000, 1, 1, 0.1, 3000))
+    cost.add(Thought(JOB, "read", 1, "a", "p", 100, 20, 50_000, 1, 1, 0.1, stored=3000))
     assert (cost.tokens, cost.budget_tokens) == (53_120, 8120)
 
 
