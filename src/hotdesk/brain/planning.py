@@ -43,7 +43,7 @@ async def make_plan(
         return plan
     cache = job.digest[:16]
     prompt = f"{describe(task)}\n\n{_describe_rounds(rounds)}"
-    thinking = Thinking(ask, log, words("plan") + EXAMPLE, (PLAN,), [OurMessage(prompt)], cache, window)
+    thinking = Thinking(ask, log, f"{words('plan')}\n{EXAMPLE}", (PLAN,), [OurMessage(prompt)], cache, window)
     critic = Critic(ask, log, describe(task), cache, window)
     rounds_left, forms, number = rounds, FORM_CORRECTIONS, 0
     accepted: Plan | None = None

@@ -140,7 +140,7 @@ class JobRun:
         if len(before) >= ROUNDS or candidate.sha256 in before:
             again = "the same file was made again; " if candidate.sha256 in before and not candidate.lacks else ""
             raise JobStoppedError(brief_words(again + candidate.reason))
-        step = self.steps.maker_of(candidate.item.path)
+        step = self.steps.makers_of(candidate.item.path)[-1]
         event = SentBack(self.id, step.name, candidate.item.path, candidate.sha256, self.log.papers.write(objection))
         self.log.note(event)
         self.steps.take_back(event)

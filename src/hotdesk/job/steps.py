@@ -97,11 +97,11 @@ class Steps:
         """Give a step of the plan as it is now."""
         return next(step for step in self.plans.plan.steps if step.name == name)
 
-    def maker_of(self, path: str) -> Step:
-        """Give the step that made a file: the last that says so, else the last one."""
+    def makers_of(self, path: str) -> tuple[Step, ...]:
+        """Return the steps that make or change a file: those that say so, else the last one."""
         steps = self.plans.plan.steps
-        makers = [step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes)]
-        return (makers or steps)[-1]
+        makers = (step for step in steps if any(PurePosixPath(path).is_relative_to(each) for each in step.makes))
+        return tuple(makers) or steps[-1:]
 
     def take_back(self, event: SentBack) -> None:
         """Have a finished step taken again, which is told why."""
@@ -156,7 +156,7 @@ class Steps:
     def list_deliverables(self, step: Step) -> dict[int, str]:
         """Give the path of each deliverable that a step makes, by its place in the brief."""
         items = enumerate(self.plans.job.deliverables)
-        return {place: item.path for place, item in items if self.maker_of(item.path).name == step.name}
+        return {place: item.path for place, item in items if step in self.makers_of(item.path)}
 
     def describe_workspace(self, step: Step, failure: str) -> str:
         """Say what of an earlier attempt is at the desk of the next, unless its failure says so."""
