@@ -77,7 +77,7 @@ async def test_an_office_document_is_shown_as_it_prints(hands: tuple[Desk, Toolb
     seen = await hands[1].use("file_view", {"path": name})
     shown = pixels(seen)
     assert max(shown.size) == MAX_SIDE
-    assert shown.convert("L").getextrema()[0] < 100  # there is ink on the page
+    assert any(shown.convert("L").histogram()[:100])  # there is ink on the page
     assert "Page 1 of 1" in seen.text
 
 

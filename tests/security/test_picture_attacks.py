@@ -32,7 +32,7 @@ PICTURES = {
     "is a page of HTML": b"<html><script>alert(1)</script></html>",
     "is larger than a provider takes": png(10, 10, MAX_BYTES),
 }
-WIDGETS = {
+WIDGETS: dict[str, dict[str, object]] = {
     "names a bus that is none": {"bus": "org.freedesktop.DBus"},
     "names a path that is none": {"path": "/a b\n"},
     "has a name of kilobytes": {"name": "x" * 5000},

@@ -44,7 +44,7 @@ class Answers:
 
 def widgets_of(*outputs: object) -> Widgets:
     """Give widgets at a desk that answers so."""
-    return Widgets(SimpleNamespace(desk=Answers(*outputs)))  # type: ignore[arg-type]
+    return Widgets(SimpleNamespace(desk=Answers(*outputs)))
 
 
 async def test_a_tree_is_written_with_references_and_places() -> None:
