@@ -24,7 +24,7 @@ ONCE = Patience(connect=2, silence=2, retries=0, tries=1, longest=10)
 async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
     said = iter([[thinking("Hm.", key), tool("look")], [text("Done.")]])
     with chat_server(lambda body: next(said)) as server:
-        model = Chat("m", base_url=server.base_url, patience=ONCE)
+        model = Chat("m-vision", base_url=server.base_url, patience=ONCE)
         first = await model.ask(ModelRequest("", [OurMessage("Look.")], [LOOK]))
         assert first.thought == "Hm."
         seen = Results(((first.calls[0], Observation("x", image=PNG, media="image/png")),))
