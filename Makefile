@@ -30,7 +30,7 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench tools
+	MYPYPATH=src:. .venv/bin/mypy --explicit-package-bases tests examples bench tools evals
 	.venv/bin/lint-imports
 	$(PYTHON) tools/conventions.py
 

@@ -39,11 +39,9 @@ JOB_SECONDS = 1800.0
 """How long one job may take; its brief says less."""
 SALES_BRIEF = """\
 goal = '''
-A program shall write the sum of the column amount of sales.csv to total.csv. Do exactly this:
-1. Call file_create with path "add.py" and content: a Python program that you write. It reads sales.csv with
-   csv.DictReader, adds up int(row["amount"]) of all rows, and opens total.csv as output for
-   print("total", file=output) and print(the sum, file=output).
-2. Call finish.
+Write the Python program add.py with file_create. The program imports csv, opens sales.csv, and adds up
+int(row["amount"]) of all rows of a csv.DictReader. It ends with two lines: print("total") and print(the sum).
+When add.py is written, call finish.
 '''
 inputs = ["sales.csv"]
 seconds = 1500
@@ -95,15 +93,15 @@ check = "command"
 run = ["sh", "-c", "cp {file} price.py && cp beside/test_price.py . && python3 test_price.py"]
 beside = ["test_price.py"]
 """
-INTENT = "Do what the goal says, in its order."
+INTENT = "First call {}, then call finish."
 SALES_PLAN = Plan(
     (
-        Step("write", INTENT, tools=("file_create",), makes=("add.py",), check="python3 -m py_compile add.py"),
+        Step("write", INTENT.format("file_create"), tools=("file_create",), makes=("add.py",)),
         Step(
             "add",
             "Run it.",
             kind="program",
-            program="python3 add.py",
+            program="python3 add.py > total.csv",
             files=("sales.csv", "add.py"),
             makes=("total.csv",),
         ),
@@ -113,7 +111,7 @@ PRICE_PLAN = Plan(
     (
         Step(
             "correct",
-            INTENT,
+            INTENT.format("file_replace"),
             tools=("file_replace",),
             files=("price.py", "test_price.py"),
             makes=("price.py",),
@@ -252,9 +250,8 @@ def is_price_delivered(trial: Trial, model: str, rate: int) -> bool:
 RIGHT_PROGRAM = """\
 import csv
 total = sum(int(row["amount"]) for row in csv.DictReader(open("sales.csv")))
-with open("total.csv", "w") as output:
-    print("total", file=output)
-    print(total, file=output)
+print("total")
+print(total)
 """
 
 

@@ -12,15 +12,23 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 from examples.recording import read_note
 from examples.trial import HOTDESK
 
 from hotdesk.brain.models.record import replies
+from hotdesk.brain.models.seam import Reply
 from hotdesk.config import Config
+from hotdesk.plan import Plan, from_json, to_json
+from hotdesk.tool import Call
+from tests.providers.acting import Acting
+from tests.providers.behind import Asked, behind
 
 ROOT = Path(__file__).parents[2]
 EVALS = ROOT / "evals"
@@ -43,7 +51,7 @@ def group_of(file: Path) -> str:
     return file.parents[1].name if file.parent.name == "recorded" else file.name.partition("-")[0]
 
 
-def list_cases(files: list[Path]) -> list[ParameterSet]:
+def list_cases(files: list[Path]) -> list[Any]:
     """Make a case of each recording; all but the first of a group run for long."""
     groups: set[str] = set()
     cases = []
@@ -80,11 +88,52 @@ def test_a_recorded_task_is_delivered_again_and_passes_its_grader(file: Path, se
 def test_a_recorded_example_is_delivered_again_and_its_judge_agrees(
     file: Path, settings: Config, home: Path, tmp_path: Path
 ) -> None:
-    argv = [sys.executable, str(file.parents[1] / "run.py"), "--out", str(tmp_path), "--replay", str(file)]
-    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home)}
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
+    printed = run_example(file.parents[1], settings, home, "--out", str(tmp_path), "--replay", str(file))
+    assert f"no model is asked. Every decision was {read_note(file).describe()}" in printed
+
+
+def run_example(example: Path, settings: Config, home: Path, *argv: str, **variables: str) -> str:
+    """Run an example to a good end; return what it printed."""
+    env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(home), **variables}
+    command = [sys.executable, str(example / "run.py"), *argv]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=REPLAY_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"no model is asked. Every decision was {read_note(file).describe()}" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.container
+@pytest.mark.timeout(2 * REPLAY_SECONDS)
+def test_what_the_demo_records_it_replays_with_nobody_asked(settings: Config, home: Path, tmp_path: Path) -> None:
+    file, audit = tmp_path / "recorded/script.jsonl", ROOT / "examples/audit"
+    argv = ["--out", str(tmp_path / "first"), "--seed", "7", "--count", "45", "--model", "anthropic:claude-sonnet-5"]
+    argv += ["--record", str(file), "--answered-by", "by a script through a loopback provider"]
+    with behind("anthropic", plan_and_act(audit)) as provider:
+        address = {"ANTHROPIC_BASE_URL": provider.base_url, "ANTHROPIC_API_KEY": "any"}
+        run_example(audit, settings, home, *argv, **address)
+    printed = run_example(audit, settings, home, "--out", str(tmp_path / "second"), "--replay", str(file))
+    assert "seed 7: 45 invoices" in printed
+    assert "answered by a script through a loopback provider; all work is real" in printed
+    assert "its password came to it in 1 request, and" in printed
+    assert (tmp_path / "second/Discrepancy_Report.xlsx.certificate.json").exists()
+
+
+def plan_and_act(example: Path) -> Callable[[Asked], Reply]:
+    """Decide as an example's script does; list in the plan what a model must: hosts and secrets."""
+    brief = tomllib.loads((example / "brief.toml").read_text())
+    acting = Acting(example / "brain.py", {"export": tuple(brief["egress"])})
+
+    def decide(asked: Asked) -> Reply:
+        reply = acting(asked)
+        for call in reply.calls:
+            if call.tool == "plan" and isinstance(call.arguments, dict):
+                plan = from_json(call.arguments["plan"])
+                granted = replace(plan.steps[0], grants=("erp-password",))
+                written = to_json(Plan((granted, *plan.steps[1:])))
+                return replace(reply, calls=(Call("", "plan", {"plan": written}),))
+        return reply
+
+    return decide
 
 
 def test_every_recording_has_replies_and_says_who_gave_them() -> None:
