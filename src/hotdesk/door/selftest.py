@@ -62,6 +62,7 @@ _HUNG_UP = (
     b"ConnectionResetError(", b"BrokenPipeError(", b"SSLEOFError(", b"SSLError(1, '[SSL: TLSV1_UNRECOGNIZED_NAME]"
 )  # fmt: skip
 """How a handshake ends that the door broke off. One the desk itself broke off was answered for a wrong name."""
+_LATE = b"TimeoutError("
 REMOVED = b"hotdesk-removed"
 NAMES = (
     "raw-ip", "dns", "ipv6", "udp-443", "metadata", "another-desk", "host-loopback", "host-sockets",
@@ -109,7 +110,16 @@ class Bait:
 
 
 async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> CanaryReport:
-    """Run the canaries in a desk, by its image's Python, and judge what they met."""
+    """Run the canaries in a desk, by its image's Python, and judge what they met.
+
+    They run once more where an answer did not come in time: a busy machine is no hole, and a hole is there twice.
+    """
+    report, is_late = await _run_canaries(desk, python, scope, expected)
+    return (await _run_canaries(desk, python, scope, expected))[0] if report.failed and is_late else report
+
+
+async def _run_canaries(desk: Desk, python: str, scope: Scope, expected: Canary) -> tuple[CanaryReport, bool]:
+    """Run the canaries once; return the report, and whether an answer was late."""
     nonce = secrets.token_hex(16)
     with bait() as listener:
         far, near = (*FAR, *_find_own_address()), refusable(scope, listener.port, nonce)
@@ -117,7 +127,14 @@ async def prove(desk: Desk, python: str, scope: Scope, expected: Canary) -> Cana
         arguments = (nonce, expected.placeholder, canary.HOST, BUNDLE, str(listener.port), listener.name, *listed)
         argv = [python, "-I", "-S", "-B", "-c", PROGRAM, *arguments]
         done = await desk.run(argv, timeout=_SELFTEST_TIMEOUT_S, output_limit=LIMIT)
-        return judge(read(done, nonce), far, near, expected.digest, listener.caught())
+        result = read(done, nonce)
+        is_late = done.timed_out or (result is not None and was_late(result))
+        return judge(result, far, near, expected.digest, listener.caught()), is_late
+
+
+def was_late(result: CanaryResult) -> bool:
+    """Say whether the door left something unanswered for as long as the canaries wait."""
+    return 0 in result.answers or any(each.startswith(_LATE) for each in (result.sni, result.echo, result.host))
 
 
 def require(report: CanaryReport) -> None:

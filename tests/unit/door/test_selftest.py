@@ -12,6 +12,7 @@ import pytest
 from hotdesk.brief import Rule, Scope
 from hotdesk.desk.seam import Done
 from hotdesk.door import selftest
+from hotdesk.door.canary import Canary
 from hotdesk.door.selftest import FAR, LOCAL, NAMES, CanaryResult
 from hotdesk.errors import DoorError
 
@@ -162,6 +163,44 @@ def test_what_was_not_tried_did_not_hold_either() -> None:
     report = selftest.judge(replace(GOOD, answers=(200, 200, 403, 403)), FAR, near, DIGEST, frozenset())
     assert set(NAMES) - set(report.passed) == {"connect-loopback"}
     assert report.failed == ()
+
+
+class AnsweringDesk:
+    """A desk whose canaries report the given results, one a run."""
+
+    def __init__(self, *results: CanaryResult) -> None:
+        self.results = list(results)
+
+    async def run(self, argv: list[str], **options: object) -> Done:
+        """Report the next result, with the nonce and as many knocks as it was given targets."""
+        far, result = argv[-2].split(), self.results.pop(0)
+        fields = {"nonce": argv[6], "knocks": [errno.ENETUNREACH] * len(far), "local": result.local}
+        fields |= {"answers": result.answers} | {name: getattr(result, name).hex() for name in ("sni", "echo", "host")}
+        return Done(0, json.dumps(fields).encode())
+
+
+LATE = {
+    "no answer": replace(GOOD, answers=(0, *GOOD.answers[1:])),
+    "no handshake": replace(GOOD, sni=b"TimeoutError('The read operation timed out')"),
+    "no echo": replace(GOOD, echo=b"TimeoutError('timed out')", host=b"TimeoutError('timed out')"),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
+async def test_an_answer_that_was_late_is_asked_for_once_more(late: CanaryResult) -> None:
+    expected = Canary("placeholder", DIGEST)
+    for results, is_held in (((late, GOOD), True), ((late, late), False)):
+        desk = AnsweringDesk(*results)
+        report = await selftest.prove(desk, "python3", Scope(), expected)  # type: ignore[arg-type]
+        assert (not report.failed, desk.results) == (is_held, [])
+
+
+@pytest.mark.anyio
+async def test_what_was_wrong_and_not_late_is_not_tried_again() -> None:
+    desk = AnsweringDesk(replace(GOOD, sni=b"nothing went wrong"), GOOD)
+    report = await selftest.prove(desk, "python3", Scope(), Canary("placeholder", DIGEST))  # type: ignore[arg-type]
+    assert (report.failed, desk.results) == (("another-sni",), [GOOD])
 
 
 def test_a_call_to_the_bait_is_seen() -> None:
