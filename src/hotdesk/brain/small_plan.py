@@ -13,7 +13,9 @@ NAME = "work"
 
 
 def is_small(job: Brief) -> bool:
-    """Say whether a brief needs no planner: one deliverable, no way out, no secret."""
+    """Say whether a brief needs no planner: one deliverable, no way out, no secret, and no person who reads the plan."""
+    if job.approve not in ("auto", "risky"):
+        return False
     reaches = job.scope.anywhere or any(rule.verdict != "deny" for rule in job.scope.rules)
     return len(job.deliverables) == 1 and not reaches and not job.scope.grants
 
