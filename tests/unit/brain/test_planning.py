@@ -289,7 +289,9 @@ async def test_a_small_brief_is_planned_without_a_model(job: Brief) -> None:
         {"approve": "every"},
     ],
 )
-def test_a_brief_that_reaches_something_wants_more_files_or_shows_its_plan_is_not_small(job: Brief, change: dict[str, Any]) -> None:
+def test_a_brief_that_reaches_out_has_two_files_or_shows_its_plan_is_not_small(
+    job: Brief, change: dict[str, Any]
+) -> None:
     small = replace(job, scope=Scope((parse_rule("deny evil.test"),)))
     assert is_small(small)
     assert not is_small(replace(small, **change))
