@@ -114,7 +114,7 @@ async def asked(kind: Kind, *replies: Sequence[Body], **options: Any) -> AsyncIt
     """Give a driver whose server says these replies, one after the other; nothing may be refused."""
     left: Iterator[Sequence[Body]] = iter(replies)
     with kind.serve(lambda body: next(left)) as server:
-        model = kind.make("m-1", **{"base_url": server.base_url, "key": KEY, "patience": QUICK, **options})
+        model = kind.make("m-1-vision", **{"base_url": server.base_url, "key": KEY, "patience": QUICK, **options})
         try:
             yield Pair(model, server)
         finally:
@@ -198,7 +198,7 @@ async def test_a_call_without_a_result_was_not_used(kind: Kind) -> None:
 
 
 async def test_a_history_may_end_with_a_reply_or_have_nothing_said_in_it(kind: Kind) -> None:
-    empty = Reply(model=f"{kind.name}:m-1")
+    empty = Reply(model=f"{kind.name}:m-1-vision")
     async with asked(kind, [kind.text("A.")], [kind.text("B.")], [kind.text("C.")]) as pair:
         first = await pair.model.ask(request())
         await pair.model.ask(request(first))
@@ -223,7 +223,7 @@ async def test_another_providers_turns_are_told_in_plain_words(kind: Kind) -> No
 async def test_thoughts_of_another_model_of_the_same_provider_stay_here(kind: Kind) -> None:
     async with asked(kind, [kind.thinking("Mine."), kind.tool("read", path="a")], [kind.text("I go on.")]) as pair:
         reply = await pair.model.ask(request())
-        other = kind.make("m-2", base_url=pair.server.base_url, key=KEY, patience=QUICK)
+        other = kind.make("m-2-vision", base_url=pair.server.base_url, key=KEY, patience=QUICK)
         last = await other.ask(request(reply, results(reply, Observation("x"))))
         await other.close()
         assert last.text == "I go on."
@@ -304,7 +304,7 @@ async def test_usage_is_counted_and_priced(kind: Kind) -> None:
         assert reply.usage.dollars is None
         table = {pair.model.name: ModelPrice(input=1_000_000, output=2_000_000, cached=0.0, stored=0.0)}
         told = {"base_url": pair.server.base_url, "key": KEY}
-        priced = kind.make("m-1", prices=Prices(table), **told)
+        priced = kind.make("m-1-vision", prices=Prices(table), **told)
         if kind.name == "chat":
             priced.name = pair.model.name
         assert (await priced.ask(request())).usage.dollars == reply.usage.input + 14.0
@@ -391,7 +391,7 @@ async def test_an_answer_that_makes_no_sense_is_told_kindly(kind: Kind) -> None:
 async def test_nobody_there_is_told_kindly(kind: Kind) -> None:
     async with asked(kind) as pair:
         url = pair.server.base_url
-    model = kind.make("m-1", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
+    model = kind.make("m-1-vision", base_url=url, key=KEY, patience=replace(QUICK, retries=0))
     with pytest.raises(ModelError, match=r"does not answer.*is it up"):
         await model.ask(request())
     await model.close()
@@ -445,7 +445,7 @@ async def test_one_brain_behind_every_protocol_hears_and_says_the_same(kind: Kin
         return Reply("I read.", "Hm.", calls)
 
     with behind(kind.name, brain) as server:
-        model = kind.make("m-1", base_url=server.base_url, key=KEY, patience=QUICK)
+        model = kind.make("m-1-vision", base_url=server.base_url, key=KEY, patience=QUICK)
         history: list[Any] = []
         while (reply := await model.ask(request(*history))).calls:
             paths = [str(call.arguments) for call in reply.calls]

@@ -52,7 +52,7 @@ def model_of(protocol: str, port: int) -> LanguageModel:
     """Give a driver with its provider's own library."""
     address = f"http://127.0.0.1:{port}"
     if protocol == "chat":
-        return names.find(f"chat:qwen@{address}/v1", patience=PATIENCE)
+        return names.find(f"chat:qwen-vl@{address}/v1", patience=PATIENCE)
     url = address if protocol == "anthropic" else f"{address}/v1"
     name = "claude-sonnet-5" if protocol == "anthropic" else "gpt-5.4"
     return names.find(f"{protocol}:{name}", base_url=url, key="any", patience=PATIENCE)
