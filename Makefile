@@ -39,8 +39,8 @@ test: e2b-images test-tools  ## Every test but the long ones; opens real desks. 
 	$(PYTEST) -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
-test-quick: setup  ## The unit tests, one file of conformance tests, and one desk.
-	$(PYTEST) -m "not long" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk_programs.py
+test-quick: setup  ## The unit tests but the slow ones, and the conformance tests of a desk.
+	$(PYTEST) -m "not long and not slow" -n 2 --dist loadfile -q tests/unit tests/conformance/test_desk.py
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
 .PHONY: test-long

@@ -143,6 +143,7 @@ def test_a_rule_that_cannot_be_meant_is_refused_with_an_example(text: str) -> No
         parse_rule(text)
 
 
+@pytest.mark.slow
 @given(RULES | TUNNELS)
 def test_a_rules_text_reads_back_as_the_rule(rule: Rule) -> None:
     assert parse_rule(rule_text(rule)) == rule
@@ -305,6 +306,7 @@ SCOPE = Scope(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(RULES | TUNNELS, max_size=4), st.lists(GRANTS, max_size=3), st.booleans())
 def test_a_scope_crosses_a_border_unchanged(rules: list[Rule], grants: list[Grant], may_ask: bool) -> None:
     scope = Scope(tuple(rules), tuple(grants), {"a.internal": "127.0.0.1:1"}, may_ask)

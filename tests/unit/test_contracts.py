@@ -74,6 +74,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract["name"])
 def test_every_contract_can_be_broken(report: str, contract: dict[str, Any]) -> None:
     assert f"{contract['name']} BROKEN" in report
@@ -104,6 +105,7 @@ def named_in_text() -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_modules_that_are_named_as_text_exist() -> None:
     named = named_in_text()
     assert ("hotdesk.hands.reader.view", "ScreenRelay") in named
@@ -141,6 +143,7 @@ def imported_by_text() -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_names_imported_by_text_exist() -> None:
     imported = imported_by_text()
     assert ("hotdesk.keys.doors", "Doors") in imported

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tools.conventions import KEEPER, MAX_MODULES, SOURCE, complaints
 
 
+@pytest.mark.slow
 def test_the_source_keeps_every_rule() -> None:
     assert complaints(SOURCE) == []
 

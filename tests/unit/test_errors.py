@@ -29,6 +29,7 @@ def test_what_steers_or_hides_is_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(codec=None)))
 def test_what_is_shown_is_one_line_of_seen_characters(text: str) -> None:
     assert printable(text).isprintable()

@@ -42,6 +42,7 @@ STEPS = st.builds(
 PLANS = st.builds(Plan, st.lists(STEPS, min_size=1, max_size=3).map(tuple), TEXT)
 
 
+@pytest.mark.slow
 @given(PLANS)
 def test_a_plan_comes_back_from_json_and_from_what_a_person_edits(plan: Plan) -> None:
     assert from_json(to_json(plan)) == plan
@@ -50,6 +51,7 @@ def test_a_plan_comes_back_from_json_and_from_what_a_person_edits(plan: Plan) ->
     assert again.digest == plan.digest
 
 
+@pytest.mark.slow
 @given(PLANS)
 def test_what_a_person_edits_cannot_steer_a_terminal(plan: Plan) -> None:
     text = as_text(plan)

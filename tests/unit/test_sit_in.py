@@ -83,6 +83,7 @@ async def sit(
     return replies[0], shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_conversation_by_hand(protocol: str, room: Room, port: int, capsys: Capture) -> None:
     model = model_of(protocol, port)
@@ -109,6 +110,7 @@ async def test_a_conversation_by_hand(protocol: str, room: Room, port: int, caps
     await model.close()
 
 
+@pytest.mark.slow
 async def test_a_long_message_of_ones_own_is_shortened_and_a_changed_one_is_noted(
     room: Room, port: int, capsys: Capture
 ) -> None:
@@ -131,6 +133,7 @@ NATIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", sorted(NATIVE))
 async def test_the_native_computer_is_used(protocol: str, room: Room, port: int, capsys: Capture) -> None:
     model = model_of(protocol, port)
@@ -173,6 +176,7 @@ async def test_what_a_provider_refuses_is_refused(room: Room, port: int) -> None
     assert room.numbers() == []
 
 
+@pytest.mark.slow
 async def test_a_request_whose_client_hung_up_is_not_shown_and_takes_no_reply(
     room: Room, port: int, capsys: Capture
 ) -> None:

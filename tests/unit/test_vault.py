@@ -382,6 +382,7 @@ def test_another_vault_in_the_same_place_is_noticed(folder: Path) -> None:
         vault.reveal("erp")
 
 
+@pytest.mark.slow
 def test_a_passphrase_opens_and_a_wrong_one_does_not(folder: Path) -> None:
     Vault.make(folder, "passphrase", passphrase(b"correct horse battery")).put("erp", Token(), VALUE)
     assert not (folder / "root.key").exists()
@@ -399,6 +400,7 @@ def test_a_short_passphrase_is_refused(folder: Path) -> None:
         Vault.make(folder, "passphrase", passphrase(b"horse"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "value"), [("passes", 1), ("memory", 1024), ("salt", "AAAAAAAAAAAAAAAAAAAAAA==")])
 def test_a_passphrase_cannot_be_made_cheaper_behind_its_back(folder: Path, field: str, value: object) -> None:
     Vault.make(folder, "passphrase", passphrase(b"correct horse battery"))

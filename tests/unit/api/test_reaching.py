@@ -18,11 +18,13 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("npm_config_registry", "http://10.1.2.4/npm/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["pypi", "read https://example.test", "deny 10.0.0.0/8"])
 def test_the_internet_and_the_machines_own_packages_are_reached(rule: str) -> None:
     require_public(scope_of([rule]).rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule",
     [

@@ -166,6 +166,7 @@ def test_more_steps_than_acts_are_no_plan() -> None:
     assert "1 to 100" in "".join(audit(Plan(()), JOB, TOOLS))
 
 
+@pytest.mark.slow
 def test_a_plan_that_no_door_could_be_told_is_found() -> None:
     hosts = [f"h{number}.test" for number in range(100)]
     wide = replace(JOB, scope=Scope(tuple(parse_rule(f"read {host}") for host in hosts)))

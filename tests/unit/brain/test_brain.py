@@ -131,6 +131,7 @@ async def test_the_second_attempt_is_the_planners_and_knows_why_the_first_failed
     assert planner.asked[0].attempt == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sees", [True, False])
 async def test_a_model_that_sees_is_shown_a_picture_file_and_another_is_told_what_to_do(
     sees: bool, tmp_path: Path
@@ -160,6 +161,7 @@ def test_pictures_are_for_those_of_whom_all_can_see(tmp_path: Path) -> None:
     assert not ModelBrain(job_at(tmp_path), [seeing, blind], [seeing]).sees
 
 
+@pytest.mark.slow
 async def test_the_smallest_window_of_those_who_may_be_asked_holds(tmp_path: Path) -> None:
     pages = iter(range(15))
     filler = {"command": "python3 -c 'print(\"word \" * 1500)'"}
@@ -185,6 +187,7 @@ LIMITS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", LIMITS)
 async def test_a_budget_stops_a_job_with_its_work_kept_and_more_of_it_goes_on(limit: str, tmp_path: Path) -> None:
     given, why = LIMITS[limit]

@@ -84,6 +84,7 @@ def share_cached(counts: Sequence[Counts]) -> float:
     return sum(each.cached for each in counts) / sum(each.all for each in counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "least"),
     [
@@ -105,6 +106,7 @@ async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> 
         assert now.cached == before.cached + before.stored, "all that was sent before is read from the cache"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
 async def test_a_long_conversation_is_sent_again_as_it_was_but_for_a_few_compactions(kind: str) -> None:
     name = {"anthropic": "claude-opus-5-5", "openai": "gpt-5.4"}[kind]

@@ -47,6 +47,7 @@ def test_what_fits_is_sent_as_it_is() -> None:
     assert fit(history, WINDOW) == tuple(history)
 
 
+@pytest.mark.slow
 def test_a_conversation_ten_times_the_window_fits_at_every_turn_and_its_first_fact_is_found() -> None:
     history: list[Item] = [FIRST]
     notes = Notes()
@@ -178,6 +179,7 @@ def test_results_before_any_reply_are_no_conversation() -> None:
 sizes = st.lists(st.tuples(st.integers(0, 9000), st.booleans(), st.integers(0, 2000)), min_size=15, max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(sizes, st.integers(8000, 40_000))
 def test_every_request_fits_and_what_was_cut_may_be_cut_again(shapes: list[tuple[int, bool, int]], window: int) -> None:

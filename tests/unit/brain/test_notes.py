@@ -98,6 +98,7 @@ def test_what_recall_gave_is_not_recalled_again() -> None:
     assert notes.recall("invoice") == before
 
 
+@pytest.mark.slow
 def test_a_long_job_takes_little_memory_and_its_first_words_are_still_found(tmp_path: Path) -> None:
     kept = papers.create(tmp_path / "jobs", "job1")
     notes = Notes(read=kept.text, most=1 << 20)

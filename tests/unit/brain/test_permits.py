@@ -141,6 +141,7 @@ def some_request(draw: Random) -> Target:
     return Target("https", host, 443, method, path, query)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(min_value=0))
 def test_no_plan_permits_more_than_its_brief(seed: int) -> None:

@@ -96,6 +96,7 @@ def test_any_round_is_stopped_whatever_came_before(before: str, cycle: str) -> N
     assert "s" in watched(cycle * 6, watcher)
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda each: st.dictionaries(st.text(), each)))
 def test_arguments_are_alike_whatever_their_order(value: object) -> None:
     turned = json.loads(json.dumps(value), object_pairs_hook=lambda pairs: dict(reversed(pairs)))

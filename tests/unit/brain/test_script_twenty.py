@@ -67,6 +67,7 @@ def cells(book: Path) -> dict[str, str]:
     return dict(re.findall(r'<c r="([A-Z]+\d+)"[^>]*>(.*?)</c>', sheet))
 
 
+@pytest.mark.slow
 async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -> None:
     loop, book = await work(supplier)
     assert [each.split("{")[0].strip() for each in loop.told] == [
@@ -86,6 +87,7 @@ async def test_it_errs_and_mends_it_and_the_workbook_holds(supplier: Supplier) -
     assert len([place for place in book if place.startswith("F")]) == pdfs.COUNT + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forget", [pytest.param(use, marks=() if use in SOON else pytest.mark.long) for use in range(USES)]
 )

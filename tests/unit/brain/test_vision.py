@@ -108,6 +108,7 @@ async def test_what_was_sent_counts_where_there_is_no_answer(server: Upstream, m
     assert reply.usage.up == len(server.seen[0].body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize(
     ("status", "value", "why"),

@@ -104,6 +104,7 @@ def alike(draw: Random, first: Rule, *verdicts: str) -> Rule:
     return replace(made, query=made.query if made.verdict == "allow" else made.query or None)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(min_value=0))
 def test_a_covered_rule_never_admits_more_than_the_brief(seed: int) -> None:
@@ -162,6 +163,7 @@ def test_a_rule_is_narrowed_to_what_a_rule_of_the_brief_allows(text: str, brief:
     assert (None if found is None else rule_text(found)) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.integers(min_value=0))
 def test_a_narrowed_rule_never_admits_more_than_the_rule_or_the_brief(seed: int) -> None:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -101,6 +102,7 @@ def test_what_is_neither_is_left_to_its_parser(text: str) -> None:
             assert isinstance(read(text), dict)
 
 
+@pytest.mark.slow
 @given(PLAIN, st.sampled_from([None, 0, 2]))
 def test_every_value_of_a_json_text_is_found(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)

@@ -359,6 +359,7 @@ def test_what_only_says_something_passes(tmp_path: Path, what: str) -> None:
     assert verdict.looked_for == LOOKED_FOR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "what", "name", "data"), ACTIVE, ids=[f"{a}: {b}" for a, b, *_ in ACTIVE])
 def test_what_does_something_fails_unless_the_brief_names_it(
     tmp_path: Path, family: str, what: str, name: str, data: bytes
@@ -433,6 +434,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*TOLD, "unreadable"]), VALUES, max_size=7))
 def test_no_evidence_is_an_error_or_a_long_story(told: dict[str, Any]) -> None:

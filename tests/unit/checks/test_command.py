@@ -15,6 +15,7 @@ EXPECT: dict[str, object] = {"run": ["python3", "-m", "json.tool", "{file}"], "c
 CHECK = CommandCheck.from_expect(EXPECT)
 
 
+@pytest.mark.slow
 async def test_a_command_is_run_beside_the_file() -> None:
     async with local_runtime() as runtime:
         desk = await runtime.open(Spec())

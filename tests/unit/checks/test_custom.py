@@ -102,6 +102,7 @@ SAID = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(SAID, SAID, SAID)
 def test_nothing_it_says_is_an_error_or_reaches_a_terminal_raw(faults: Any, held: Any, values: Any) -> None:

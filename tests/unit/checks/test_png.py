@@ -39,6 +39,7 @@ def test_a_picture_passes_and_is_shown(tmp_path: Path) -> None:
     assert [(page.width, page.height) for page in verdict.pages] == [(60, 40)]
 
 
+@pytest.mark.slow
 def test_a_large_picture_is_shown_smaller(tmp_path: Path) -> None:
     verdict = seen(tmp_path, drawn((3000, 1500)))
     assert verdict.values["width"] == 3000

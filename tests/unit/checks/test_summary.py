@@ -75,6 +75,7 @@ FAULTS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(FAULTS, st.integers(0, 9))
 def test_whatever_the_faults_lines_are_few_and_short_and_none_is_forgotten(faults: list[Fault], more: int) -> None:
     lines = summarize(faults, more)

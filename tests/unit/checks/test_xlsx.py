@@ -491,6 +491,7 @@ def test_evidence_that_makes_no_sense_is_a_failed_check_and_no_error(evidence: b
     assert not verdict.values
 
 
+@pytest.mark.slow
 def test_more_cells_or_references_than_are_looked_at_fail() -> None:
     many = broken(
         lambda told: told["sheets"][0].update(cells=[[1, row, "n", 1.0, "", ""] for row in range(1, 200_002)])
@@ -503,6 +504,7 @@ def test_more_cells_or_references_than_are_looked_at_fail() -> None:
     assert "more than anybody can follow" in str(judged(json.loads(told), {}).faults[0])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "formula", ["1+" * 4096, "'" * 8192, '"' * 8191, "A" * 8192, "A1:" * 2700, "[" * 8192, "1" * 8192, "'a'!" * 2000]
@@ -528,6 +530,7 @@ ANY = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from([*workbook()]), st.integers(0, 50), st.integers(0, 7), ANY, st.booleans())
 def test_no_evidence_raises_whatever_it_is(part: str, place: int, item: int, value: object, deep: bool) -> None:

@@ -539,6 +539,7 @@ EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(EVENTS, max_size=12), st.booleans())
 def test_no_event_steers_a_terminal(events: list[Event], live: bool) -> None:

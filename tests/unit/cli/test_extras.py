@@ -42,11 +42,13 @@ def run(script: str, *argv: str, home: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run([sys.executable, "-c", script, *argv], env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_every_command_says_its_help(tmp_path: Path) -> None:
     done = run(EVERY_HELP, home=tmp_path)
     assert (done.stderr, done.stdout.split()) == ("", list(COMMANDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [["serve", "--port", "0"], ["mcp"], ["key", "ls"], ["key", "new", "--name", "x"]])
 def test_a_command_that_needs_an_extra_names_it_in_one_line(argv: list[str], home: Path) -> None:
     done = run(f"{BLOCK}\nfrom hotdesk.cli import main; main()", *argv, home=home / "without-extras")

@@ -81,6 +81,7 @@ def test_a_desk_that_cannot_be_is_told_the_least_and_the_most(asked: dict[str, o
         Spec(**asked)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "why"),
     [

@@ -21,6 +21,8 @@ from hotdesk.cli.prompt import PromptOutcome, frame, invitation, open_terminal, 
 from hotdesk.event import Pending
 from hotdesk.job.people.wait import Card
 
+pytestmark = pytest.mark.slow
+
 CARD = Card(
     "The worker wants to write.", {"host": "erp.test", "method": "POST"}, ("1. read", "2. send"), "please", "{}"
 )

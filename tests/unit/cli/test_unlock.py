@@ -39,6 +39,7 @@ def test_keys_find_a_key_in_a_file_themselves(place: Config) -> None:
     assert find(place, SCOPE) == ""
 
 
+@pytest.mark.slow
 def test_what_is_found_with_a_passphrase_opens_the_vault(
     place: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "scheme"),
     [*((name, "https") for name in PROGRAMS), *((name, "http") for name in ("curl", "git", "python"))],

@@ -98,6 +98,7 @@ async def test_it_survives_many_hosts(guest: Guest) -> None:
             assert (await desk.run(["echo", str(number)])).text == f"{number}\n"
 
 
+@pytest.mark.slow
 async def test_an_exit_is_kept_for_the_next_host(guest: Guest) -> None:
     async with guest.desk() as desk:
         program = await desk.start(["sh", "-c", "sleep 0.2; echo late; exit 4"])
@@ -117,6 +118,7 @@ async def test_a_host_that_goes_while_a_program_talks_does_not_block_it(guest: G
             await anyio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_timeout_holds_while_no_host_is_there(guest: Guest) -> None:
     async with guest.desk() as desk:
         program = await desk.start(["sleep", "4716"], timeout=0.5)
@@ -184,6 +186,7 @@ async def test_its_memory_stays_flat(guest: Guest) -> None:
         assert resident() - before < 8 * MIB
 
 
+@pytest.mark.slow
 async def test_it_does_not_spin_while_nothing_happens(guest: Guest) -> None:
     def spent() -> int:
         with open(f"/proc/{guest.process.pid}/stat") as file:

@@ -29,6 +29,8 @@ from hotdesk.desk.seam import Spec, new_id
 from hotdesk.errors import BriefError
 from hotdesk.ipc.child import MAX_PACKET_BYTES
 
+pytestmark = pytest.mark.slow
+
 DESK = "i" + "a1" * 10
 SMALL: dict[str, object] = {"image": "base", "memory": 128 * MIB, "disk": 64 * MIB, "disk_in": "memory"}
 PATIENCE = 20.0

@@ -302,6 +302,7 @@ class Protocol(RuleBasedStateMachine):
 QUICK = settings(max_examples=40, stateful_step_count=40, deadline=None, derandomize=True)
 
 
+@pytest.mark.slow
 def test_windows_order_and_ends_hold_whatever_both_sides_do() -> None:
     run_state_machine_as_test(Protocol, settings=QUICK)
 
@@ -477,6 +478,7 @@ PARTS_OF_VALUES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(PARTS_OF_VALUES), max_size=60).map(b"".join), st.integers(0, 40))
 @settings(derandomize=True, deadline=None, max_examples=300)
 def test_a_value_has_no_more_parts_than_allowed(data: bytes, most: int) -> None:
@@ -513,6 +515,7 @@ def test_what_an_honest_guest_lists_at_once_has_few_parts() -> None:
     assert wire.decode(encode(batch), wire.MAX_PARTS) == batch
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=400), st.lists(st.integers(1, 60), max_size=20))
 @settings(derandomize=True, deadline=None, max_examples=300)
 def test_bytes_mean_the_same_in_any_pieces(data: bytes, sizes: list[int]) -> None:

@@ -133,6 +133,7 @@ async def test_a_question_ends_with_the_step_it_was_asked_in() -> None:
     assert [event.answer for event in outside.events if isinstance(event, Answered)] == ["expired"]
 
 
+@pytest.mark.slow
 async def test_a_tunnel_stands_under_the_ceiling_as_well() -> None:
     outside = Written()
     way = Egress("i" + "a" * 20, outside)

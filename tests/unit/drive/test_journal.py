@@ -174,6 +174,7 @@ UNSIGNED = {("signature taken off", "first"), ("signature taken off", "middle")}
 CHANGES = [(field, place) for field in FIELDS for place in PLACES if (field, place) not in UNSIGNED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "place"), CHANGES)
 def test_a_change_of_any_field_of_any_event_shows(path: Path, journal: Journal, field: str, place: str) -> None:
     fill(journal)
@@ -469,6 +470,7 @@ def test_writers_at_once_neither_fork_a_chain_nor_lose_an_event(path: Path) -> N
     assert [row.seq for row in read(path, "shared")] == list(range(1, 161))
 
 
+@pytest.mark.slow
 def test_many_may_make_a_journal_at_once(path: Path) -> None:
     together, failed = threading.Barrier(8), []
 

@@ -78,6 +78,7 @@ def test_a_note_is_written_with_date_and_commit(tmp_path: Path) -> None:
     assert note.describe().endswith("answered by the model itself")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "why"),
     [

@@ -50,6 +50,7 @@ def test_what_a_look_found_and_was_then_replaced_is_told_again(
     assert told(watched) == [("create", "d/f"), (kind, "d/f"), ("create", "d/f")]
 
 
+@pytest.mark.slow
 def test_a_mark_comes_after_everything_before_it(watched: GuestWatch, tmp_path: Path) -> None:
     for number in range(5000):
         (tmp_path / f"{number}").touch()

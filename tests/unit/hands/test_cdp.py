@@ -238,6 +238,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", OTHERS.values(), ids=OTHERS.keys())
 async def test_who_does_not_answer_is_not_waited_for_beyond_the_deadline(data: bytes) -> None:
     async with browser(saying(data)) as dial:
@@ -257,6 +258,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", FLOODS.values(), ids=FLOODS.keys())
 async def test_endless_talk_neither_delays_the_deadline_nor_piles_up(data: bytes) -> None:
     async with browser(endless(data)) as dial:
@@ -268,6 +270,7 @@ async def test_endless_talk_neither_delays_the_deadline_nor_piles_up(data: bytes
         cdp.close()
 
 
+@pytest.mark.slow
 async def test_endless_empty_parts_of_a_message_take_no_room() -> None:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await upgrade(reader, writer)

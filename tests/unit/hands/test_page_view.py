@@ -45,6 +45,7 @@ async def test_a_picture_file_is_shown_as_a_picture(desk: Desk, form: str) -> No
     assert (picture.media, picture.width, picture.height) == (seen.media, 300, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "mode", "media"),
     [
@@ -130,6 +131,7 @@ async def test_a_page_is_announced_with_its_number_and_what_follows() -> None:
     assert desk.requests == [{"path": "/a.pdf", "kind": "pdf", "page": 2, "side": MAX_SIDE, "bytes": MAX_BYTES}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "done",
     [

@@ -15,6 +15,8 @@ from hotdesk.hands.shell import SESSIONS, Shell
 from hotdesk.hands.shell_session import Hearing, new_word
 from hotdesk.tool import Observation, ToolArgumentError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def shell(desk: Desk) -> AsyncIterator[Shell]:

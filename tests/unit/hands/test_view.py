@@ -100,6 +100,7 @@ async def test_only_who_holds_the_wheel_moves_anything(stage: Stage) -> None:
             assert (await stage.view.acted()).value == {"clicks": 0, "keys": 1, "places": []}
 
 
+@pytest.mark.slow
 async def test_a_viewer_is_waited_for_while_it_arrives_and_said_to_be_gone_when_it_does_not(stage: Stage) -> None:
     async with crowd() as tasks:
         async with anyio.create_task_group() as waiting:

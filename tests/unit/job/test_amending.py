@@ -90,6 +90,7 @@ WRITES: Use = ("shell", {"command": "echo 1 > a.csv; echo 2 > b.csv"})
 FINISH: Use = ("finish", {"summary": "done"})
 
 
+@pytest.mark.slow
 async def test_a_check_that_cannot_run_is_told_before_the_first_turn_and_another_is_agreed_on(
     machine: LocalMachine, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ async def test_a_check_that_cannot_run_is_told_before_the_first_turn_and_another
     assert mind.seen[2].startswith("The plan is amended: ~ one: check is")
 
 
+@pytest.mark.slow
 async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_path: Path) -> None:
     fakes: Use = ("shell", {"command": "echo pass > nosuchmodule.py; echo 1 > a.csv"})
     mind = Mind([fakes, FINISH])
@@ -113,6 +115,7 @@ async def test_a_counterfeit_module_finishes_no_step(machine: LocalMachine, tmp_
     assert "cannot run here" in mind.seen[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "why"),
     [

@@ -179,6 +179,7 @@ def test_neither_format_has_the_fields_of_the_other() -> None:
             read(body[:-1] + b',"signature":"' + signature + b'"}\n')
 
 
+@pytest.mark.slow
 async def test_a_certificate_has_the_digest_of_the_check_that_was_run(machine: LocalMachine, tmp_path: Path) -> None:
     rule = b'import json; print(json.dumps({"faults": [], "held": ["fine"], "values": {}}))'
     (tmp_path / "rule.py").write_bytes(rule)
@@ -204,6 +205,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[LocalMachine]:
         yield made
 
 
+@pytest.mark.slow
 async def test_a_job_keeps_its_certificate_beside_what_it_made(machine: LocalMachine, tmp_path: Path) -> None:
     receipt = await made(machine, stock(tmp_path, RequiredCheck("sheet", EXPECT)), FILE)
     assert receipt.outcome == "done", receipt.why

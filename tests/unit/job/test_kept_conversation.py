@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.unit.brain.stages import Says, finishes, wants
 
 from hotdesk.brain.brain import ModelBrain
@@ -64,6 +65,7 @@ async def carry_out(folder: Path, planner: LanguageModel, worker: LanguageModel)
         return await work(JobContext(machine, job), ModelBrain(job, [planner], [worker]))
 
 
+@pytest.mark.slow
 async def test_whoever_made_it_goes_on_in_the_same_conversation_and_is_told_what_to_fix(tmp_path: Path) -> None:
     model = thinks("test:one", writes(SHORT), finishes("wrote 1 row"), writes(RIGHT), finishes("wrote 2 rows"))
     receipt = await carry_out(tmp_path, model, model)
@@ -81,6 +83,7 @@ async def test_whoever_made_it_goes_on_in_the_same_conversation_and_is_told_what
     assert fourth[: len(third)] == third
 
 
+@pytest.mark.slow
 async def test_only_the_latest_findings_are_told_and_how_many_deliveries_are_left(tmp_path: Path) -> None:
     other = "What,Number\nnails,3\nscrews,4\n"
     model = thinks("test:one", writes(SHORT), finishes(), writes(other), finishes(), writes(RIGHT), finishes("at last"))
@@ -95,6 +98,7 @@ async def test_only_the_latest_findings_are_told_and_how_many_deliveries_are_lef
     assert "can be sent back once more" in messages(once)[-1]
 
 
+@pytest.mark.slow
 async def test_another_model_begins_anew_and_knows_what_was_left_and_what_to_fix(tmp_path: Path) -> None:
     worker = thinks("test:small", writes(SHORT), finishes("Wrote list.csv with count.py."))
     planner = thinks("test:large", writes(RIGHT), finishes())
@@ -107,6 +111,7 @@ async def test_another_model_begins_anew_and_knows_what_was_left_and_what_to_fix
     assert len(acting(planner)[0]) == 1
 
 
+@pytest.mark.slow
 async def test_a_job_that_is_resumed_after_a_delivery_came_back_is_told_the_same(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     job = parse_job(BRIEF.encode(), tmp_path, scope_of)

@@ -211,6 +211,7 @@ def test_a_script_costs_nothing_and_an_unknown_price_is_said() -> None:
     assert price(Cost(replies=3, unpriced=3, input=5)) == "unknown price"
 
 
+@pytest.mark.slow
 def test_a_long_job_stays_small_and_says_what_is_left_out(ledger: Ledger) -> None:
     reported_job(ledger, more=300)
     report = gather(ledger.path, ledger.jobs, JOB)

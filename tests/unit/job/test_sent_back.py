@@ -56,6 +56,7 @@ async def note(hands: Hands) -> None:
     await hands.write("note.txt", b"a note")
 
 
+@pytest.mark.slow
 async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path) -> None:
     told: list[str] = []
 
@@ -81,6 +82,7 @@ async def test_the_step_that_made_it_is_taken_again_and_told_why(tmp_path: Path)
     assert drive.find(f"{receipt.job}/list.csv", who=me()) == RIGHT
 
 
+@pytest.mark.slow
 async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
     async def count(hands: Hands) -> None:
         """Count."""
@@ -93,6 +95,7 @@ async def test_what_is_not_there_is_told_too(tmp_path: Path) -> None:
     assert taken(events) == [("note", 1), ("count", 1), ("count", 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anew", [True, False])
 async def test_it_ends_when_it_was_tried_often_enough_or_nothing_changes(tmp_path: Path, anew: bool) -> None:
     async def count(hands: Hands) -> None:

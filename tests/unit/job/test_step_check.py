@@ -25,6 +25,7 @@ async def test_a_check_that_holds_says_nothing(desk: Desk) -> None:
     assert await run_check(desk, "test -s a.csv && python3 -c 'import csv'") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "why"),
     [
@@ -58,6 +59,7 @@ async def test_an_error_in_a_file_of_the_workers_is_a_failure_of_the_step(desk: 
     assert "cannot run" not in await run_check(desk, "python3 -m py_compile made.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["nosuchmodule.py", ".local/lib/{python}/site-packages/nosuchmodule.py"])
 async def test_a_module_that_the_worker_brings_passes_no_check(place: str, desk: Desk) -> None:
     python = (await desk.run(["python3", "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"])).text.strip()

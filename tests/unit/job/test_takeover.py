@@ -46,6 +46,8 @@ from hotdesk.plan import OURS, Plan, Step, to_json
 from hotdesk.tool import Call
 from hotdesk.work import JobContext, work
 
+pytestmark = pytest.mark.slow
+
 ME = "uid 0 pid 1"
 HOLD = 0.3
 """Seconds a person drives: long enough for a step that does not wait to go on."""

@@ -19,7 +19,7 @@ import pytest
 
 from hotdesk.linux import bpf
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 UID = 64999
 ENTER = """

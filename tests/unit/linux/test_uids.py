@@ -117,6 +117,7 @@ def test_claims_are_closed_to_others(tmp_path: Path) -> None:
     assert (tmp_path / "claims").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_a_full_machine_is_told(tmp_path: Path) -> None:
     claims = tmp_path / "claims"
     uids.claim(tmp_path / "first", claims)

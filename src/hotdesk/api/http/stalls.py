@@ -67,7 +67,7 @@ class StallWatch:
         self.own = os.open(f"/proc/self/task/{self.name}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         self.begun = 0.0
         """When the callback began that runs now; 0: none runs."""
-        self.last_stack: tuple[float, str] = (0.0, "")
+        self.last_stack: tuple[float, traceback.StackSummary | None] = (0.0, None)
         """Where a callback that lasts was seen, and when that one began."""
         self.looks: deque[tuple[float, dict[str, float]]] = deque([(0.0, others(self.name))], _LOOKS)
         """What others had taken, at the last looks at which no callback lasted."""
@@ -106,7 +106,8 @@ class StallWatch:
         stolen = sum(max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items())
         seconds = max(cpu, elapsed - stolen)
         if seconds > self.limit:
-            stack = self.last_stack[1] if self.last_stack[0] == begun else ""
+            seen_in, summary = self.last_stack
+            stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
             self.tell(Stall(seconds, cpu, repr(handle)[:300], stack, collected))
 
     def look(self) -> None:
@@ -116,15 +117,18 @@ class StallWatch:
             if not begun or time.monotonic() - begun < _LOOK_INTERVAL_S:
                 self.looks.append((time.monotonic(), others(self.name)))
             elif self.last_stack[0] != begun and time.monotonic() - begun > self.limit / 2:
-                frame = sys._current_frames().get(self.thread)
-                stack = format_stack(frame)
+                summary = summarize_stack(sys._current_frames().get(self.thread))
                 if self.begun == begun:
-                    self.last_stack = (begun, stack)
+                    self.last_stack = (begun, summary)
 
 
-def format_stack(frame: FrameType | None) -> str:
-    """Write a stack down."""
-    return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame is not None else ""
+def summarize_stack(frame: FrameType | None) -> traceback.StackSummary | None:
+    """Note the places of a stack, innermost last; source lines are read later, as the callback may end meanwhile."""
+    if frame is None:
+        return None
+    summary = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=FRAMES, lookup_lines=False)
+    summary.reverse()
+    return summary
 
 
 def delay(fd: int) -> float:

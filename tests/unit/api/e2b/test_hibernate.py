@@ -65,6 +65,7 @@ def sandbox_of(tenant: Any, desk: Computer, **more: Any) -> Sandbox:
     return Sandbox(cast(Any, desk), tenant, "base", Spec(), CLOSED, "token", now, now + 60, **more)
 
 
+@pytest.mark.slow
 async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

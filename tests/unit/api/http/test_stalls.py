@@ -40,6 +40,7 @@ def busy(count: int) -> Iterator[None]:
             each.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block", "name"),
     [
@@ -58,6 +59,7 @@ async def test_a_callback_that_takes_too_long_is_found_with_its_place(block: Cal
     assert [each for each in found if name in each.stack and "test_stalls.py" in each.stack], found
 
 
+@pytest.mark.slow
 async def test_a_collection_of_garbage_is_named_as_the_cause() -> None:
     found: list[Stall] = []
     heap = [[number] for number in range(1_500_000)]
@@ -69,6 +71,7 @@ async def test_a_collection_of_garbage_is_named_as_the_cause() -> None:
     assert [each for each in found if each.collected > LIMIT and "collecting garbage" in str(each)], found
 
 
+@pytest.mark.slow
 async def test_a_busy_machine_is_no_stall() -> None:
     found: list[Stall] = []
     with busy(6), watch_loop(LIMIT, found.append):

@@ -35,6 +35,7 @@ async def test_thoughts_go_back_under_the_name_they_came_by(key: str) -> None:
         assert server.requests[1]["messages"][1][key] == "Hm."
 
 
+@pytest.mark.slow
 async def test_a_model_that_never_ends_is_stopped() -> None:
     with chat_server(lambda body: [text("x" * (6 << 20))] * 3) as server:
         model = Chat("m", base_url=server.base_url, patience=ONCE)

@@ -73,6 +73,7 @@ def trap(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         yield proxy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: str) -> None:
     model = find(name, patience=ONCE)
@@ -83,6 +84,7 @@ async def test_no_model_elsewhere_is_asked_in_a_test(trap: socket.socket, name: 
         trap.accept()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 async def test_without_the_switch_it_would_be(trap: socket.socket, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(allowed.SWITCH)
@@ -106,6 +108,7 @@ def test_this_machine_is_told_from_others(url: str, here: bool) -> None:
     assert allowed.is_loopback(url) is here
 
 
+@pytest.mark.slow
 async def test_the_libraries_find_their_keys_and_places_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         anthropic_server(lambda body: [anthropic_text("A.")]) as a,

@@ -74,6 +74,7 @@ def names(tools: Any) -> list[str]:
     return [tool.get("name", tool.get("type")) for tool in tools]
 
 
+@pytest.mark.slow
 async def test_an_organisation_that_is_not_verified_is_asked_without_summaries() -> None:
     with o.openai_server(lambda body: [o.text("Yes.")]) as server:
         server.rules = replace(REASONING, summaries=False)
@@ -166,6 +167,7 @@ async def test_what_was_learned_is_known_to_the_next_process_for_a_week(tmp_path
     assert LearnedLimits(tmp_path).find(name) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"m": {"change": {"images": {}}, "at": 1}}', "x" * (65 << 10)])
 def test_a_file_that_says_nothing_readable_says_nothing(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)

@@ -84,6 +84,7 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("expect", "changes", "rule", "where", "found"), WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_is_found_and_said_where(
     expect: dict[str, object], changes: tuple[Any, ...], rule: str, where: str, found: str
@@ -335,6 +336,7 @@ def spoil(seen: Any, path: list[int], value: object) -> None:
         seen = seen[key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=100, deadline=None)
 @given(path=st.lists(st.integers(0, 10**6), min_size=1, max_size=6), value=JSON)

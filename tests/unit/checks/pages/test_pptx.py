@@ -78,6 +78,7 @@ def test_shapes_and_lines_without_end_do_not_keep_anybody_busy() -> None:
     assert Seeking().remaining == MOST_SOUGHT
 
 
+@pytest.mark.slow
 def test_shapes_that_cannot_all_be_looked_for_are_a_fault() -> None:
     frames = tuple(Frame(0, "text", "Box", Box(0, 0, 9, 9), "a" * 5000) for _ in range(4000))
     lines = tuple(TextLine(Box(0, at, 1, at + 1), f"b{at}") for at in range(2000))

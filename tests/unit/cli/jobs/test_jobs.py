@@ -183,6 +183,7 @@ def test_papers_are_shown_when_asked_for(ledger: Ledger, capsys: pytest.CaptureF
         assert "   thought: I \\x1b[2J look" in capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 def test_following_goes_on_while_somebody_works_and_takes_new_desks_in(ledger: Ledger) -> None:
     whole_job(ledger)
     tale = tell(ledger.path, JOB)

@@ -74,6 +74,7 @@ def test_a_step_is_one_line() -> None:
     assert str(SetupStep("account", "hotdesk there", False)) == "account: hotdesk there"
 
 
+@pytest.mark.slow
 def test_a_failing_apt_says_why_and_what_to_do() -> None:
     with pytest.raises(HostError, match="hotdesk-no-such-package") as caught:
         setup.apt("install", "--yes", "--simulate", "hotdesk-no-such-package")

@@ -458,6 +458,7 @@ def plant(folder: bytes, content: dict[bytes, tuple[str, int, int, object]], pla
         os.utime(path, ns=(mode, mode * 1_000_000_007), follow_symlinks=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(content=FOLDERS)
 def test_every_tree_is_copied_as_it_is(content: dict[bytes, tuple[str, int, int, object]]) -> None:

@@ -123,6 +123,7 @@ def test_the_kernel_is_asked() -> None:
     assert sterile.taint() == int(Path("/proc/sys/kernel/tainted").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sterile.KINDS)
 def test_a_copy_of_either_kind_is_true_to_its_layer(image: Image, tmp_path: Path, kind: str) -> None:
     assert make(image, kind)
@@ -282,6 +283,7 @@ def test_a_sweep_takes_copies_whose_layer_is_gone_and_no_other(image: Image) -> 
     assert names(image) == [name for name in before if not name.startswith(ABOVE)]
 
 
+@pytest.mark.slow
 def test_no_loop_device_is_left(image: Image) -> None:
     for kind in sterile.KINDS:
         make(image, kind)

@@ -131,6 +131,7 @@ def test_facts_are_written_whole_or_not_at_all(settings: Config) -> None:
     assert not broken
 
 
+@pytest.mark.slow
 def test_whoever_looks_does_not_disturb_who_enters_and_leaves(settings: Config) -> None:
     state.prepare(settings)
     stop = threading.Event()

@@ -115,6 +115,7 @@ async def test_a_reader_that_keeps_up_gives_credit_back() -> None:
             credit += sum(int.from_bytes(payload, "big") for kind, _, payload in await peer.hear() if kind == CREDIT)
 
 
+@pytest.mark.slow
 async def test_a_host_sends_no_more_than_it_was_allowed() -> None:
     async with linked() as (link, peer), anyio.create_task_group() as tasks:
         channel = await link.open({})
@@ -273,6 +274,7 @@ async def test_a_flood_takes_little_memory() -> None:
         assert peak < 40 * MIB
 
 
+@pytest.mark.slow
 async def test_a_cancelled_writer_is_not_held_by_a_peer_that_stopped_reading() -> None:
     async with linked() as (link, _), anyio.create_task_group() as tasks:
         over = anyio.Event()
@@ -454,6 +456,7 @@ async def test_events_in_a_file_are_a_link_error() -> None:
     assert isinstance(await answered(lambda desk: desk.write("x", b""), frame(EVENT, 1, b"n")), LinkError)
 
 
+@pytest.mark.slow
 async def test_a_guest_that_lets_a_timeout_pass_is_not_waited_for() -> None:
     async with linked() as (link, peer), anyio.create_task_group() as tasks:
         desk = LinkedDesk(new_id(), link, "/home/user")

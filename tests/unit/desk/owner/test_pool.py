@@ -236,6 +236,7 @@ async def test_what_keeps_a_desk_from_being_ready_is_told_once(config: Config) -
         assert pool.failure is None
 
 
+@pytest.mark.slow
 async def test_the_pool_waits_for_a_quiet_moment_but_not_for_ever(config: Config) -> None:
     async with running(config) as (pool, source):
         pool.keep(Spec(), 1)

@@ -21,7 +21,7 @@ from hotdesk.desk.room import disk
 from hotdesk.errors import HostError
 from hotdesk.linux import filesystem
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 SCRIPT = """
 import json, os, sys, time

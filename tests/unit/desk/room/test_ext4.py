@@ -44,6 +44,7 @@ def test_what_holds_something_is_found(file: int, size: int, parts: list[tuple[i
     assert list_extents(file, size) == parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_copy_is_the_same_and_as_sparse(file: int, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

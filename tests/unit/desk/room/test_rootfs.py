@@ -141,6 +141,7 @@ def test_only_a_snapshots_own_name_finds_it(layers: Layers, name: str) -> None:
         layers.find(name)
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.parametrize("kind", ["btrfs", "ext4"])
 def test_what_a_layer_begins_with_counts_against_its_room(kind: str, tmp_path: Path) -> None:
@@ -165,6 +166,7 @@ found["third"] = fill(layer, "three", 60 * MIB)
     assert 5 < found["third"] < 20
 
 
+@pytest.mark.slow
 @pytest.mark.container
 def test_the_room_of_a_layer_made_of_a_snapshot_is_changed_with_what_it_began_with_in_mind(tmp_path: Path) -> None:
     code = """

@@ -140,6 +140,7 @@ def test_a_leaf_is_kept_and_made_anew_before_it_ends(tmp_path: Path) -> None:
     assert made.context("a.example.test") is not first
 
 
+@pytest.mark.slow
 def test_the_leaf_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     made = ca.Leaves(ca.new_authority("i1", NOW), ca.new_key(), tmp_path, Clock(NOW))
     first, second = made.context("h0.test"), made.context("h1.test")

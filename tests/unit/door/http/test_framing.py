@@ -562,6 +562,7 @@ def test_chunks_are_written_as_they_are_read() -> None:
 # -- beside another reader ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [False, True], ids=["requests", "answers"])
 def test_what_ours_takes_h11_reads_the_same_way(answers: bool) -> None:
     states = campaign(1, CASES // 4 if answers else CASES, answers)

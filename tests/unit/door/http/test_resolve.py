@@ -130,6 +130,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN.keys())
 async def test_a_broken_answer_resolves_nothing_and_says_so_plainly(data: bytes) -> None:
     with pytest.raises(UnresolvedError) as told:
@@ -154,6 +155,7 @@ async def test_a_child_that_is_gone_is_told_at_once_and_ever_after() -> None:
                 await asyncio.wait_for(asking.resolve("a.test"), 5)
 
 
+@pytest.mark.slow
 async def test_names_under_way_are_bounded() -> None:
     with child(lambda _: None) as sock, resolver(sock, 0.3) as asking:
         tasks = [asyncio.create_task(asking.resolve("a.test")) for _ in range(UNDER_WAY)]

@@ -372,6 +372,7 @@ def aimed(target: Target, rule: Rule) -> Target:
     return replace(target, host=host)
 
 
+@pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=6), TARGETS, st.randoms(use_true_random=False))
 def test_the_order_of_rules_does_not_matter(some: list[Rule], target: Target, chance: random.Random) -> None:
     target = aimed(target, some[0])
@@ -381,6 +382,7 @@ def test_the_order_of_rules_does_not_matter(some: list[Rule], target: Target, ch
     assert Policy(some).explain(target) == Policy(shuffled).explain(target)
 
 
+@pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=5), RULES, TARGETS)
 def test_a_deny_more_never_allows_more(some: list[Rule], extra: Rule, target: Target) -> None:
     target = aimed(target, some[0])
@@ -388,6 +390,7 @@ def test_a_deny_more_never_allows_more(some: list[Rule], extra: Rule, target: Ta
     assert WEIGHT[Policy(denied).judge(target).verdict] <= WEIGHT[Policy(some).judge(target).verdict]
 
 
+@pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=4), st.lists(RULES, min_size=1, max_size=4), TARGETS)
 def test_a_ceiling_never_allows_more(some: list[Rule], ceiling: list[Rule], target: Target) -> None:
     target = aimed(target, some[0])
@@ -398,6 +401,7 @@ def test_a_ceiling_never_allows_more(some: list[Rule], ceiling: list[Rule], targ
         assert not find_beyond_ceiling(Scope((free.rule,)), ceiling)
 
 
+@pytest.mark.slow
 @given(st.lists(RULES, min_size=1, max_size=5), RULES, TARGETS)
 def test_an_approval_undoes_no_deny(some: list[Rule], extra: Rule, target: Target) -> None:
     target = aimed(target, some[0])

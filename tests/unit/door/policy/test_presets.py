@@ -216,6 +216,7 @@ def test_an_unknown_preset_names_the_known() -> None:
         preset("conda", PackageSources())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_this_machine_can_be_asked(name: str) -> None:
     rules = preset(name, read_machine(name))
@@ -267,6 +268,7 @@ def test_a_host_reached_on_a_private_network_may_be_there(host: str, private: bo
     assert as_reached([Rule(host)]) == (Rule(host, private=private),)
 
 
+@pytest.mark.slow
 def test_this_machine_says_how_its_own_sources_are_reached() -> None:
     for name in PRESETS:
         without = [rule_text(rule).removesuffix(" private") for rule in preset(name, read_machine(name))]

@@ -97,6 +97,7 @@ BODIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [0, 1, 7, 1000])
 @pytest.mark.parametrize(("body", "kind", "expected"), BODIES)
 def test_a_credential_in_a_body_is_found_however_it_comes(

@@ -79,6 +79,7 @@ FIELD = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.lists(FIELD, max_size=8).map(b",".join), st.lists(st.integers(0, 300), max_size=6))
 def test_any_split_of_an_answer_reads_the_same(data: bytes, cuts: list[int]) -> None:

@@ -29,6 +29,8 @@ from hotdesk.door.secrets.scrub import (
     unescape,
 )
 
+pytestmark = pytest.mark.slow
+
 TOKEN = b"tok_9aXq2/Lm+4Zr8Vw1Yb6Nc3Hd5Jf7Kg0Ps-T_"
 ODD = "pä ss%41\"wörd\\n&<é😀/+'".encode()
 LIMIT = 64 << 20

@@ -41,6 +41,7 @@ NEAR = st.sampled_from(
 CUTS = st.lists(st.integers(0, 600), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.one_of(NEAR, st.binary(max_size=5)), max_size=10).map(b"".join), CUTS)
 def test_no_placeholder_leaves_whole_in_a_body_whatever_the_split(data: bytes, cuts: list[int]) -> None:

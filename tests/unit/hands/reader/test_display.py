@@ -227,6 +227,7 @@ async def chattering(stream: SocketStream) -> None:
         await anyio.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("serve", [silent, dripping, deaf, chattering])
 async def test_a_screen_that_does_not_answer_is_given_up_in_time(serve: Serve) -> None:
     async with screen(serve, patience=0.3) as shown:
@@ -254,6 +255,7 @@ async def flooding(stream: SocketStream) -> None:
         await stream.send(other)
 
 
+@pytest.mark.slow
 async def test_a_screen_that_paints_without_end_is_strange() -> None:
     async with screen(flooding, most=1 << 20) as shown:
         with anyio.fail_after(5), pytest.raises(ProtocolError, match="never what was asked for"):

@@ -114,6 +114,7 @@ async def test_a_click_under_way_ends_by_itself_before_a_person_is_let_at_the_de
     await drive.wheel.hand_back(7, ME)
 
 
+@pytest.mark.slow
 async def test_a_wait_in_the_browser_is_cancelled_before_a_person_is_let_at_the_desk(drive: Drive) -> None:
     outcomes: list[str] = []
 
@@ -255,6 +256,7 @@ async def test_what_cannot_be_written_down_is_not_done(drive: Drive) -> None:
     assert drive.wheel.refusal() is None
 
 
+@pytest.mark.slow
 async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> None:
     drive.wheel.lease = 0.2
     await drive.wheel.take(7, ME)

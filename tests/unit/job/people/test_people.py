@@ -145,6 +145,7 @@ async def test_asked_to_stop_a_job_waits_no_longer_and_the_question_stays(office
     assert len(waiting_in(office.journal, JOB).open) == 1
 
 
+@pytest.mark.slow
 async def test_when_patience_ends_desks_are_given_back_once_and_waiting_is_not_work(office: Office) -> None:
     people = office.people(seconds=0.7, patience=0.05)
     assert (await people.decide("question", CARD, "one")).answer == "expired"
@@ -152,6 +153,7 @@ async def test_when_patience_ends_desks_are_given_back_once_and_waiting_is_not_w
     assert people.log.waited >= 0.7
 
 
+@pytest.mark.slow
 async def test_desks_that_somebody_drives_are_given_back_later(office: Office) -> None:
     office.driven = 2
     people = office.people(seconds=1.2, patience=0.05)

@@ -37,6 +37,7 @@ def test_a_forgotten_job_leaves_nothing_but_a_whole_journal(ledger: Ledger) -> N
         papers.find(ledger.jobs, JOB)
 
 
+@pytest.mark.slow
 def test_a_job_somebody_works_at_is_not_forgotten(ledger: Ledger) -> None:
     ledger.begin()
     with hold_lock(ledger.jobs / JOB), pytest.raises(BriefError, match="somebody works at"):

@@ -22,6 +22,7 @@ with hold_lock(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path)
     env = {"PYTHONPATH": ":".join(filter(None, sys.path))}

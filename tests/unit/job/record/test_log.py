@@ -42,6 +42,7 @@ async def test_what_is_waited_for_people_is_not_the_jobs_time() -> None:
     assert await log.within(ask()) == "answered"
 
 
+@pytest.mark.slow
 async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
     log = log_of(0.5)
 
@@ -61,6 +62,7 @@ async def test_time_goes_on_only_when_nobody_is_waited_for_any_more() -> None:
     assert log.seconds_left <= 0
 
 
+@pytest.mark.slow
 async def test_what_begins_while_people_are_waited_for_has_all_of_its_time() -> None:
     log = log_of(0.3)
     with log.waiting():

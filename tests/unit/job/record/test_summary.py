@@ -118,6 +118,7 @@ def test_a_line_needs_no_more_than_the_page_tells(ledger: Ledger) -> None:
         assert getattr(line, each) == getattr(page, each)
 
 
+@pytest.mark.slow
 def test_tens_of_thousands_of_events_are_listed_at_once(ledger: Ledger) -> None:
     for number in range(30):
         job = f"i{number:020}"

@@ -147,6 +147,7 @@ def test_a_socket_family_is_there_or_is_not(family: int, kind: int, protocol: in
     assert verdict("socket", family, kind, protocol) == answer
 
 
+@pytest.mark.slow
 def test_no_other_socket_ever_passes() -> None:
     for family in range(60):
         for kind in range(16):
