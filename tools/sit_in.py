@@ -273,6 +273,8 @@ def open_server(room: Room, port: int = 0) -> Iterator[ReplyServer]:
         "openai": openai.OpenAI(lambda body: ask("openai", body), "/v1"),
         "chat": chat.Chat(lambda body: ask("chat", body), "/v1"),
     }
+    for provider in providers.values():
+        provider.counts_output = True
     shared = {"room": room, "providers": providers, "lock": threading.Lock(), "current": current}
     with ReplyServer(("127.0.0.1", port), type("RoomHandler", (ReplyHandler,), shared)) as server:
         yield server

@@ -117,7 +117,7 @@ class Anthropic(Provider):
         for index, block in enumerate(blocks):
             yield from self.pieces(index, block)
         yield {"type": "message_delta", "delta": {"stop_reason": stop or usual, "stop_sequence": None},
-               "usage": {"output_tokens": 7}}  # fmt: skip
+               "usage": {"output_tokens": self.count_output(blocks)}}  # fmt: skip
         yield {"type": "message_stop"}
 
     def pieces(self, index: int, block: Body) -> Iterator[Body]:

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.providers.server import Body
+from tests.providers.server import CHARACTERS, Body, estimate_tokens
 
 LOOKBACK = 20
 """Blocks before a mark in which Anthropic looks for what it has."""
 TTL = 300.0
 OPENAI_FLOOR, OPENAI_STEP = 1024, 128
-CHARACTERS = 4
-"""A token, roughly."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class MarkedCache:
         digest = hashlib.sha256(body["model"].encode())
         for written, _ in blocks:
             digest.update(written.encode() + b"\0")
-            total += len(written) // CHARACTERS + 1
+            total += estimate_tokens(written)
             keys.append(digest.hexdigest())
             sizes.append(total)
         marks = [place for place, (_, marked) in enumerate(blocks) if marked and sizes[place] >= floor]

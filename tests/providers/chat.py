@@ -74,7 +74,8 @@ class Chat(Provider):
         usual = "stop" if index < 0 else "tool_calls"
         yield {**common, "choices": [{"index": 0, "delta": {}, "finish_reason": stop or usual}]}
         if (body.get("stream_options") or {}).get("include_usage"):
-            usage = {"prompt_tokens": 110, "completion_tokens": 7, "total_tokens": 117,
+            tokens = self.count_output(said)
+            usage = {"prompt_tokens": 110, "completion_tokens": tokens, "total_tokens": 110 + tokens,
                      "prompt_tokens_details": {"cached_tokens": 100}}  # fmt: skip
             yield {**common, "choices": [], "usage": usage}
 

@@ -117,8 +117,9 @@ class OpenAI(Provider):
             yield {"type": "response.output_item.done", "output_index": index, "item": item}
         counts = self.cache.count(body)
         details = {"cached_tokens": counts.cached, "cache_write_tokens": counts.stored}
-        usage = {"input_tokens": counts.all, "input_tokens_details": details, "output_tokens": 7,
-                 "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": counts.all + 7}  # fmt: skip
+        tokens = self.count_output(output)
+        usage = {"input_tokens": counts.all, "input_tokens_details": details, "output_tokens": tokens,
+                 "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": counts.all + tokens}  # fmt: skip
         why = {"reason": "max_output_tokens"} if cut else None
         last = {**response, "status": status, "output": output, "usage": usage, "incomplete_details": why}
         yield {"type": f"response.{status}", "response": last}

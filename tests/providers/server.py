@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,18 @@ from typing import Any, TypeAlias
 Body: TypeAlias = dict[str, Any]
 Script: TypeAlias = Callable[[Body], Sequence[Body]]
 """From a request, as JSON, to what the model says."""
+CHARACTERS = 4
+"""A token, roughly."""
+PICTURE_TOKENS = 1600
+"""What the largest picture counts that a provider does not scale down."""
+REPLY_TOKENS = 7
+_PICTURE = re.compile(r"[A-Za-z0-9+/=]{4000,}")
+
+
+def estimate_tokens(written: str) -> int:
+    """Estimate the tokens of a part of a request, written as JSON: its characters, and a fixed number for a picture."""
+    text, pictures = _PICTURE.subn("", written)
+    return len(text) // CHARACTERS + 1 + pictures * PICTURE_TOKENS
 
 
 class Refused(Exception):  # noqa: N818 - it becomes an answer
@@ -68,7 +81,13 @@ class Provider:
     """What was said that must come back unchanged, by what names it."""
     port: int = 0
     said: int = 0
+    counts_output: bool = False
+    """Whether the tokens of a reply are worked out from what it says; otherwise there are always `REPLY_TOKENS`."""
     closing: threading.Event = field(default_factory=threading.Event)
+
+    def count_output(self, reply: list[Body]) -> int:
+        """Give the tokens of a reply."""
+        return estimate_tokens(json.dumps(reply)) if self.counts_output else REPLY_TOKENS
 
     @property
     def base_url(self) -> str:

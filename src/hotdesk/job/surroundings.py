@@ -35,8 +35,10 @@ def describe_network(step: str, scope: Scope) -> str:
     if scope == CLOSED:
         return NO_NETWORK
     rules = [rule for rule in scope.rules if rule.step in ("", step)]
-    admitted = _list_rules([rule for rule in rules if rule.verdict == "allow"])
-    on_approval = _list_rules([rule for rule in rules if rule.verdict == "ask"])
+    gated = [rule for rule in rules if rule.verdict == "ask"]
+    decided = {*map(_write_rule, gated)}  # where two rules are otherwise alike, the one that asks decides
+    admitted = _list_rules([rule for rule in rules if rule.verdict == "allow" and _write_rule(rule) not in decided])
+    on_approval = _list_rules(gated)
     if not admitted and not on_approval:
         return NO_NETWORK
     parts = [
@@ -44,6 +46,7 @@ def describe_network(step: str, scope: Scope) -> str:
         f"In this step it admits: {admitted}." if admitted else "It admits no request of this step by itself.",
         f"It asks a person before it admits: {on_approval}." if on_approval else "",
         "It refuses everything else.",
+        _explain_notation(f"{admitted} {on_approval}"),
     ]
     return " ".join(filter(None, parts))
 
@@ -60,13 +63,30 @@ def _describe_secret(grant: Grant) -> str:
         return f"{grant.secret} is added to your requests to {host} outside the desk. You need not send it."
     return (
         f"${grant.env} holds a placeholder for {grant.secret}. Use it where the secret belongs in requests to {host}; "
-        "the real value replaces it outside the desk. It works nowhere else."
+        f"the real value replaces it outside the desk. It works nowhere else. To fill it in on a page, read it with "
+        f"`printenv {grant.env}` first: tools of the browser take text as it is."
     )
 
 
+def _explain_notation(rules: str) -> str:
+    """Explain the signs that occur in rules."""
+    parts = [
+        "`*` stands for anything but `/`, `**` for anything" if "*" in rules else "",
+        "`?` at the end means that no query may be sent" if "?`" in rules else "",
+        "after `?` stand the only parameters that may be sent" if "?" in rules.replace("?`", "") else "",
+    ]
+    notation = "; ".join(filter(None, parts))
+    return f"In these rules {notation}." if notation else ""
+
+
+def _write_rule(rule: Rule) -> str:
+    """Write a rule as a plan writes it."""
+    return rule_text(replace(rule, verdict="allow", step=""))
+
+
 def _list_rules(rules: Sequence[Rule]) -> str:
-    """Write rules as a plan writes them, some of them where there are many."""
-    texts = dict.fromkeys(rule_text(replace(rule, verdict="allow", step="")) for rule in rules)
+    """List rules, some of them where there are many."""
+    texts = dict.fromkeys(map(_write_rule, rules))
     shown = [f"`{text}`" for text in texts][:MAX_RULES]
     more = [f"and {len(texts) - MAX_RULES} more"] if len(texts) > MAX_RULES else []
     return ", ".join([*shown, *more])

@@ -35,6 +35,23 @@ def test_a_step_is_told_what_the_door_admits_and_what_it_asks_in_that_step_alone
     assert "It admits no request of this step by itself." in only
 
 
+def test_a_rule_that_also_asks_is_listed_once_as_asking() -> None:
+    both = ("POST https://erp.example.test/orders", "ask POST https://erp.example.test/orders")
+    text = describe_network("export", Scope(tuple(map(parse_rule, both))))
+    assert text.count("https://erp.example.test/orders") == 1
+    assert "It asks a person before it admits: `POST https://erp.example.test/orders`." in text
+
+
+def test_the_signs_of_the_listed_rules_are_explained_and_no_others() -> None:
+    def signs(*rules: str) -> str:
+        return describe_network("x", Scope(tuple(map(parse_rule, rules)))).partition("In these rules ")[2]
+
+    assert signs("GET https://erp.example.test/orders") == ""
+    assert signs("GET https://erp.example.test/*") == "`*` stands for anything but `/`, `**` for anything."
+    assert signs("GET https://erp.example.test/login?") == "`?` at the end means that no query may be sent."
+    assert signs("GET https://erp.example.test/list?page=1") == "after `?` stand the only parameters that may be sent."
+
+
 def test_many_rules_are_counted() -> None:
     scope = Scope(tuple(parse_rule(f"read h{number}.example.test") for number in range(MAX_RULES + 5)))
     assert "and 5 more" in describe_network("x", scope)
@@ -48,6 +65,7 @@ def test_a_secret_is_named_with_the_variable_of_its_placeholder() -> None:
     placed, added = describe_secrets(grants)
     assert placed.startswith("$ERP_PASSWORD holds a placeholder for erp-password. ")
     assert "erp.example.test:8443" in placed
+    assert "read it with `printenv ERP_PASSWORD` first" in placed
     assert added == "erp-token is added to your requests to erp.example.test outside the desk. You need not send it."
 
 

@@ -18,11 +18,14 @@ STANDING = (
     SAVED_VALUES,
     NO_ERRORS,
     "No formula may depend on its own cell.",
-    "Formulas that stand side by side must follow one pattern: none of them may differ from its neighbours, read "
-    "another sheet than they do, or be a typed number.",
+    "Within a column (or row) of formulas that follow one pattern no single cell may differ: no other formula, no "
+    "other sheet, no typed number. A total below the column, and another pattern in another column, are fine.",
     "Numbers must be stored as numbers, not as text.",
 )
-UNUSED = "On a sheet called Assumptions, Inputs, Parameters or Drivers some formula must read every labelled number."
+UNUSED = (
+    "If there is a sheet called Assumptions, Inputs, Parameters or Drivers, every labelled number on it must be "
+    "used by some formula."
+)
 REMEDIES: Mapping[str, str] = {
     "opens": "Save it as an .xlsx workbook that LibreOffice opens.",
     "errors": "Correct the formula, or the cells it reads, so that it gives a value.",
