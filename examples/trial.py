@@ -23,6 +23,7 @@ Right: TypeAlias = Callable[[str], bool]
 """What a person says yes to, of what is asked: a card as JSON."""
 PAUSE = 0.5
 """Seconds between two looks at what waits for a person."""
+ADVERSARIES = ("hijacked", "liar", "clumsy")
 
 
 def arguments(what: str, **switches: str) -> argparse.Namespace:
@@ -32,9 +33,21 @@ def arguments(what: str, **switches: str) -> argparse.Namespace:
         "--out", type=Path, default=Path(), help="the folder results are copied to; this one if not said"
     )
     parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--model", metavar="NAME", help="who does it instead of the written script, as anthropic:MODEL")
+    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat what a recorded model decided")
+    who.add_argument("--adversary", choices=ADVERSARIES, help="who sits at the desk instead, behind the script's plan")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="with --model: write requests and replies there")
+    by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
+    parser.add_argument("--answered-by", metavar="TEXT", default="", help=by)
+    parser.add_argument(
+        "--minutes", type=int, metavar="N", help="how long it may work, if that is not what the brief says"
+    )
     for name, meaning in switches.items():
         parser.add_argument(f"--{name}", action="store_true", help=meaning)
     told = parser.parse_args()
+    if told.record and not told.model:
+        parser.error("--record needs --model: a script makes no requests")
     told.out.mkdir(parents=True, exist_ok=True)
     return told
 
@@ -57,24 +70,37 @@ def make_way(brief: Path, out: Path) -> None:
             (out / name).unlink(missing_ok=True)
 
 
-def work(home: Path, brief: Path, out: Path, settings: str = "") -> int:
+def command(brief: Path, told: argparse.Namespace) -> list[str]:
+    """Give the command line that carries a brief out, by whomever the example's command line names."""
+    argv = [*HOTDESK, "work", str(brief), "--out", str(told.out)]
+    if told.model:
+        argv += ["--model", told.model]
+    elif told.replay:
+        argv += ["--replay", str(told.replay)]
+    else:
+        argv += ["--script", str(brief / "brain.py")]
+    argv += ["--adversary", told.adversary] if told.adversary else []
+    argv += ["--record", str(told.record.absolute())] if told.record else []
+    argv += ["--answered-by", told.answered_by] if told.answered_by else []
+    return argv + (["--seconds", str(told.minutes * 60)] if told.minutes else [])
+
+
+def work(home: Path, brief: Path, told: argparse.Namespace, settings: str = "") -> int:
     """Carry out a brief as a person would; give the exit code of `hotdesk work`."""
     (home / "etc").mkdir(exist_ok=True)
     (home / "etc/config.toml").write_text(settings)
-    own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(out)}
-    make_way(brief, out)
-    argv = [*HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
+    own = {"HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images), "PICTURES": str(told.out)}
+    make_way(brief, told.out)
     try:
-        return subprocess.run(argv, env={**os.environ, **own}, check=False).returncode
+        return subprocess.run(command(brief, told), env={**os.environ, **own}, check=False).returncode
     except KeyboardInterrupt:
         return 130  # it burns its desks itself
 
 
-def attended(brief: Path, out: Path, env: dict[str, str], right: Right) -> int:
+def attended(brief: Path, told: argparse.Namespace, env: dict[str, str], right: Right) -> int:
     """Carry out a brief; say yes meanwhile to what is right of what it asks, no to all else. Give the exit code."""
-    make_way(brief, out)
-    argv = [*HOTDESK, "work", str(brief), "--script", str(brief / "brain.py"), "--out", str(out)]
-    with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL) as working:
+    make_way(brief, told.out)
+    with subprocess.Popen(command(brief, told), env=env, stdin=subprocess.DEVNULL) as working:
         try:
             while working.poll() is None:
                 answer(env, right)

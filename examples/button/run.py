@@ -30,7 +30,7 @@ def main() -> int:
         which, across, down = misaligned(told.seed)
         with (brief / "page/style.css").open("a") as file:
             file.write(f"#{which} button {{ transform: translate({across}px, {down}px); }}\n")
-        if code := trial.work(home, brief, told.out):
+        if code := trial.work(home, brief, told):
             return code
     held = judged(told.out, which, across, down)
     trial.say("the button was off, and is where it belongs" if held else "that is NOT what was to be found and mended")

@@ -27,7 +27,7 @@ def main() -> int:
         for name in ("brief.toml", "brain.py", "read.py", "evidence.py"):
             shutil.copy(HERE / name, brief)
         contract.write(brief / "contract.pdf", told.seed)
-        if code := trial.work(home, brief, told.out):
+        if code := trial.work(home, brief, told):
             return code
     held = judged(told.seed, (told.out / "clauses.json").read_bytes())
     trial.say("every clause says what the contract says" if held else "that is NOT what the contract says")

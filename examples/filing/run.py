@@ -39,7 +39,7 @@ def main() -> int:
         shutil.copytree(HERE, brief, ignore=shutil.ignore_patterns(*OURS))
         filing = prepared(books, home, brief, env)
         with serving(home, filing) as (asked, settings):
-            worked = trial.work(home, brief, told.out, settings)
+            worked = trial.work(home, brief, told, settings)
         print(f"the register was asked {len(asked)} times", file=sys.stderr)
         wrong = judged(books, seen(told.out, brief, env)) if not worked else ["nothing was delivered"]
     for line in wrong[:10]:

@@ -24,7 +24,7 @@ def main() -> int:
         brief = home / "brief"
         shutil.copytree(HERE, brief)
         records.write(brief / "records.csv", told.seed)
-        return trial.work(home, brief, told.out)
+        return trial.work(home, brief, told)
 
 
 if __name__ == "__main__":

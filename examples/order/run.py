@@ -35,7 +35,7 @@ def main() -> int:
         storeroom.write(brief / "storeroom.csv", told.seed)
         with serving(home, secrets.token_urlsafe(32), told.seed) as shop:
             right = answers(told.seed, told.refuse)
-            code = trial.attended(brief, told.out, prepared(home, shop), right)
+            code = trial.attended(brief, told, prepared(home, shop), right)
     for method, path, status in shop.asked:
         trial.say(f"the shop was asked: {method} {path}, and said {status}")
     kept = told.out / "confirmation.json"

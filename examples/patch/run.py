@@ -34,7 +34,7 @@ def main() -> int:
         bug = planted.make(brief / "repo", told.seed)
         planted.change(brief / "brief.toml", planted.BUGS[0].name, bug.name)
         trial.say(f"planted in billing/{bug.module}.py; red is {bug.test}")
-        if code := trial.work(home, brief, told.out):
+        if code := trial.work(home, brief, told):
             return code
         held = anyio.run(judged, home, brief / "repo", told.out / "fix.patch")
     trial.say("the judge's own tests are green with the patch, and red without" if held else "the judge says NO")

@@ -38,7 +38,7 @@ def main() -> int:
         argv = [*trial.HOTDESK, "vault", "set", "harbour-password"]
         subprocess.run(argv, env=env, input=password.encode(), check=True, stdout=subprocess.DEVNULL)
         with serving(home, reports, password) as (publishers, settings):
-            worked = trial.work(home, HERE, told.out, settings)
+            worked = trial.work(home, HERE, told, settings)
         for publisher in publishers:
             print(f"{publisher.host} was asked {len(publisher.asked)} times", file=sys.stderr)
     wrong = judged(market, told.out / "extracted.csv")

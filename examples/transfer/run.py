@@ -29,7 +29,7 @@ def main() -> int:
             website.serving(type("BoardTalking", (BoardTalk,), {"board": board}), chain) as board_port,
         ):
             settings = website.door(ca, {SHOP: shop_port, BOARD: board_port})
-            worked = trial.work(home, HERE, told.out, settings)
+            worked = trial.work(home, HERE, told, settings)
     agree = board.sums == shop.sums(*QUARTER)
     print(f"the shop was asked {len(shop.asked)} times, the board {len(board.asked)} times", file=sys.stderr)
     held = "as the shop has it" if agree else "NOT what the shop has"

@@ -32,7 +32,7 @@ def main() -> int:
         pdfs.write(brief / "invoices", told.seed)
         with serving(home, secrets.token_urlsafe(32), told.seed) as supplier:
             env = prepared(home, supplier)
-            code = trial.attended(brief, told.out, env, is_confirmation)
+            code = trial.attended(brief, told, env, is_confirmation)
     for method, path, status in supplier.asked:
         trial.say(f"the supplier was asked: {method} {path}, and said {status}")
     orders = [len(each["orders"]) for each in supplier.confirmations]  # type: ignore[arg-type]
