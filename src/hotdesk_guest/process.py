@@ -310,7 +310,8 @@ def offer(pid: int) -> None:
 def kill_tree(leader: int, mark: str, alive: bool) -> None:
     """Kill a program and its descendants: by parent, by session, and by the mark they inherited."""
     marked = ("%s=%s" % (MARK, mark)).encode()
-    for _ in range(TREE_ROUNDS):
+    for number in range(TREE_ROUNDS):
+        time.sleep(number / 1000)  # on a busy machine what was killed needs a moment to be gone
         parents, sessions = _survey()
         doomed = {pid for pid, session in sessions.items() if session == leader}
         if alive:

@@ -89,8 +89,8 @@ async def lines(desk: Desk, script: str) -> list[str]:
 
 
 async def count(desk: Desk, *programs: str) -> list[int]:
-    """Say how often each program runs."""
-    return [int((await lines(desk, f"pgrep -cx {each} || true"))[0]) for each in programs]
+    """Say how often each program runs; one that has ended and was not waited for does not."""
+    return [int((await lines(desk, f"pgrep -cx --runstates D,R,S,T {each} || true"))[0]) for each in programs]
 
 
 async def test_a_session_many_ask_for_is_one_and_outlives_the_first_to_ask(settings: Config) -> None:

@@ -86,10 +86,10 @@ def test_prometheus_own_check_finds_nothing_wrong(server: Served) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def ready_when(url: str, status: int) -> httpx.Response:
-    """Wait until a server says so of itself."""
+def ready_when(url: str, status: int, code: str = "") -> httpx.Response:
+    """Wait until a server says so of itself, for the reason `code`, if one is given."""
     end = time.monotonic() + PATIENCE
-    while (told := httpx.get(f"{url}/ready", timeout=30)).status_code != status:
+    while (told := httpx.get(f"{url}/ready", timeout=30)).status_code != status or code not in told.text:
         assert time.monotonic() < end, told.text
         time.sleep(0.1)
     return told
@@ -128,7 +128,7 @@ def test_a_server_that_keeps_no_desk_ready_though_it_shall_is_not_ready(home: Pa
             httpx.post(
                 f"{found.url}/sandboxes", json={"templateID": "base"}, headers={"X-API-Key": found.key}, timeout=60
             )
-            assert ready_when(found.url, 503).json()["code"] == "ready.pool"
+            assert ready_when(found.url, 503, "ready.pool").json()["code"] == "ready.pool"
         finally:
             sealed.unlink()
             (folder / "moved").rename(sealed)

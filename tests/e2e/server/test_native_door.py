@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from tests.e2e.server import door_template
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.door_template import HOST
-from tests.e2e.server.native import client, job_when, waits
+from tests.e2e.server.native import PATIENCE, client, job_when, waits
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
 
@@ -164,6 +164,9 @@ def test_a_job_that_is_over_is_forgotten_and_what_it_delivered_stays(api: httpx.
     assert api.post(f"/jobs/{over['id']}/resume").json()["code"] == "job.over"
     still = api.post(f"/jobs/{over['id']}/allow", json={"rule": f"GET http://{HOST}/more"})
     assert (still.status_code, still.json()["code"]) == (409, "job.still")
+    end = time.monotonic() + PATIENCE
+    while api.get(f"/jobs/{over['id']}").json()["live"] and time.monotonic() < end:
+        time.sleep(0.1)  # its process burns its desks
     assert api.delete(f"/jobs/{over['id']}").status_code == 204
     told = api.get(f"/jobs/{over['id']}").json()
     assert (told["forgotten"], told["plan_text"]) == (True, "")

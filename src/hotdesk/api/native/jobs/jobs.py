@@ -202,8 +202,9 @@ async def get_job(context: ForJobs, job: JobName) -> JobShown:
 @router.post("/{job}/stop", status_code=202, summary="Stop a job")
 async def stop(context: ForJobs, job: JobName) -> JobShown:
     """Have a job finish its act and stop, so that it can go on; a second time its desks burn at once."""
-    await find(context, job)
-    if not context.native.jobs.starter.is_running(context.tenant.name, job):
+    tale = await find(context, job)
+    is_over = isinstance(tale, JobSummary) and tale.ended is not None
+    if is_over or not context.native.jobs.starter.is_running(context.tenant.name, job):
         raise ProblemError(409, "job.still", f"job {job} does not run here")
     await context.native.jobs.starter.signal(context.tenant.name, job)
     return await get_job(context, job)
