@@ -18,7 +18,7 @@ from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls
 
 PROOF_TIMEOUT_S = 3.0
-"""How long a runtime's child may take for its last steps before a flaw in its wall counts; a busy machine lets it wait."""
+"""How long a runtime's child may take for its last steps before a flaw in its wall counts; it may be a busy machine."""
 GO = b"1"
 
 
