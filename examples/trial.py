@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from examples.recording import Recording, find_recording, write_note
+
 from hotdesk import config
+from hotdesk.errors import BriefError
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 Right: TypeAlias = Callable[[str], bool]
@@ -32,10 +35,10 @@ def arguments(what: str, **switches: str) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path(), help="the folder results are copied to; this one if not said"
     )
-    parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind")
+    parser.add_argument("--seed", type=int, default=0, help="another number, another task of the same kind (0)")
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--model", metavar="NAME", help="who does it instead of the written script, as anthropic:MODEL")
-    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat what a recorded model decided")
+    who.add_argument("--replay", type=Path, metavar="FILE", help="repeat what a recorded model decided, on its seed")
     who.add_argument("--adversary", choices=ADVERSARIES, help="who sits at the desk instead, behind the script's plan")
     parser.add_argument("--record", type=Path, metavar="FILE", help="with --model: write requests and replies there")
     by = "with --record: who answers as that model, such as `by hand through a loopback provider`"
@@ -48,8 +51,22 @@ def arguments(what: str, **switches: str) -> argparse.Namespace:
     told = parser.parse_args()
     if told.record and not told.model:
         parser.error("--record needs --model: a script makes no requests")
+    if told.record:
+        write_note(told.record, told.answered_by or "the model itself", told.model, told.seed)
+    if told.replay:
+        recording = recording_of(told)
+        told.replay, told.seed = recording.file, recording.note.seed
+        say(f"replay: no model is asked. Every decision was {recording.note.describe()}; all work is real")
     told.out.mkdir(parents=True, exist_ok=True)
     return told
+
+
+def recording_of(told: argparse.Namespace) -> Recording:
+    """Find the recording that is to be replayed."""
+    try:
+        return find_recording(told.replay)
+    except BriefError as e:
+        raise SystemExit(f"Cannot replay: {e}") from None
 
 
 @contextmanager
@@ -80,8 +97,8 @@ def command(brief: Path, told: argparse.Namespace) -> list[str]:
     else:
         argv += ["--script", str(brief / "brain.py")]
     argv += ["--adversary", told.adversary] if told.adversary else []
-    argv += ["--record", str(told.record.absolute())] if told.record else []
-    argv += ["--answered-by", told.answered_by] if told.answered_by else []
+    if told.record:
+        argv += ["--record", str(told.record.absolute()), "--answered-by", told.answered_by or "the model itself"]
     return argv + (["--seconds", str(told.minutes * 60)] if told.minutes else [])
 
 

@@ -27,10 +27,9 @@ from examples.audit import paper, spent
 from examples.audit.invoices import COUNT, ODD, think_up
 from examples.audit.room import Room
 from examples.audit.truth import Truth
-from examples.recording import FOLDER, Recording, find_recording, write_note
+from examples.recording import FOLDER, Recording, write_note
 
 from hotdesk.drive.signing import fingerprint, load_own_public
-from hotdesk.errors import BriefError
 
 HERE = Path(__file__).absolute().parent
 BRIEF = ("brief.toml", "TASK.md", "brain.py", "extract.py", "parse.py", "report.py")
@@ -54,7 +53,7 @@ def main() -> int:
         say(f"invoice-{told.edit:03}.pdf says {told.total:,.2f} now; `make demo AGAIN=1` audits it again")
         return 0
     begun = time.monotonic()
-    recording = recording_of(told)
+    recording = None if told.replay is None else trial.recording_of(told)
     if recording is not None:
         prepare(out, recording.note.seed, recording.note.count)
     elif not told.again and not told.resume:
@@ -63,14 +62,6 @@ def main() -> int:
         if told.record:
             write_note(told.record, told.answered_by, told.model, seed, told.count)
     return Demo(out, Truth.load(out), told, begun, recording).run()
-
-
-def recording_of(told: argparse.Namespace) -> Recording | None:
-    """Find the recording that is to be replayed, if one is."""
-    try:
-        return None if told.replay is None else find_recording(told.replay)
-    except BriefError as e:
-        raise SystemExit(f"Cannot replay: {e}") from None
 
 
 def arguments() -> argparse.Namespace:
@@ -83,7 +74,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped or killed")
     parser.add_argument("--edit", type=int, metavar="N", help="write another total into invoice N, and do no more")
     parser.add_argument("--total", type=float, default=9999.0, metavar="X", help="the total that --edit writes")
-    parser.add_argument("--brain", choices=("hijacked",), help="who sits at the desk instead: a thief")
+    parser.add_argument("--brain", choices=trial.ADVERSARIES, help="who sits at the desk instead, as a thief: hijacked")
     parser.add_argument("--model", help="who does it instead of the written script, as anthropic:MODEL")
     parser.add_argument(
         "--record", type=Path, metavar="FILE", help="with --model: write its requests and replies there"
