@@ -106,6 +106,7 @@ class Forward:
         self.upstream: Wire | None = None
         self.begun = time.monotonic()
         self.epoch = way.epoch
+        self.is_test = way.is_proving()
         self.status = 0
         self.used: tuple[str, ...] = ()
         self.ids: frozenset[str] = frozenset()
@@ -175,7 +176,7 @@ class Forward:
                 self.way.desk, self.way.step, self.decision.verdict, denials.sanitize_text(rule, 300),
                 self.meant.method, self.meant.scheme, self.meant.host, self.meant.port,
                 denials.sanitize_text(path, 1000), self.status, self.count.up, self.count.down,
-                round((time.monotonic() - self.begun) * 1000), self.used, self.note,
+                round((time.monotonic() - self.begun) * 1000), self.used, self.note, self.is_test,
             )
         )  # fmt: skip
 

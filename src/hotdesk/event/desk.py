@@ -104,7 +104,8 @@ class Exchange:
     note: str = ""
     """Anything else a person should know: why it failed, what was scrubbed."""
     test: bool = False
-    """Whether it is of the self-test before hand-over, some of which must be refused. Keys say so, not the door."""
+    """Whether it is of the self-test before hand-over, some of which must be refused. Keys say so;
+    the door's word counts only for what ends just after it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,8 @@ class Charter:
     signer: Signer | None = None
     step: str = ""
     sent: bool = False
+    proven_at: float = -math.inf
+    """When its door had been tried."""
     scopes: int = 0
     """How often its scope was changed."""
     allowed: tuple[str, ...] = ()

@@ -66,6 +66,8 @@ _MAX_GATED_DESKS = 16384
 NOTHING: Mapping[str, object] = {}
 _MOST_ALLOWED = 100
 """Rules that may be allowed a desk beside its scope."""
+LATE_S = 2.0
+"""How long after a self-test a door's word counts that an exchange was part of it."""
 SHARE = 64 << 20
 """Bytes of events one desk may have written, so that it cannot fill its host's journal."""
 HEARD: dict[str, tuple[type[Event], ...]] = {
@@ -242,7 +244,7 @@ class KeysProcess:
             if chain_of(event) not in self.gated_desks:
                 raise BriefError("a door tells of its own desks")
             if isinstance(event, Exchange):
-                event = replace(event, test=self.is_proving(event.desk))
+                event = replace(event, test=self.is_proving(event.desk, ended=event.test))
             self.enter("door", event)
             if isinstance(event, Revoked) and event.desk in self.charters:
                 self.charters[event.desk].drop(event.grant)
@@ -406,15 +408,22 @@ class KeysProcess:
             line.tell(re=number, ok={})
         self.changes = [change for change in self.changes if change[0] > done]
 
-    def is_proving(self, desk: str) -> bool:
-        """Say whether a desk's door is being tried, and the desk not handed over."""
+    def is_proving(self, desk: str, *, ended: bool) -> bool:
+        """Say whether a desk's door is being tried, and the desk not handed over.
+
+        A door tells of an exchange when it has `ended`; one that began before may be told of shortly after.
+        """
         charter = self.charters.get(desk)
-        return charter is not None and any(one.grant == canary.GRANT for one in charter.granted)
+        if charter is None:
+            return False
+        is_late = ended and time.monotonic() < charter.proven_at + LATE_S
+        return is_late or any(one.grant == canary.GRANT for one in charter.granted)
 
     def end_canary(self, desk: str) -> None:
         """End what a desk's door was tried with: it was only for that."""
         if charter := self.charters.get(desk):
             charter.granted = [one for one in charter.granted if one.grant != canary.GRANT]
+            charter.proven_at = time.monotonic()
         for door in self.to("door"):
             door.tell(change=desk, verb="proven")
 
