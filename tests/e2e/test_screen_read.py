@@ -85,7 +85,7 @@ async def test_a_text_is_written_and_saved_by_references(place: Place) -> None:
             await anyio.sleep(0.1)
     await place.find(r"- text .*Grüße")
     gone = await place.toolbox.use("screen_click", {"ref": save})
-    assert (gone.ok, "no longer on the screen: use screen_read again" in gone.text) == (False, True)
+    assert (gone.ok, "no longer on the screen: use screen_read again" in gone.text) == (False, True), gone.text
     await place.close("mousepad")
 
 

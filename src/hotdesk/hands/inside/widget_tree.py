@@ -272,7 +272,8 @@ def find(bus: str, path: str) -> dict[str, object]:
         box = call("Component", "GetExtents", GLib.Variant("(u)", (ON_SCREEN,)))[0]
     except GLib.Error:
         return {"gone": True}
-    return {"box": list(box), "gone": not states[0] & SHOWING}
+    is_shown = states[0] & SHOWING and min(box[2:]) > 0  # a widget of a closed window has any box, below zero, too
+    return {"box": list(box)} if is_shown else {"gone": True}
 
 
 def main() -> None:
