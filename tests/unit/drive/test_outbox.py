@@ -40,7 +40,7 @@ def test_what_waits_is_written_with_its_own_time_and_only_once(tmp_path: Path, j
     outbox = Outbox(tmp_path)
     outbox.add("keeper", "Opened", opened())
     with suppress(RuntimeError), take_entries(tmp_path / "keys") as lines:
-        at = lines[0]["at"]
+        at = next(lines)["at"]
         raise RuntimeError("what was read could not be written")
     assert not is_empty(tmp_path / "keys")
     take_in(journal, tmp_path / "keys")
@@ -99,3 +99,17 @@ def test_nothing_is_written_through_what_is_no_plain_file(tmp_path: Path, journa
     outbox.add("keeper", "Burnt", as_dict(Burnt(DESK, "asked")))
     take_in(journal, tmp_path / "keys")
     assert names(tmp_path) == ["Opened", "Burnt"]
+
+
+def test_nothing_is_lost_of_an_outbox_that_was_not_read_for_long(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path)
+    outbox.add("keeper", "Opened", opened())
+    file = tmp_path / "keys/outbox.jsonl"
+    line = file.read_bytes()
+    with file.open("ab") as out:
+        for _ in range(20_000):
+            out.write(line)
+        out.write(line[: len(line) // 2])
+    with take_entries(tmp_path / "keys") as lines:
+        assert sum(1 for _ in lines) == 20_001
+    assert is_empty(tmp_path / "keys")

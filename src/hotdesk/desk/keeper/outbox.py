@@ -21,8 +21,8 @@ from hotdesk.linux import uids
 FILE = "outbox.jsonl"
 MAX_WAITING = 10_000
 """Lines kept in memory while the file cannot be written."""
-MAX_BYTES = 256 << 20
-"""Bytes of the largest file that is read."""
+MAX_LINE_BYTES = 1 << 20
+"""Bytes of the longest line that is read."""
 FLAGS = os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -91,21 +91,21 @@ def is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def take_entries(folder: Path) -> Iterator[list[dict[str, object]]]:
+def take_entries(folder: Path) -> Iterator[Iterator[dict[str, object]]]:
     """Give what waits, oldest first; it is removed when the block ends well. Half a line, of a crash, is left out."""
     with open_outbox(folder, os.O_RDWR | FLAGS) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX)
-        data = os.pread(fd, MAX_BYTES, 0)
-        yield list(lines_of(data))
+        yield read_lines(fd)
         os.ftruncate(fd, 0)
 
 
-def lines_of(data: bytes) -> Iterator[dict[str, object]]:
-    """Read the lines that are whole."""
-    for line in data.splitlines():
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found
+def read_lines(fd: int) -> Iterator[dict[str, object]]:
+    """Read the lines that are whole, however many there are, one after the other."""
+    with open(fd, "rb", closefd=False) as file:
+        while line := file.readline(MAX_LINE_BYTES):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                yield found
