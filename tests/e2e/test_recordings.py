@@ -1,8 +1,8 @@
 """Recorded minds again: every recording in the repository is replayed against real desks, and judged as it was.
 
 `tests/recordings/FAMILY-TASK-SEED.jsonl` are recordings of evaluation tasks, replayed by `hotdesk eval`;
-`examples/NAME/recorded/*.jsonl` are those of an example, replayed by its `run.py`. The first of each family and of each
-example runs in `make test`, the others in `make test-long`.
+`examples/NAME/recorded/*.jsonl` are those of an example, replayed by its `run.py`. One task and one example run in
+`make test`, the others in `make test-long`.
 """
 
 from __future__ import annotations
@@ -46,20 +46,12 @@ def find_example_recordings(root: Path) -> list[Path]:
     return sorted((root / "examples").glob("*/recorded/*.jsonl"))
 
 
-def group_of(file: Path) -> str:
-    """Name the family or the example of a recording."""
-    return file.parents[1].name if file.parent.name == "recorded" else file.name.partition("-")[0]
-
-
 def list_cases(files: list[Path]) -> list[Any]:
-    """Make a case of each recording; all but the first of a group run for long."""
-    groups: set[str] = set()
-    cases = []
-    for file in files:
-        is_sample = group_of(file) not in groups
-        groups.add(group_of(file))
-        cases.append(pytest.param(file, id=file.stem, marks=() if is_sample else pytest.mark.long))
-    return cases
+    """Make a case of each recording; all but the first run for long."""
+    marks = [(), *[pytest.mark.long] * len(files)]
+    return [
+        pytest.param(file, id=f"{file.parents[1].name}-{file.stem}", marks=mark) for file, mark in zip(files, marks)
+    ]
 
 
 TASK_RECORDINGS, EXAMPLE_RECORDINGS = find_task_recordings(ROOT), find_example_recordings(ROOT)
@@ -151,6 +143,7 @@ def test_recordings_are_found_where_they_lie(tmp_path: Path) -> None:
     for name in (*tasks, "examples/audit/recorded/mind", "examples/audit/recorded/other"):
         (tmp_path / f"{name}.jsonl").parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"{name}.jsonl").touch()
-    cases = list_cases([*find_task_recordings(tmp_path), *find_example_recordings(tmp_path)])
-    shown = [(case.id, [mark.name for mark in case.marks]) for case in cases]
-    assert shown == [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", []), ("mind", []), ("other", ["long"])]
+    cases = [*list_cases(find_task_recordings(tmp_path)), *list_cases(find_example_recordings(tmp_path))]
+    shown = [(case.id.partition("-")[2], [mark.name for mark in case.marks]) for case in cases]
+    tasks = [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", ["long"])]
+    assert shown == [*tasks, ("mind", []), ("other", ["long"])]
