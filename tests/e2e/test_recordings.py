@@ -48,9 +48,9 @@ def find_example_recordings(root: Path) -> list[Path]:
 
 def list_cases(files: list[Path]) -> list[Any]:
     """Make a case of each recording; all but the first run for long."""
-    marks = [(), *[pytest.mark.long] * len(files)]
     return [
-        pytest.param(file, id=f"{file.parents[1].name}-{file.stem}", marks=mark) for file, mark in zip(files, marks)
+        pytest.param(file, id=f"{file.parents[1].name}-{file.stem}", marks=pytest.mark.long if number else ())
+        for number, file in enumerate(files)
     ]
 
 
