@@ -22,7 +22,7 @@ _PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("dde", "DDE"),
         ("external-links", "linked files or pictures"),
         ("queries", "data connections"),
-        ("embedded", "embedded files"),
+        ("embedded", "embedded files (other than the workbook of a chart)"),
         ("activex", "form controls"),
     ),
     "pdf": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -47,8 +48,9 @@ class CommandCheck(Ending):
     @property
     def requirements(self) -> tuple[str, ...]:
         """List what the brief states, and how the command must end."""
-        what = f"`{show(' '.join(self.argv))}`, run beside the file ({FILE} stands for it),"
-        return (*map(show, self.stated), *self.describe_ending(what, self.seconds))
+        what = f"The command `{show(shlex.join(self.argv))}` ({FILE} stands for the file)"
+        ending = self.describe_ending(what, self.seconds)
+        return (*map(show, self.stated), *ending, *execution.describe_inputs(self.beside))
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Run the command; one beside a file that is not there looks at nothing."""

@@ -14,7 +14,7 @@ from typing import Annotated
 from hotdesk.checks.evidence import read_json, read_number, read_text
 from hotdesk.checks.expectations import Texts
 from hotdesk.checks.seam import Evidence, Fault, Value
-from hotdesk.checks.sentences import show
+from hotdesk.checks.sentences import list_words, show
 from hotdesk.desk.seam import Desk, Done
 from hotdesk.errors import printable
 from hotdesk.strict import Alias, Range
@@ -141,3 +141,9 @@ def quote_output(text: str) -> str:
 def show_output(text: str) -> str:
     """Quote the end of an output in a sentence; a program chose it."""
     return printable(repr(" ".join(text.split())[-QUOTED:])) if text.strip() else "nothing"
+
+
+def describe_inputs(beside: Sequence[str]) -> Iterator[str]:
+    """Say where the files are that a check brings along."""
+    if beside:
+        yield f"The check puts {list_words(beside)} into the folder beside/."

@@ -54,7 +54,8 @@ class ProgramCheck(Ending):
         args = f" with the arguments {quote_words(self.args)}" if self.args else " without arguments"
         stdin = f' and the input "{show(self.stdin)}"' if self.stdin else ""
         return (
-            f"It is run{args}{stdin}, alone in an empty desk without a network.",
+            f"It is run{args}{stdin}, in an otherwise empty desk without a network.",
+            *execution.describe_inputs(self.beside),
             *self.describe_ending("It", self.seconds),
             *([f"It must write {list_words(self.makes)}, not empty, in the folder it runs in."] if self.makes else []),
         )

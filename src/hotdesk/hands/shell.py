@@ -34,7 +34,8 @@ SHELL = Tool(
     "shell",
     "Run a bash command in a persistent session. The working directory, variables, functions and background jobs are "
     "kept for the next call. Standard input is empty: pass input with a pipe, `<<EOF`, or the tool `run`. Start "
-    "servers with `&`. A command that exceeds its timeout is interrupted (Ctrl+C).",
+    "servers with `&`. A command that exceeds its timeout is interrupted (Ctrl+C). Long output is cut in the middle; "
+    "the result names the file that has it whole.",
     (Parameter("command", "text", "one or more lines of bash", required=True), SESSION, TIMEOUT),
     {"command": "cd work && ls -l"},
 )

@@ -44,7 +44,7 @@ def describe_network(step: str, scope: Scope) -> str:
     parts = [
         PROXY,
         f"In this step it admits: {admitted}." if admitted else "It admits no request of this step by itself.",
-        f"It asks a person before it admits: {on_approval}." if on_approval else "",
+        f"It asks a person before it admits: {on_approval}. These wait for the answer." if on_approval else "",
         "It refuses everything else.",
         _explain_notation(f"{admitted} {on_approval}"),
     ]

@@ -68,7 +68,7 @@ def _describe_sources(want: PageExpectations, word: str, foot: float) -> Iterato
     if want.footer:
         but = f" but {list_numbers(word, want.no_footer)}" if want.no_footer else ""
         yield f"Every {word}{but} must have in {where} a link to one of the sources, or its address in full."
-    yield f"A link or address in {where} must lead to one of these sources: {list_words(want.sources)}."
+    yield f"The sources are {list_words(want.sources)}. Every link and address in {where} must lead to one of them."
 
 
 def _describe_fonts(want: PageExpectations, *, pdf: bool) -> str:

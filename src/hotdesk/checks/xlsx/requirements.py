@@ -10,8 +10,8 @@ from hotdesk.checks.xlsx.place import Area, letters
 
 RECALCULATE = "recalculate with LibreOffice (`soffice --headless --convert-to xlsx --outdir DIR FILE`)"
 SAVED_VALUES = (
-    f"Every formula must be saved with its calculated value. openpyxl saves none: {RECALCULATE} and deliver that file, "
-    "or write the value beside the formula, as xlsxwriter can."
+    f"Every formula must be saved with its calculated value. openpyxl saves none: {RECALCULATE} and deliver that file. "
+    "xlsxwriter saves the value you give with each formula, else 0, and LibreOffice recalculates nothing with a value."
 )
 NO_ERRORS = "No cell may show an error such as #REF!, #NAME? or #DIV/0!."
 STANDING = (
@@ -103,7 +103,8 @@ def _describe_coloured(coloured: Coloured) -> str:
 def _describe_rest(want: Expected) -> Iterator[str]:
     """Say what is expected of the whole workbook."""
     if want.sheets:
-        yield f"The workbook must have the sheets {list_words(want.sheets)}."
+        sheets = "the sheets" if len(want.sheets) > 1 else "a sheet called"
+        yield f"The workbook must have {sheets} {list_words(want.sheets)}; it may have others."
     if want.of_a_table:
         name = f"sheet {show(want.sheet)}" if want.sheet else "the first sheet"
         yield f"Neither {name} nor any of its rows and columns may be hidden."
