@@ -1,0 +1,28 @@
+"""A recording that is kept in the repository replays as it did, and has neither pictures nor repetitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tools.keep_recording import shorten
+
+from hotdesk.brain.models.record import replies
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+def test_the_replies_stay_and_instructions_and_tools_stand_once(tmp_path: Path) -> None:
+    source = min(RECORDINGS.glob("*.jsonl"))
+    short = tmp_path / source.name
+    short.write_text(shorten(source.read_text()))
+    assert replies(short) == replies(source)
+    requests = [line["request"] for line in map(json.loads, short.read_text().splitlines()) if "request" in line]
+    assert [bool(request["system"]) for request in requests].count(True) == len({r["step"] for r in requests})
+    assert shorten(short.read_text()) == short.read_text()
+
+
+def test_pictures_are_left_out_wherever_they_are() -> None:
+    request = {"system": "s", "tools": [], "history": [{"pairs": [[{"id": "1"}, {"text": "t", "image": "AAAA"}]]}]}
+    [line] = map(json.loads, shorten(json.dumps({"request": request}) + "\n").splitlines())
+    assert line["request"]["history"] == [{"pairs": [[{"id": "1"}, {"text": "t", "image": ""}]]}]
