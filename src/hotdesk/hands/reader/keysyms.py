@@ -71,6 +71,13 @@ _SHIFTED = {NAMED["Tab"]: NAMED["ISO_Left_Tab"]} | {
     )
 }
 """What keys mean while Shift is held: a server that is told otherwise lets go of Shift, or presses Caps Lock."""
+_WITH_SHIFT = {ord(character) for character in map(chr, _SHIFTED.values()) if character.isascii()}
+
+
+def to_press(character: str) -> list[int]:
+    """Give the keys that go down for a character, Shift first: without it the server would press Caps Lock for `A`."""
+    key = of_character(character)
+    return [NAMED["Shift_L"], key] if key in _WITH_SHIFT else [key]
 
 
 def of_character(character: str) -> int:
@@ -104,8 +111,8 @@ def _of_name(name: str) -> int:
 def of_chord(chord: str) -> list[int]:
     """Give the keys of a chord, `ctrl+shift+t`, in the order in which they go down."""
     names = chord.removesuffix("+").removesuffix("+").split("+") if chord.endswith("++") else chord.split("+")
-    if chord == "+":
-        return [_of_name("+")]
+    if len(chord) == 1:
+        return to_press(chord)
     if chord.endswith("++"):
         names.append("+")
     if len(names) > 8 or not all(names):

@@ -8,6 +8,7 @@ of characters is typed in parts, each when the last has been drawn. Where keys c
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import anyio
@@ -18,6 +19,8 @@ from hotdesk.hands.screen import windows
 from hotdesk.hands.screen.reader_client import Seat
 
 Way: TypeAlias = Literal["keys", "clipboard"]
+Events: TypeAlias = list[list[object]]
+"""What is done at a screen: keys, buttons, moves and pauses, in order."""
 AT_ONCE = 500
 """Characters sent at a time."""
 _MAX_KEYSYMS = 4096
@@ -120,8 +123,8 @@ class Keyboard:
     async def press(self, text: str) -> None:
         """Press and release the key of each character."""
         for start in range(0, len(text), AT_ONCE):
-            keys = [keysyms.of_character(each) for each in text[start : start + AT_ONCE]]
-            events = [["key", key, down] for key in keys for down in (True, False)]
+            chords = [keysyms.to_press(each) for each in text[start : start + AT_ONCE]]
+            events = [event for keys in chords for event in build_key_events(keys)]
             await self.seat.ask("screen.input", events=events)
 
     async def paste(self, text: str) -> None:
@@ -133,3 +136,18 @@ class Keyboard:
         keys = keysyms.of_chord(PASTE)
         events = [["key", key, True] for key in keys] + [["key", key, False] for key in reversed(keys)]
         await self.seat.ask("screen.input", events=events)
+
+
+def build_key_events(keys: Sequence[int]) -> Events:
+    """Press keys in order, and release them the other way round."""
+    return press_keys(keys) + release_keys(keys)
+
+
+def press_keys(keys: Sequence[int]) -> Events:
+    """Press keys in order."""
+    return [["key", key, True] for key in keys]
+
+
+def release_keys(keys: Sequence[int]) -> Events:
+    """Release keys, the last first."""
+    return [["key", key, False] for key in reversed(keys)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import cast
 
 import anyio
 
 from hotdesk.errors import BriefError, DeskError, LinkError
 from hotdesk.hands.reader import keysyms
 from hotdesk.hands.screen import windows
-from hotdesk.hands.screen.keyboard import Keyboard, Way
+from hotdesk.hands.screen.keyboard import Events, Keyboard, Way, build_key_events, press_keys, release_keys
 from hotdesk.hands.screen.reader_client import Seat
 from hotdesk.hands.screen.tools import (
     HEIGHT,
@@ -32,8 +32,6 @@ from hotdesk.hands.screen.tools import (
 from hotdesk.hands.screen.widgets import Widgets
 from hotdesk.hands.screen.windows import Window
 from hotdesk.tool import Arguments, Observation, integer_of, number_of, text_of, texts_of
-
-Events: TypeAlias = list[list[object]]
 
 SIZE = (WIDTH, HEIGHT)
 BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
@@ -188,7 +186,7 @@ class Screen:
         """Press chords one after the other: `ctrl+shift+t`, `ctrl+a Delete`."""
         events: Events = []
         for keys in keysyms.of_chords(chords):
-            events += build_key_events(keys, True) + build_key_events(keys, False)
+            events += build_key_events(keys)
         await self.input(events * repeat)
 
     async def hold_key(self, chord: str, seconds: float) -> None:
@@ -197,11 +195,11 @@ class Screen:
         if not 0 <= seconds <= _MAX_HOLD_S:
             raise DeskError(f"a key cannot be held {seconds:g} s: {_MAX_HOLD_S:g} at most")
         try:
-            await self.input(build_key_events(keys, True))
+            await self.input(press_keys(keys))
             await anyio.sleep(seconds)
         finally:
             with anyio.move_on_after(5, shield=True):
-                await self.input(build_key_events(keys, False))
+                await self.input(release_keys(keys))
 
     async def wait(self, seconds: float) -> None:
         """Do nothing for some time."""
@@ -325,7 +323,7 @@ class Screen:
     async def act(self, events: Events, keys: str = "") -> None:
         """Do something with keys held down around it."""
         modifiers = keysyms.of_chord(keys) if keys else []
-        await self.input(build_key_events(modifiers, True) + events + build_key_events(modifiers, False))
+        await self.input(press_keys(modifiers) + events + release_keys(modifiers))
 
     async def input(self, events: Events) -> None:
         """Have the screen take some input."""
@@ -356,11 +354,6 @@ class Screen:
         if name not in BUTTONS:
             raise DeskError(f"button {name} can only be clicked")
         return BUTTONS[name]
-
-
-def build_key_events(keys: Sequence[int], down: bool) -> Events:
-    """Press keys in order, or release them the other way round."""
-    return [["key", key, down] for key in (keys if down else reversed(keys))]
 
 
 def _show_picture(picture: Screenshot) -> Observation:
