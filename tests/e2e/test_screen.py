@@ -132,6 +132,13 @@ async def test_any_script_arrives_letter_for_letter(place: Place) -> None:
     assert told["note"] == many + "\n" + SCRIPTS
 
 
+async def test_capitals_leave_caps_lock_off(place: Place) -> None:
+    await place.screen.type("HOTDESK Types")
+    await place.screen.key("A")
+    done = await place.desk.run(["sh", "-c", f"DISPLAY={DISPLAY} xset q"])
+    assert "Caps Lock:   off" in done.text
+
+
 async def test_a_text_without_keys_is_pasted(place: Place) -> None:
     await place.screen.click(*place.at["note"])
     await Keyboard(place.screen.seat).paste(SCRIPTS)

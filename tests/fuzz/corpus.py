@@ -40,7 +40,7 @@ class RealGuest:
 
     async def call(self) -> socket.socket:
         """Wait for its call."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             return await accept(self.listener)
 
     def close(self) -> str:

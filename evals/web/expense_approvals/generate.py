@@ -34,7 +34,7 @@ POLICY = {
     "Rule 5: receipts": "A claim without a receipt is rejected with the reason NO_RECEIPT, unless its amount is 25.00"
     " EUR or less.",
     "Rule 6: limits": "A meal of more than 40.00 EUR a person, or a hotel of more than 180.00 EUR a night, is rejected"
-    " with the reason OVER_LIMIT. The number of persons or nights is the count on the page of the claim.",
+    " with the reason OVER_LIMIT. The page of the claim says how many persons or nights it is for.",
     "Rule 7: all others": "All other claims are approved.",
 }
 BRIEF = """\

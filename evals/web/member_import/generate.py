@@ -23,9 +23,9 @@ Bring members of the association from the member site to the newsletter site.
 1. Sign in at https://members.example.test/login as clerk (password: environment variable MEMBERS_PASSWORD) and
    download https://members.example.test/members/export.csv. The pages of https://members.example.test/objections list
    members who object to newsletters.
-2. Write import.csv as the page https://news.example.test/format of the newsletter site describes, with every member
-   who is active, has given consent and does not object. An e-mail address counts once, whatever its case: keep the
-   member with the lowest number. Sort by member number.
+2. Write import.csv as the page https://news.example.test/format describes, which needs the sign-in of step 3, with
+   every member who is active, has given consent and does not object. An e-mail address counts once, whatever its
+   case: keep the member with the lowest number. Sort by member number.
 3. Sign in at https://news.example.test/login as editor (password: environment variable NEWS_PASSWORD) and import the
    file into the list "Spring letter 2025", by its page. An import adds its rows to the list; make exactly one that is
    accepted.

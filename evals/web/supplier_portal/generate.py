@@ -21,7 +21,7 @@ Supplier, Date, Payable: one row for each order that was delivered and is dated 
 to 30 June), sorted by Order.
 - The list at /orders has several pages. It shows list prices, and its states may be out of date: the state and the
   total payable on the order's own page count.
-- An order whose page leads to another order was replaced by that one; only the other order counts.
+- An order whose page redirects to another order was replaced by that one; only the other order counts.
 - Date as YYYY-MM-DD. Payable is the total payable in EUR with two decimals, with a point and without separators of
   thousands.
 notes.md tells how the portal is organised.

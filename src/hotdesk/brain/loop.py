@@ -36,12 +36,14 @@ ALWAYS = (
 """What a use of a tool that the step does not have is answered with, after what it has."""
 LOW_SHARES = (1 / 3, 1 / 10)
 """Shares of a limit: when less than that is left the worker is told so, once each."""
-_OFFERED_ELSEWHERE = ("choose", "computer")
+COMPUTER = "computer"
+_OFFERED_ELSEWHERE = ("choose", COMPUTER)
 NATIVE = frozenset(
     f"screen_{name}"
-    for name in "screenshot zoom move click drag press release scroll type key hold_key wait cursor_position".split()
+    for name in "screenshot zoom move drag press release scroll key hold_key wait cursor_position".split()
 )
-"""What a native computer tool does itself; what it cannot, such as starting a program, is offered beside it."""
+"""What a native computer tool does itself. What it cannot is offered beside it: starting a program, and clicking and
+typing by a reference of `screen_read`."""
 
 
 @dataclass(slots=True)
@@ -138,7 +140,10 @@ class Loop:
 
         async def one(place: int) -> None:
             began = time.monotonic()
-            observation, end = await self.use(calls[place], failed)
+            call, following = calls[place], calls[place + 1 : place + 2]
+            if call.tool == COMPUTER and [each.tool for each in following] == [COMPUTER]:
+                call = without_picture(call)
+            observation, end = await self.use(call, failed)
             if not observation.ok:
                 failed.append(printable(calls[place].tool[:40]))
             verdict = self.watcher.saw(calls[place], observation)
@@ -229,3 +234,9 @@ class Loop:
         if lacking := await self.stage.lacking():
             return Observation(f"The step is not finished: {lacking}", ok=False), None
         return Observation("Finished."), StepOutcome(True, summary)
+
+
+def without_picture(call: Call) -> Call:
+    """Have actions at the screen carried out without a picture of what came of them: the next call shows that."""
+    assert isinstance(call.arguments, dict)  # whoever reads a provider's reply writes them so
+    return replace(call, arguments={**call.arguments, "picture": False})

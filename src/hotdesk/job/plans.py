@@ -196,8 +196,8 @@ class Plans:
         if decided.answer == "expired":
             return "nobody answered in time"
         reason = self.log.papers.text(decided.paper) if decided.paper else ""
-        by = f" by {decided.by}" if decided.by else ""
-        return f"{decided.answer}{by}{f': {reason}' if reason else ''}"
+        who = decided.by if decided.by and not decided.by.startswith("uid ") else "a person"
+        return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"
 
     def load_edited_plan(self, decided: Decided, job: Brief | None = None) -> Plan:
         """Give the plan a person wrote in place of ours, if it is one, and the one that was approved."""

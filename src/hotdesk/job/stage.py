@@ -20,6 +20,7 @@ Ask = Callable[[str, Arguments], Awaitable[Observation]]
 """Asks people, or for an amendment: by the tool's name."""
 ASKED = ("ask_person", "amend_plan")
 YES = "yes"
+_SETTLE = {"quiet": 0.3, "timeout": 2.0}
 
 
 @dataclass(slots=True)
@@ -40,8 +41,11 @@ class StepStage:
     @property
     def screen(self) -> tuple[int, int] | None:
         """Give the screen's size, where its pictures may be looked at."""
-        usable = any(tool.name == "screen_screenshot" for tool in self.tools)
-        return (WIDTH, HEIGHT) if usable else None
+        return (WIDTH, HEIGHT) if self.has_tool("screen_screenshot") else None
+
+    def has_tool(self, name: str) -> bool:
+        """Say whether a tool may be used in this step."""
+        return any(tool.name == name for tool in self.tools)
 
     async def use(self, call: Call) -> Observation:
         """Use a tool, a vendor's computer actions, one of the plan's own actions; or ask people."""
@@ -55,7 +59,7 @@ class StepStage:
         return await self.toolbox.use(call.tool, call.arguments)
 
     async def compute(self, arguments: object) -> Observation:
-        """Carry out a vendor's actions, and end with a picture where none came of it."""
+        """Carry out a vendor's actions, and end with a picture where none came of it, unless none is wanted."""
         try:
             uses = translate_actions(arguments)
         except ToolArgumentError as e:
@@ -68,7 +72,10 @@ class StepStage:
             texts.append(observation.text)
             if not observation.ok:
                 break
-        if not observation.image and self.screen is not None:
+        is_wanted = not isinstance(arguments, Mapping) or arguments.get("picture") is not False
+        if is_wanted and not observation.image and self.screen is not None:
+            if self.has_tool("screen_settle"):  # programs need a moment to draw what they did
+                await self.toolbox.use("screen_settle", _SETTLE)
             shot = await self.toolbox.use("screen_screenshot", {})
             return Observation("\n".join(filter(None, texts)), observation.ok, shot.image, shot.media)
         return observation
@@ -122,7 +129,7 @@ class StepStage:
 
     def may_install(self) -> bool:
         """Say whether the step may install packages: its check then uses them, too."""
-        return any(tool.name == "packages" for tool in self.tools)
+        return self.has_tool("packages")
 
     async def has(self, path: str) -> bool:
         """Say whether something is there, and not empty."""

@@ -145,7 +145,7 @@ class Steps:
             findings=tuple(map(texts, sent_back)),
             failure=failure,
             last_summary=texts(summary) if summary else "",
-            workspace=self.describe_workspace(step, failure) if sent_back or failure else "",
+            workspace=self.describe_workspace(step, failure, is_first=not (sent_back or failure)),
             deliverables=tuple(task.deliverables[place] for place in paths),
             deliveries=min((ROUNDS - len(self.past.refused.get(path, ())) for path in paths.values()), default=0),
             network=describe_network(step.name, self.plans.scope),
@@ -158,13 +158,16 @@ class Steps:
         items = enumerate(self.plans.job.deliverables)
         return {place: item.path for place, item in items if step in self.makers_of(item.path)}
 
-    def describe_workspace(self, step: Step, failure: str) -> str:
-        """Say what of an earlier attempt is at the desk of the next, unless its failure says so."""
+    def describe_workspace(self, step: Step, failure: str, *, is_first: bool) -> str:
+        """Say what of earlier steps and attempts is at the desk of the next, unless its failure says so."""
         if failure.startswith(_BROKEN_OFF):
             return ""
         if self.plans.is_apart(self.index(step)):
             listed = ", ".join(step.files) or "no file"
-            return f"This is a fresh desk with {listed}. Nothing else of your last attempt is on it."
+            before = "earlier steps" if is_first else "your last attempt"
+            return f"This is a fresh desk with {listed}. Nothing else of {before} is on it."
+        if is_first:
+            return ""
         if failure and is_at_stake(step, self.plans.allowed):
             return _AS_BEFORE
         return (

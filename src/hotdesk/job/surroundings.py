@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.config import GIB
 from hotdesk.desk.image.description import describe_image
 
+_NO_QUERY = re.compile(r"\?(?=[` ])")
 MAX_RULES = 20
 """Rules that are listed."""
 NO_NETWORK = (
@@ -72,8 +74,8 @@ def _explain_notation(rules: str) -> str:
     """Explain the signs that occur in rules."""
     parts = [
         "`*` stands for anything but `/`, `**` for anything" if "*" in rules else "",
-        "`?` at the end means that no query may be sent" if "?`" in rules else "",
-        "after `?` stand the only parameters that may be sent" if "?" in rules.replace("?`", "") else "",
+        "`?` with nothing after it means that no query may be sent" if _NO_QUERY.search(rules) else "",
+        "after `?` stand the only parameters that may be sent" if "?" in _NO_QUERY.sub("", rules) else "",
     ]
     notation = "; ".join(filter(None, parts))
     return f"In these rules {notation}." if notation else ""

@@ -196,14 +196,27 @@ async def test_a_step_that_goes_on_has_its_conversation_before_it() -> None:
 
 @pytest.mark.parametrize(("native", "screen"), [(True, (1280, 800)), (True, None), (False, (1280, 800))])
 async def test_what_the_native_tool_does_is_not_offered_twice(native: bool, screen: tuple[int, int] | None) -> None:
-    tools = (DO, Tool("screen_click", "Click."), Tool("screen_launch", "Start."))
+    tools = (DO, Tool("screen_scroll", "Scroll."), Tool("screen_launch", "Start."))
     model = in_turn(finishes())
     await take(model, Room(fine, tools, screen), native=native)
     offered = {tool.name for tool in model.asked[0].tools}
     hidden = native and screen is not None
-    assert offered == {"do", "screen_launch", *(tool.name for tool in OWN)} | (set() if hidden else {"screen_click"})
+    assert offered == {"do", "screen_launch", *(tool.name for tool in OWN)} | (set() if hidden else {"screen_scroll"})
     assert model.asked[0].screen == (screen if hidden else None)
-    assert "screen_click" in NATIVE
+    assert "screen_scroll" in NATIVE
+
+
+async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_a_picture() -> None:
+    calls: list[object] = []
+
+    async def done(call: Call) -> Observation:
+        calls.append(call.arguments)
+        return Observation("done")
+
+    act = {"vendor": "anthropic", "actions": []}
+    model = in_turn(wants(("computer", act), ("computer", act), ("do", {}), ("computer", act)), finishes())
+    await take(model, Room(done, (DO,), (1280, 800)), native=True)
+    assert calls == [{**act, "picture": False}, act, {}, act]
 
 
 async def test_a_conversation_ten_times_the_window_goes_through_and_its_beginning_is_recalled() -> None:

@@ -59,9 +59,13 @@ async def test_actions_are_done_in_order_and_end_with_a_picture(desk: Desk) -> N
     stage = stage_at(desk, glass, Observation("no"), asked)
     given = {"vendor": "openai", "actions": [CLICK, {"type": "type", "text": "hello"}]}
     seen = await stage.use(Call("c", "computer", given))
-    assert [tool for tool, _ in glass.used] == ["screen_click", "screen_type", "screen_screenshot"]
+    done = ["screen_click", "screen_type"]
+    assert [tool for tool, _ in glass.used] == [*done, "screen_settle", "screen_screenshot"]
     assert (seen.ok, seen.image) == (True, PNG)
     assert asked == []
+    glass.used.clear()
+    seen = await stage.use(Call("c", "computer", {**given, "picture": False}))
+    assert ([tool for tool, _ in glass.used], seen.ok, seen.image) == (done, True, b"")
 
 
 @pytest.mark.parametrize(

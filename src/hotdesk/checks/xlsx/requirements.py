@@ -11,7 +11,8 @@ from hotdesk.checks.xlsx.place import Area, letters
 RECALCULATE = "recalculate with LibreOffice (`soffice --headless --convert-to xlsx --outdir DIR FILE`)"
 SAVED_VALUES = (
     f"Every formula must be saved with its calculated value. openpyxl saves none: {RECALCULATE} and deliver that file. "
-    "xlsxwriter saves the value you give with each formula, else 0, and LibreOffice recalculates nothing with a value."
+    "LibreOffice keeps values that are stored already: xlsxwriter stores 0 unless you give it the value, a workbook "
+    "edited as XML has its old ones. Load and save such a file with openpyxl before you convert it."
 )
 NO_ERRORS = "No cell may show an error such as #REF!, #NAME? or #DIV/0!."
 STANDING = (

@@ -38,6 +38,8 @@ BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3, "back": 8}
 _FORWARD = "9"
 """The button that RFB has no bit for."""
 WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+_CURSOR_SHARE = 0.001
+"""The share of the screen that a text cursor takes at most."""
 _MAX_HOLD_S = 100.0
 _STRIDE = 20
 """Pixels the pointer moves at a time while it drags: programs want to see it come."""
@@ -363,7 +365,10 @@ def _show_picture(picture: Screenshot) -> Observation:
 
 def describe_stability(settled: Stability) -> str:
     """Say in words whether the picture settled."""
-    share = f"{settled.changed:.1%} of it changed"
+    if settled.settled and not settled.changed:
+        return "the picture stands still: nothing has changed since this call began"
+    share = f"{settled.changed:.1%} of it changed since this call began"
     if settled.settled:
-        return f"the picture stands still; it last changed after {settled.seconds:.1f} s, and {share}"
-    return f"the picture still changes; {share}"
+        return f"the picture stands still; {share}, the last after {settled.seconds:.1f} s"
+    hint = ": perhaps only a blinking cursor" if settled.changed < _CURSOR_SHARE else ""
+    return f"the picture still changes; {share}{hint}"

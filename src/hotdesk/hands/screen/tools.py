@@ -51,7 +51,7 @@ TOOLS = (
         "screen_read",
         "Read the widgets of the window in front as text: role, name, value, state, a reference such as a12, and the "
         "position on the screen. screen_click and screen_type accept the reference. Some programs (Tk, Motif) expose "
-        "nothing; use screen_screenshot there, and browser_snapshot for web pages.",
+        "nothing; look at a screenshot there, and use browser_snapshot for web pages.",
         (Parameter("window", "text", "words of another window's title, or all", default="", longest=200),),
         {"window": "Calc"},
     ),
