@@ -22,6 +22,10 @@ _GRACE_S = 180.0
 """How long a job may take beyond its time limit before it is ended."""
 _ANSWER_TIMEOUT_S = 60.0
 _NOBODY = "This is an evaluation. Nobody can answer: decide yourself, within the brief."
+_NO_APPROVAL = (
+    "This is an evaluation. Nobody can approve more rights for a step: do what this step can without them, and leave the "
+    "rest to a later step that has them."
+)
 RECEIPT = "Receipt"
 
 
@@ -150,6 +154,6 @@ async def _decide(state: StateDirectory, pending: Pending) -> None:
     if pending.kind == "question":
         done = await state.run("answer", pending.id, _NOBODY, seconds=_ANSWER_TIMEOUT_S)
     else:
-        done = await state.run("refuse", pending.id, "--reason", _NOBODY, seconds=_ANSWER_TIMEOUT_S)
+        done = await state.run("refuse", pending.id, "--reason", _NO_APPROVAL, seconds=_ANSWER_TIMEOUT_S)
     if done.exit_code:
         raise HostError(f"What the job asked could not be answered: {done.complaint}")
