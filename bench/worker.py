@@ -88,6 +88,10 @@ class Machine:
         """Have what was seen of a deliverable signed."""
         return self.host.certify(claim)
 
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets that are in some bytes."""
+        return self.host.find_secrets(data, scope)
+
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk."""
         return await self.host.open(spec, scope)

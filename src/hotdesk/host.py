@@ -229,6 +229,10 @@ class Host:
         """Have what was seen of a deliverable signed; give the certificate. That it was is written down by then."""
         return self.doors.certify(claim)
 
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets of live desks and of a scope that are in some bytes."""
+        return self.doors.find_secrets(data, scope)
+
     async def enter_step(self, desk: DeskId, step: str) -> None:
         """Have a desk's door hold another step's rules and grants; what was open is cut."""
         await self.doors.enter_step(desk, step)

@@ -25,4 +25,5 @@ async def work(order: JobContext, brain: Brain) -> Receipt:
                     await line.act(step)
                 proven = await line.verify(await line.fetch())  # what fails goes back: steps are left again
             line.keep(proven)
+            line.remember()
     return read_receipt(order.journal, order.id)

@@ -14,6 +14,10 @@ from fastapi import FastAPI
 
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.native.app import NOUNS
+from hotdesk.api.tenants import settings_of
+from hotdesk.drive.identity import OPERATOR
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.memory import MemoryStore
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served, served
 from tests.e2e.server.native import client, waits
@@ -23,7 +27,8 @@ pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 SECRET = "their-secret-which-is-long"
 NEVER = {
     "desk": "i" + "0" * 20, "job": "i" + "1" * 20, "act": "1", "id": "0" * 8, "path": "plans/nobodys.txt",
-    "name": "nobodys-token", "key": "1" * 8, "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
+    "name": "nobodys-token", "memory": "nobodys", "key": "1" * 8,
+    "snapshot": "nobodys", "digest": "0" * 64, "upload": "0" * 32,
 }  # fmt: skip
 """Ids that never were, by the names routes have for them."""
 OWN = {("PUT", "/vault/{name}"), ("PUT", "/drive/{path}")}
@@ -51,6 +56,7 @@ ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
 LISTS: dict[str, tuple[str, dict[str, str]]] = {
     "a chain": ("/journal", {"chain": "{job}"}),
     "a prefix": ("/drive", {"prefix": "{path}"}),
+    "a memory": ("/memory", {"memory": "{memory}"}),
     **{f"after {name}": (f"/{noun}", {"after": f"{{{name}}}"}) for noun, name in (
         ("desks", "desk"), ("jobs", "job"), ("approvals", "id"), ("drive", "path"), ("vault", "name"), ("keys", "key"),
     )},
@@ -84,6 +90,9 @@ def theirs(server: Served) -> Iterator[Theirs]:
         api.put(f"/desks/{desk}/file", params={"path": "theirs.txt"}, content=b"theirs").raise_for_status()
         api.put("/drive/plans/theirs.txt", content=b"theirs").raise_for_status()
         api.put("/vault/their-token", json={"value": SECRET}).raise_for_status()
+        drive = Drive(settings_of(server.settings, "default").lib / "drive")
+        MemoryStore(drive, OPERATOR).keep("theirs", "fact", "0" * 16, b"theirs", job="i" + "2" * 20, brief="")
+        assert [each["text"] for each in api.get("/memory").json()["items"]] == ["theirs"]
         upload = api.post("/uploads", params={"name": "names.txt"}, content=b"Anna\n").raise_for_status().json()["id"]
         files = [{"upload": upload, "name": "names.txt"}]
         job = api.post("/jobs", json={"template": "greeting", "files": files, "approve": "plan"}).json()["id"]
@@ -92,6 +101,7 @@ def theirs(server: Served) -> Iterator[Theirs]:
         snapshot = api.post(f"/desks/{desk}/snapshots").raise_for_status().json()["snapshot"]
         yield Theirs({
             "desk": desk, "job": job, "act": "1", "id": plan["id"], "path": "plans/theirs.txt", "name": "their-token",
+            "memory": "theirs",
             "key": key, "snapshot": snapshot, "digest": plan["digest"], "upload": upload,
         }, order)  # fmt: skip
         assert api.get(f"/desks/{desk}").raise_for_status().json()["state"] == "open"
@@ -181,7 +191,7 @@ def test_an_order_that_names_what_is_anothers_is_answered_as_if_it_never_was(
 
 @falls_without(
     "a tenant's state is its own, in orders and lists",
-    cases="a chain | a prefix | after desk | after job | after id | after path | after name",
+    cases="a chain | a prefix | a memory | after desk | after job | after id | after path | after name",
 )
 @falls_without("whose keys there are", cases="after key")
 @pytest.mark.parametrize(("path", "query"), LISTS.values(), ids=LISTS)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from hotdesk.brain.narrowing import explain
-from hotdesk.brain.permits import compile_scope, matches, select_grants, select_rules, soils, writes
+from hotdesk.brain.permits import (
+    compile_scope,
+    first_of_desk,
+    has_memory,
+    matches,
+    may_have_memory,
+    select_grants,
+    select_rules,
+    soils,
+    writes,
+)
 from hotdesk.brief import ANY, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Brief, locate_input
+from hotdesk.brief.brief import MEMORY, Brief, locate_input
 from hotdesk.brief.coverage import covers_host, ends, within
 from hotdesk.brief.data import MOST_GRANTS, MOST_RULES
 from hotdesk.brief.rules import STEP_SHAPE
@@ -21,6 +32,8 @@ SHOWN = 40
 """Names a finding lists."""
 _SHOWN_RULES, _SHOWN_RULE_CHARS = 30, 200
 _OUTSIDE = "is not covered by one rule of the brief"
+_NAMES_MEMORY = re.compile(rf"(?<![\w-]){MEMORY}/|\b(?:cd|pushd) +(?:~/|\./)?{MEMORY}\b")
+"""The folder, as shell commands name it."""
 
 
 def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = True) -> tuple[str, ...]:
@@ -190,17 +203,38 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         yield "it keeps what the step before left running, and has a fresh desk: it cannot have both."
     if step.live and step.desk == "fresh":
         yield "it makes live state at a desk that is gone when it ends. Leave `desk` empty, or make a file."
-    soiled = any(soils(plan, earlier, bool(job.inputs), job.scope) for earlier in range(index))
+    soiled = any(soils(plan, earlier, job) for earlier in range(index))
     if step.kind == "program" and soiled and select_grants(step, job.scope) and (step.keeps or step.desk == "same"):
         yield (
             "a program with secrets must not run where foreign content was read before. "
             "Leave `desk` empty and `keeps` false, and name the files it needs in `files`."
         )
+    if job.memory:
+        yield from _audit_memory(plan, index, job)
+
+
+def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:
+    """Check that what earlier jobs left meets no secret, and decides nothing."""
+    step, first = plan.steps[index], first_of_desk(plan, index)
+    secret = bool(select_grants(step, job.scope))
+    if secret and any(below(path, MEMORY) for path in step.files):
+        yield f"it has secrets, so it gets nothing of {MEMORY}/. Read it in an earlier step without secrets."
+    stays = plan.steps[first].desk == "same" and any(may_have_memory(each, job) for each in plan.steps)
+    if secret and (stays or any(has_memory(plan, place, job) for place in range(first, index))):
+        yield (
+            f"a step with secrets cannot stay at a desk that has {MEMORY}/. Leave `desk` empty and `keeps` false, and "
+            "name the files it needs in `files`."
+        )
+    if any(below(path, MEMORY) for path in step.makes):
+        yield f"nothing can be made in {MEMORY}/; workers keep files for later jobs with the tool keep_file."
+    fixed = [step.check, step.program, *(str(dict(each.arguments)) for each in step.actions)]
+    if any(_NAMES_MEMORY.search(text) for text in fixed):
+        yield f"its check, program or actions use {MEMORY}/, which anybody may have written. Leave that to a worker."
 
 
 def _audit_files(plan: Plan, job: Brief) -> Iterator[str]:
     """Check that files come from somewhere."""
-    there = [locate_input(name) for name in job.inputs]
+    there = [*(locate_input(name) for name in job.inputs), *([MEMORY] if job.memory else [])]
     for step in plan.steps:
         for path in (*step.files, *step.makes):
             if not _is_path(path):

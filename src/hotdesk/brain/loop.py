@@ -11,7 +11,7 @@ import anyio
 from hotdesk.brain.memory import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
-from hotdesk.brain.own_tools import OWN, choose_tool
+from hotdesk.brain.own_tools import OWN, OWN_WITH_MEMORY, choose_tool
 from hotdesk.brain.prompts import describe_balance, describe_findings, describe_situation, instructions
 from hotdesk.brain.repetition import SILENT, RepetitionWatcher
 from hotdesk.brain.seam import Log, Situation, StepOutcome
@@ -126,7 +126,12 @@ class Loop:
         step = self.situation.step
         theirs = [tool for tool in self.stage.tools if tool.name not in self.list_replaced()]
         choices = [choose_tool(step.actions)] if step.kind == "choose" else []
-        return [*theirs, *OWN, *choices]
+        return [*theirs, *self.own, *choices]
+
+    @property
+    def own(self) -> tuple[Tool, ...]:
+        """List what every step of this job has."""
+        return OWN_WITH_MEMORY if self.situation.task.keeps_memory else OWN
 
     def list_replaced(self) -> frozenset[str]:
         """Name the tools that a native computer tool stands for."""
@@ -182,7 +187,7 @@ class Loop:
 
     def are_parallel(self, calls: Sequence[Call]) -> bool:
         """Say whether all of these may go on at once."""
-        parallel = {tool.name for tool in (*self.stage.tools, *OWN) if tool.parallel}
+        parallel = {tool.name for tool in (*self.stage.tools, *self.own) if tool.parallel}
         return all(call.tool in parallel for call in calls)
 
     def find_low(self) -> str:
@@ -197,7 +202,7 @@ class Loop:
 
     async def use(self, call: Call, failed: Sequence[str] = ()) -> tuple[Observation, StepOutcome | None]:
         """Use one tool; say also whether the step ends with it. `failed`: calls of the same turn that did."""
-        own = next((tool for tool in OWN if tool.name == call.tool), None)
+        own = next((tool for tool in self.own if tool.name == call.tool), None)
         if own is None:
             observation = await self.stage.use(call)
             if not observation.ok and call.tool not in _OFFERED_ELSEWHERE and not self.offers(call.tool):
@@ -215,7 +220,8 @@ class Loop:
                 return Observation("Given up."), StepOutcome(False, str(arguments["why"]), "it gave up")
             case "remember":
                 self.notes.remember(self.situation.step.name, str(arguments["text"]))
-                return Observation("Noted."), None
+                if not arguments.get("keep"):
+                    return Observation("Noted."), None
             case "recall":
                 return Observation(self.notes.recall(str(arguments["query"]), integer_of(arguments, "limit"))), None
         return await self.stage.use(replace(call, arguments=arguments)), None

@@ -95,8 +95,40 @@ RECALL = Tool(
     {"query": "invoice 4711 total"},
     parallel=True,
 )
+KEEP = Tool(
+    "remember",
+    f"{REMEMBER.what} With keep it is also left for later jobs of this brief, if this job's deliverables pass.",
+    (
+        *REMEMBER.parameters,
+        Parameter(
+            "keep",
+            "flag",
+            "also for later jobs: a fact that will still be true then, at most 400 characters; no secrets",
+            default=False,
+        ),
+    ),
+    {
+        "text": "The monthly export is under Reports > Archive > CSV; the button on the start page is dead.",
+        "keep": True,
+    },
+)
+"""`remember`, where the brief has a memory."""
+KEEP_FILE = Tool(
+    "keep_file",
+    "Leave a copy of a file for later jobs of this brief, such as a parser that works; they find it in memory/. It is "
+    "kept if this job's deliverables pass. Not for inputs, deliverables or anything private.",
+    (
+        Parameter("path", "text", "the file, at most 1 MiB", required=True, longest=1000),
+        Parameter("name", "text", "what it is called in memory/; without it, as now", longest=200),
+    ),
+    {"path": "parse_export.py"},
+)
+KEEPING = (KEEP.name, KEEP_FILE.name)
+"""Tools that leave something for later jobs."""
 OWN = (_FINISH, _GIVE_UP, ASK_PERSON, AMEND_PLAN, REMEMBER, RECALL)
-NAMES = frozenset(tool.name for tool in OWN) | {"choose"}
+OWN_WITH_MEMORY = (*(KEEP if tool is REMEMBER else tool for tool in OWN), KEEP_FILE)
+"""The same, where the brief has a memory."""
+NAMES = frozenset(tool.name for tool in OWN_WITH_MEMORY) | {"choose"}
 """What no hand may be called."""
 
 

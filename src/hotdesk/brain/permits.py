@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import Literal, TypeAlias, TypeVar
 
 from hotdesk.brief import ANY, READ, Grant, Rule, Scope, parse_rule, rule_text
-from hotdesk.brief.brief import Brief
+from hotdesk.brief.brief import MEMORY, Brief
 from hotdesk.brief.coverage import decides, overlap, shares_host, within
 from hotdesk.brief.names import domain_first, is_address
 from hotdesk.plan import Plan, Step
@@ -209,19 +210,41 @@ def stakes(step: Step, scope: Scope) -> Iterator[Stake]:
         yield Stake("root", "may install packages, as root where the desk has root")
 
 
-def needs_fresh(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
+def needs_fresh(plan: Plan, index: int, job: Brief) -> bool:
     """Say whether a step must have a desk of its own: it has grants, and what lies at this one may be foreign."""
     step = plan.steps[index]
     if step.desk or step.keeps:
         return step.desk == "fresh"
-    return bool(select_grants(step, scope)) and any(soils(plan, earlier, has_inputs, scope) for earlier in range(index))
+    if not select_grants(step, job.scope):
+        return False
+    if any(may_have_memory(each, job) for each in plan.steps):  # a step may be taken again after any other
+        return True
+    return any(soils(plan, earlier, job) for earlier in range(index))
 
 
-def soils(plan: Plan, index: int, has_inputs: bool, scope: Scope) -> bool:
+def soils(plan: Plan, index: int, job: Brief) -> bool:
     """Say whether a step may leave something foreign at the desk that later steps are taken at."""
     step = plan.steps[index]
     reads = step.hosts is None or bool(step.hosts)
-    reaching = bool(select_rules(step.name, scope.rules)) if step.hosts is None else reads
-    if needs_fresh(plan, index, has_inputs, scope):
-        return bool(step.makes) and (reaching or has_inputs)
-    return reaching or has_inputs
+    reaching = bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else reads
+    foreign = reaching or bool(job.inputs) or has_memory(plan, index, job)
+    return foreign and (bool(step.makes) or not needs_fresh(plan, index, job))
+
+
+def may_have_memory(step: Step, job: Brief) -> bool:
+    """Say whether a step may see what earlier jobs left: never one with secrets."""
+    return bool(job.memory) and not select_grants(step, job.scope)
+
+
+def first_of_desk(plan: Plan, index: int) -> int:
+    """Find the step that a step goes on from, with its desk and what runs there; itself where it goes on from none."""
+    while index and plan.steps[index].keeps:
+        index -= 1
+    return index
+
+
+def has_memory(plan: Plan, index: int, job: Brief) -> bool:
+    """Say whether a step sees what earlier jobs left: at a fresh desk only if its files name it."""
+    first = first_of_desk(plan, index)
+    named = any(PurePosixPath(path).is_relative_to(MEMORY) for path in plan.steps[first].files)
+    return may_have_memory(plan.steps[index], job) and (named or not needs_fresh(plan, first, job))

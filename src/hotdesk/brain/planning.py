@@ -26,6 +26,7 @@ ROUNDS = 5
 """Plans the audit may refuse."""
 FORM_CORRECTIONS = 3
 """Replies without a readable plan that use up no round."""
+_MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step read it and pass on what they need"
 _TOOL_CHARS = 200
 """Characters of a tool's description that a planner reads."""
 
@@ -129,6 +130,7 @@ def describe(task: PlanningTask) -> str:
     parts = (
         ("The goal", (task.goal,)),
         ("Inputs, in the home folder", task.inputs),
+        *([("Left by earlier jobs, in the home folder; " + _MEMORY_RULE, task.memory)] if task.memory else []),
         ("Deliverables", task.deliverables),
         ("Where the brief lets a desk go", task.rules),
         ("Secrets the brief grants", task.grants),

@@ -31,6 +31,10 @@ class PlanningTask:
     """All the brief allows at this desk."""
     limits: str
     """The budget, in a line."""
+    memory: tuple[str, ...] = ()
+    """What earlier jobs left, a line each in our words: name, size and age. Never what it says."""
+    keeps_memory: bool = False
+    """Whether workers may leave something for later jobs."""
     desk: str = ""
     """The computer: its system, programs, libraries and size, in a few sentences."""
 
@@ -77,6 +81,10 @@ class Situation:
     """How often a deliverable that fails its checks may still be sent back; 0: the next delivery is the last."""
     network: str = ""
     """What this step can reach, in a few sentences."""
+    memory: tuple[tuple[str, str], ...] = ()
+    """Facts that earlier jobs left: where each comes from, in our words, and the words of some worker."""
+    memory_files: tuple[str, ...] = ()
+    """Files that earlier jobs left, a line each in our words."""
     secrets: tuple[str, ...] = ()
     """Each secret of this step: the variable of its placeholder, or how it is attached. Never a value."""
     balance: Callable[[], tuple[BudgetBalance, ...]] = tuple

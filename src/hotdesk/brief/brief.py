@@ -14,6 +14,8 @@ from hotdesk.brief.data import CLOSED, Scope
 
 DRIVE = "drive:"
 """What begins the name of an input that the drive keeps: `drive:NAME`, `drive:NAME@VERSION`."""
+MEMORY = "memory"
+"""The folder of a desk's home that has what earlier jobs left, and the drive's that keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ class Brief:
     size: DeskSize = DeskSize()
     budget: JobBudget = JobBudget()
     models: Models = Models()
+    memory: str = ""
+    """The memory that its jobs share with each other, and with those of other briefs that name it; empty: none."""
     wait: float = 86400.0
     """Seconds a person's answer is waited for; then it is no."""
     explicit: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
-from hotdesk.brief.brief import DRIVE, Deliverable, RequiredCheck
+from hotdesk.brief.brief import DRIVE, MEMORY, Deliverable, RequiredCheck, locate_input
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import printable
@@ -64,7 +64,20 @@ def _drive_input(field: BriefValue) -> tuple[str, str]:
     if at and not _VERSION_SHAPE.fullmatch(version):
         raise field.make_error(f"{printable(version[:80])!r} is no version; write it like '{DRIVE}orders.csv@3'")
     path = fields.path(replace(field, value=name))
+    if is_inside(path, MEMORY):
+        raise field.make_error(
+            f"{path!r} is what a worker left for later jobs, and is offered by `memory` only; to use it as an input, "
+            "look at it and put it into the drive under another name"
+        )
     return path, f"{DRIVE}{path}{at}{version}"
+
+
+def refuse_memory_paths(brief: BriefValue, inputs: tuple[str, ...], items: tuple[Deliverable, ...]) -> None:
+    """Refuse an input or a deliverable where a desk has what earlier jobs left."""
+    paths = [("inputs", locate_input(name)) for name in inputs] + [("deliverables", each.path) for each in items]
+    for key, path in paths:
+        if is_inside(path, MEMORY):
+            raise brief.get(key).make_error(f"{MEMORY}/ has what earlier jobs left; give {path!r} another path")
 
 
 def read_deliverables(field: BriefValue) -> tuple[Deliverable, ...]:

@@ -22,6 +22,7 @@ KEYS: Mapping[str, object] = {
     "wall": "container",
     "size": {"cpus": 2, "memory": "2G", "disk": "16G"},
     "budget": {"tokens": 1000000, "dollars": 5, "acts": 500},
+    "memory": "invoices",
     "models": {"plan": "anthropic:MODEL", "act": ["openai:MODEL"]},
     "wait": "2h",
 }

@@ -61,6 +61,11 @@ def read_wall(field: BriefValue) -> str:
     raise field.make_error(f"{why}; write {example(field, 'wall')}")
 
 
+def read_memory(brief: BriefValue) -> str:
+    """Read the name of the memory that its jobs share; empty: they have none."""
+    return fields.name(brief.get("memory"), "memory", "invoices") if brief.has("memory") else ""
+
+
 def read_size(field: BriefValue) -> DeskSize:
     """Read how large its desk is."""
     field.table("size", ("cpus", "memory", "disk"), example(field, "size"))

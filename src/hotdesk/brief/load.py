@@ -106,12 +106,18 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
     for name in ("goal", "deliverables"):
         if not brief.has(name):
             raise brief.make_error(f"it has no {name}; write {example(brief, name)}")
+    goal = deliverables.read_goal(brief.get("goal"))
+    items = deliverables.read_deliverables(brief.get("deliverables"))
+    inputs = deliverables.read_inputs(brief.get("inputs", []), folder)
+    memory = limits.read_memory(brief)
+    if memory:
+        deliverables.refuse_memory_paths(brief, inputs, items)
     return Brief(
-        goal=deliverables.read_goal(brief.get("goal")),
-        deliverables=deliverables.read_deliverables(brief.get("deliverables")),
+        goal=goal,
+        deliverables=items,
         folder=folder,
         digest=digest,
-        inputs=deliverables.read_inputs(brief.get("inputs", []), folder),
+        inputs=inputs,
         scope=read_scope(brief, make_scope),
         image=limits.read_image(brief.get("image", "base")),
         seconds=limits.read_seconds(brief),
@@ -122,6 +128,7 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
         size=limits.read_size(brief.get("size", {})),
         budget=limits.read_budget(brief.get("budget", {})),
         models=limits.read_models(brief),
+        memory=memory,
         wait=limits.read_wait(brief.get("wait", 86400)),
         explicit=frozenset(brief.value),
     )

@@ -42,6 +42,7 @@ GROUPS = {
         "forget": "Destroy what is kept of a job beside the journal.",
         "verify": "Say whether a file is the one its certificate is of, and what was checked.",
         "drive": "List, get, put and remove what outlives desks.",
+        "memory": "See and remove what workers left for later jobs.",
     },
     "Desks": {
         "run": "Run a command on a fresh desk, then burn the desk.",

@@ -40,6 +40,8 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     yield "tools", [", ".join(job.tools) or "all its desk has"]
     yield "models", _describe_models(job)
     yield "budget", [_describe_budget(job)]
+    if job.memory:
+        yield "memory", [f"{job.memory}: its workers see what earlier jobs left there, and may leave more"]
     yield "approvals", [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then it is no"]
     size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}"]
@@ -122,6 +124,7 @@ def as_json(job: Brief) -> dict[str, object]:
         "tools": list(job.tools),
         "models": {**asdict(job.models), "look": job.look},
         "budget": {**asdict(job.budget), "seconds": job.seconds},
+        "memory": job.memory,
         "approve": job.approve,
         "wait": job.wait,
         "image": job.image,

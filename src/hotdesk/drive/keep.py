@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from hotdesk.brief.brief import MEMORY
 from hotdesk.config import GIB
 from hotdesk.drive import legacy
 from hotdesk.drive.blobs import Blobs, ByteSource, Staged
@@ -197,6 +198,10 @@ def read_input(drive: Drive, text: str, who: str) -> bytes:
     if not text.startswith(INPUT):
         raise BriefError(f"{format_name(text)!r} is no name in the drive; write it like 'drive:reports/june.xlsx@3'")
     name, number = parse_reference(text.removeprefix(INPUT))
+    if name.partition("/")[0] == MEMORY:
+        raise BriefError(
+            f"{format_name(name)!r} is what a worker left for later jobs: neither inputs nor checks use it"
+        )
     return drive.find(name, number, who=who)
 
 

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from hotdesk.event.job import JobPaused as JobPaused
     from hotdesk.event.job import Kept as Kept
     from hotdesk.event.job import KeyChanged as KeyChanged
+    from hotdesk.event.job import MemoryDropped as MemoryDropped
+    from hotdesk.event.job import MemoryKept as MemoryKept
+    from hotdesk.event.job import MemoryOffered as MemoryOffered
+    from hotdesk.event.job import MemoryStaged as MemoryStaged
     from hotdesk.event.job import Observed as Observed
     from hotdesk.event.job import Pending as Pending
     from hotdesk.event.job import Planned as Planned

@@ -298,6 +298,61 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryOffered:
+    """A job was given what earlier jobs left in its brief's memory."""
+
+    job: str
+    memory: str
+    """The name of the memory, as the brief has it."""
+    items: tuple[str, ...]
+    """References in the drive: `memory/invoices/files/parse.py@2`."""
+    digests: tuple[str, ...]
+    """SHA-256 of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStaged:
+    """A worker chose something to leave for later jobs. It is kept if the job's deliverables pass their checks."""
+
+    job: str
+    step: str
+    kind: Literal["fact", "file"]
+    name: str
+    sha256: str
+    size: int
+    paper: str
+    """Its bytes."""
+    sources: tuple[str, ...] = ()
+    """What the job could have read by then: `input invoices`, `host erp.example.test`, `memory invoices`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryKept:
+    """Something a worker left is in its brief's memory."""
+
+    job: str
+    memory: str
+    kind: Literal["fact", "file"]
+    name: str
+    sha256: str
+    size: int
+    version: int
+    """Of its name in the drive."""
+    step: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDropped:
+    """Something was not kept in a memory, not offered from it, or removed from it."""
+
+    job: str
+    memory: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobEnded:
     """How a job ended. `failed`: the worker's work; `broken`: hotdesk's."""
 
@@ -392,6 +447,10 @@ JobEvent: TypeAlias = (
     | SentBack
     | Certified
     | Kept
+    | MemoryOffered
+    | MemoryStaged
+    | MemoryKept
+    | MemoryDropped
     | JobEnded
     | JobBurnt
     | Forgotten

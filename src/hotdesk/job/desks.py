@@ -195,6 +195,16 @@ async def _copy_file(source: Desk, target: Desk, path: str, entry: Entry) -> Non
         await target.write(path, stream, mode=entry.mode & 0o755 | 0o600)
 
 
+async def remove_tree(desk: Desk, path: str) -> None:
+    """Remove what is at a path in the home folder, also where a worker made that hard."""
+    try:
+        await desk.remove(path)
+    except FileError:
+        parent = str(PurePosixPath(path).parent)
+        await desk.run(["/bin/chmod", "-R", "u+rwX", "--", path, *([parent] if parent != "." else [])])
+        await desk.remove(path)
+
+
 def below(name: str, source: Desk, entry: Entry) -> str | None:
     """Give the path of something listed, if it lies in the folder that was listed."""
     home, path = PurePosixPath(source.home), PurePosixPath(entry.path)

@@ -21,6 +21,9 @@ from hotdesk.event import (
     JobEnded,
     JobPaused,
     Kept,
+    MemoryDropped,
+    MemoryKept,
+    MemoryOffered,
     Pending,
     Planned,
     Preflight,
@@ -119,6 +122,17 @@ def _describe_job(event: Event) -> EventText:
         case Forgotten():
             why = f": {event.why}" if event.why else ""
             return EventText(entry=("Its papers were destroyed", f"by {event.by}{why}", "plain"))
+        case MemoryOffered(items=items) if items:
+            text = f"{plural(len(items), 'item')} of the memory {event.memory}, left by earlier jobs"
+            return EventText(("dim", "memory", text), ("The job was given memory", text, "plain"))
+        case MemoryKept():
+            text = f"{event.kind} {event.name} in the memory {event.memory}"
+            line = ("good", "memory", f"kept {text}, sha256 {event.sha256}")
+            return EventText(line, ("Something was left for later jobs", f"{text}, {size(event.size)}", "plain"))
+        case MemoryDropped():
+            text = f"{event.name} of the memory {event.memory}: {event.why}"
+            line = ("warn", "memory", f"without {text}")
+            return EventText(line, ("Something was not kept in memory, or not offered", text, "bad"))
     return _UNMENTIONED
 
 

@@ -22,6 +22,8 @@ from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.hands.tools import tools_of
 from hotdesk.hands.vision import VisionTool
 from hotdesk.keys.certify import certify
+from hotdesk.keys.charter import grant_all
+from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
 
@@ -55,6 +57,11 @@ class LocalMachine:
         signed = certify(self.journal, claim, walled=False)
         self.journal.commit()
         return signed
+
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets that are in some bytes: those the scope brings along, since there is no vault."""
+        brought = [each for each in scope.grants if each.secret in scope.values]
+        return find_secrets(data, grant_all(None, brought, scope.values))
 
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a directory. It reaches whatever this machine reaches."""

@@ -33,6 +33,10 @@ class Machine(Protocol):
         """Have what was seen of a deliverable signed, if it was; give the certificate. That it was is on disk then."""
         ...
 
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets of live desks and of a scope whose value or placeholder is in some bytes."""
+        ...
+
     async def open(self, spec: Spec | None = None, scope: Scope = CLOSED) -> Desk:
         """Open a desk that reaches what its scope lists."""
         ...

@@ -9,7 +9,15 @@ from itertools import takewhile
 
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
 from hotdesk.brain.audit import audit, says_nothing
-from hotdesk.brain.permits import compile_scope, is_risky, matches, needs_fresh
+from hotdesk.brain.permits import (
+    compile_scope,
+    first_of_desk,
+    has_memory,
+    is_risky,
+    matches,
+    needs_fresh,
+    select_grants,
+)
 from hotdesk.brain.seam import Brain, PlanningError, PlanningTask
 from hotdesk.brief import CLOSED, READ, Scope, grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
@@ -17,6 +25,7 @@ from hotdesk.checks.required import describe_deliverable
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Decided, Preflight
 from hotdesk.job.machine import Machine
+from hotdesk.job.memory import JobMemory
 from hotdesk.job.people.cards import amendment_card, plan_card, step_card
 from hotdesk.job.people.people import People
 from hotdesk.job.people.plan_text import describe_amendment, describe_plan
@@ -26,6 +35,11 @@ from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.safe_names import describe_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
+
+HAS_MEMORY = (
+    "This step has seen what earlier jobs left, so it gets no secret. Ask for a step after it that has the secret "
+    "(`steps`), and name in its `files` what it needs."
+)
 
 
 class JobStoppedError(Exception):
@@ -43,6 +57,7 @@ class Plans:
     people: People
     past: ResumeState
     tools: Sequence[Tool]
+    memory: JobMemory
     desk: str = ""
     """What its desks are like, in words."""
     plan: Plan = field(default_factory=lambda: Plan(()))
@@ -69,6 +84,8 @@ class Plans:
             grants=tuple(map(grant_text, job.scope.grants)),
             tools=tuple(tool for tool in self.tools if matches(tool.name, job.tools or ("*",))),
             limits=", ".join(f"{name} {value:g}" for name, value in limits.items() if value is not None),
+            memory=self.memory.describe_items(),
+            keeps_memory=bool(job.memory),
             desk=self.desk,
         )
 
@@ -107,10 +124,12 @@ class Plans:
 
     def is_apart(self, index: int) -> bool:
         """Say whether a step is taken at a desk of its own: it must not meet what others left."""
-        while index and self.plan.steps[index].keeps:
-            index -= 1
-        fresh = self.plan.steps[index].desk == "fresh"
-        return fresh or needs_fresh(self.plan, index, bool(self.job.inputs), self.allowed)
+        return needs_fresh(self.plan, first_of_desk(self.plan, index), self.bounded)
+
+    def has_memory(self, step: Step) -> bool:
+        """Say whether a step sees what earlier jobs left."""
+        names = [each.name for each in self.plan.steps]
+        return has_memory(self.plan, names.index(step.name), self.bounded)
 
     def scope_for(self, index: int | None = None) -> Scope:
         """Give what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
@@ -174,6 +193,8 @@ class Plans:
         wider = replace(self.job, scope=widen_scope(self.allowed, amendment))
         if findings := audit(new, wider, self.tools, complete=not says_nothing(self.plan)):
             return refuse_amendment(" ".join(findings))
+        if self.gains_secret(step, new):
+            return refuse_amendment(HAS_MEMORY)
         if verdict == "refused":
             return refuse_amendment("that is beyond what anybody here may allow")
         card = amendment_card(amendment, self.plan, new, self.bounded)
@@ -186,10 +207,18 @@ class Plans:
                 return refuse_amendment(self.describe_refusal(decided))
             if decided.paper:
                 new, amendment = self.load_edited_amendment(decided, amendment)
+                if self.gains_secret(step, new):
+                    return refuse_amendment(HAS_MEMORY)
             self.allowed = widen_scope(self.allowed, amendment)
         changes = difference(self.plan, new)
         self.adopt(new, step.name)
         return Observation("The plan is amended: " + "; ".join(changes))
+
+    def gains_secret(self, step: Step, new: Plan) -> bool:
+        """Say whether a plan gives secrets to a step that has seen what earlier jobs left."""
+        if not self.has_memory(step):
+            return False
+        return any(select_grants(each, self.allowed) for each in new.steps if each.name == step.name)
 
     def describe_refusal(self, decided: Decided) -> str:
         """Say who said no, and their reason."""

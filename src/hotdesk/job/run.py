@@ -12,12 +12,14 @@ from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import OPERATOR, me
 from hotdesk.drive.keep import Drive
+from hotdesk.drive.memory import MAX_AGE_DAYS
 from hotdesk.errors import DeskError, FileError, HotdeskError, ModelError, printable
 from hotdesk.event import Certified, JobBurnt, JobEnded, JobPaused, Kept, SentBack, StepBegun, StepEnded
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.error_text import brief_words, describe_error
+from hotdesk.job.memory import JobMemory
 from hotdesk.job.plans import JobStoppedError, Plans
 from hotdesk.job.record.log import JobLog
 from hotdesk.job.record.resume_state import ResumeState
@@ -42,6 +44,7 @@ class JobRun:
     desks: Desks
     checkpoints: Checkpoints
     drive: Drive
+    memory: JobMemory
     retention: float
     """Days that papers are kept."""
 
@@ -79,6 +82,10 @@ class JobRun:
         destroyed = [f"desk {desk}" for desk in desks if desk not in leftovers]
         retained = [
             f"{each.path} in the drive: a deliverable, until it is removed" for each in self.past.stored.values()
+        ]
+        retained += [
+            f"{each.kind} {each.name} in the memory {each.memory}: for later jobs, {MAX_AGE_DAYS} days"
+            for each in self.past.remembered.values()
         ]
         retained.append(f"papers in {self.log.papers.folder}: for show and replay, {self.retention:g} days")
         if isinstance(ended, JobPaused) and self.past.checkpoint is not None:
@@ -149,6 +156,10 @@ class JobRun:
         """Keep what passed."""
         for each in candidates:
             self.keep_one(each)
+
+    def remember(self) -> None:
+        """Keep what the worker left for later jobs."""
+        self.memory.keep()
 
     def keep_one(self, candidate: Candidate) -> None:
         """Keep a deliverable, as the operator's; the event is on disk before the name is.

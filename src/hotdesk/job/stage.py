@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from hotdesk.brain.own_tools import KEEPING
 from hotdesk.desk.seam import Desk
 from hotdesk.errors import FileError, printable
 from hotdesk.hands.screen import computer
@@ -14,6 +16,7 @@ from hotdesk.job.step_check import probe_check, run_check
 from hotdesk.plan import Step
 from hotdesk.tool import Arguments, Call, Observation, Tool, ToolArgumentError
 
+Result = TypeVar("Result")
 _MAX_DOUBT_CHARS = 500
 """Characters of a vendor's own words."""
 Ask = Callable[[str, Arguments], Awaitable[Observation]]
@@ -21,6 +24,11 @@ Ask = Callable[[str, Arguments], Awaitable[Observation]]
 ASKED = ("ask_person", "amend_plan")
 YES = "yes"
 _SETTLE = {"quiet": 0.3, "timeout": 2.0}
+
+
+async def refuse_keeping(tool: str, arguments: Arguments) -> Observation:
+    """Keep nothing for later jobs."""
+    return Observation("Nothing can be left for later jobs here.", ok=False)
 
 
 @dataclass(slots=True)
@@ -31,6 +39,8 @@ class StepStage:
     desk: Desk
     toolbox: Toolbox
     people: Ask
+    keep: Ask = refuse_keeping
+    """Leaves something for later jobs."""
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -52,6 +62,8 @@ class StepStage:
         if call.tool in ASKED:
             assert isinstance(call.arguments, dict)  # whoever calls has checked them
             return await self.people(call.tool, call.arguments)
+        if call.tool in KEEPING:
+            return await self.keep_undriven(call)
         if call.tool == "computer":
             return await self.compute(call.arguments)
         if call.tool == "choose":
@@ -102,17 +114,27 @@ class StepStage:
         finally:
             self.toolbox.allowed = before
 
+    async def keep_undriven(self, call: Call) -> Observation:
+        """Leave something for later jobs, once nobody drives."""
+        assert isinstance(call.arguments, dict)  # whoever calls has checked them
+        arguments = call.arguments
+        return await self.run_undriven(lambda: self.keep(call.tool, arguments))
+
     async def lacking(self) -> str:
         """Say what the step promised and did not keep, once nobody drives: a person may be changing it."""
-        found: list[str] = []
+        return await self.run_undriven(self.missing)
 
-        async def work() -> None:
-            found.append(await self.missing())
+    async def run_undriven(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Wait until nobody drives the desk, and do something then."""
+        results: list[Result] = []
+
+        async def collect() -> None:
+            results.append(await work())
 
         wheel = self.toolbox.wheel
         await wheel.wait_until_free()
-        await wheel.drive(work, stands_still=True, repeatable=False)
-        return found[0]
+        await wheel.drive(collect, stands_still=True, repeatable=False)
+        return results[0]
 
     async def missing(self) -> str:
         """Look for what the step promised, and run its check."""

@@ -16,8 +16,10 @@ from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.desk.seam import new_id
 from hotdesk.drive.certificate import SUFFIX
+from hotdesk.drive.identity import me
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.keep import Drive
+from hotdesk.drive.memory import MemoryStore
 from hotdesk.drive.names import check_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import JobBegun, JobEvent, Note, Resumed, ignore
@@ -25,6 +27,7 @@ from hotdesk.job.checkpoint import Checkpoints
 from hotdesk.job.desks import Desks
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.machine import Machine
+from hotdesk.job.memory import JobMemory
 from hotdesk.job.people.people import People, Prompt, nobody
 from hotdesk.job.plans import Plans
 from hotdesk.job.record import papers
@@ -79,6 +82,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
             folder.keep_order(order.request)
         line.log.note(_make_first_event(order, brain, line.past))
         with line.record_end():
+            line.memory.offer()
             yield line
 
 
@@ -107,13 +111,14 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     people = People(log, order.journal, job.wait, settings.patience, past.summary.waiting, order.prompt)
     eyes = MeteredVision(vision(job.look, read_prices(settings.prices)), log) if job.look else None
     tools, desk = machine.tools(job.image, eyes, exact=order.exact), describe_desk(settings.images, job)
-    plans = Plans(machine, job, brain, log, people, past, tools, desk)
+    drive = Drive(settings.lib / "drive", settings.drive_quota)
+    memory = JobMemory(job, log, past, MemoryStore(drive, me()), order.journal)
+    plans = Plans(machine, job, brain, log, people, past, tools, memory, desk)
     desks = Desks(machine, job, order.id, log.note, job.seconds)
     checkpoints = Checkpoints(folder.folder, job.size.disk)
-    steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, eyes, order.exact)
+    steps = Steps(machine, brain, log, people, plans, desks, checkpoints, past, memory, eyes, order.exact)
     people.give_back = steps.be_patient
-    drive = Drive(settings.lib / "drive", settings.drive_quota)
-    return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, settings.retention_days)
+    return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, memory, settings.retention_days)
 
 
 def _refuse_ended(line: JobRun) -> None:

@@ -18,13 +18,14 @@ from hotdesk.brain.seam import Brain, BudgetSpentError, JobHaltedError, Situatio
 from hotdesk.brief import CLOSED, READ, Scope
 from hotdesk.desk.seam import Desk, SnapshotId
 from hotdesk.drive.journal import read
-from hotdesk.errors import BriefError, FileError, ModelError
+from hotdesk.errors import BriefError, ModelError
 from hotdesk.event import Checkpointed, Exchange, RolledBack, SentBack, StepBegun, StepEnded, Summed
 from hotdesk.job.checkpoint import Checkpoints
-from hotdesk.job.desks import Desks
+from hotdesk.job.desks import Desks, remove_tree
 from hotdesk.job.error_text import MAX_NOTE_CHARS, brief_words, describe_error
 from hotdesk.job.extra_rules import read_allowed_rules
 from hotdesk.job.machine import Machine
+from hotdesk.job.memory import JobMemory
 from hotdesk.job.people.cards import question_card, repeat_card
 from hotdesk.job.people.people import People
 from hotdesk.job.plans import JobStoppedError, Plans
@@ -60,6 +61,7 @@ class Steps:
     desks: Desks
     checkpoints: Checkpoints
     past: ResumeState
+    memory: JobMemory
     eyes: Vision | None = None
     exact: bool = False
     """Whether whoever acts is a script, and gets the tools that are for scripts."""
@@ -133,6 +135,7 @@ class Steps:
         task, texts, paths = self.plans.task, self.log.papers.text, self.list_deliverables(step)
         sent_back = self.past.findings.get(step.name, ()) if step.name not in self.summaries else ()
         summary = self.past.last_summaries.get(step.name, "") if sent_back else ""
+        sees_memory = self.plans.has_memory(step)
         return Situation(
             task,
             self.plans.plan,
@@ -149,6 +152,8 @@ class Steps:
             deliverables=tuple(task.deliverables[place] for place in paths),
             deliveries=min((ROUNDS - len(self.past.refused.get(path, ())) for path in paths.values()), default=0),
             network=describe_network(step.name, self.plans.scope),
+            memory=self.memory.quote_facts() if sees_memory else (),
+            memory_files=self.memory.describe_files() if sees_memory else (),
             secrets=describe_secrets(select_grants(step, self.plans.allowed)),
             balance=self.log.measure_balance,
         )
@@ -295,11 +300,13 @@ class Steps:
         if self.plans.scope != CLOSED:
             await self.machine.enter_step(desk.id, step.name)
             await self.allow(desk)
+        if self.plans.has_memory(step):
+            await self.memory.place(desk)
         toolbox = await self.machine.hands(desk, self.eyes, self.log.use, exact=self.exact)
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = self.brain.sees
         toolbox.waits, toolbox.wheel.worker_clock = True, self.log.waiting
-        return StepStage(step, desk, toolbox, self.asks)
+        return StepStage(step, desk, toolbox, self.asks, self.keep_for_later)
 
     async def allow(self, desk: Desk) -> None:
         """Let a desk reach what people allowed at this job's others; what the operator bars by now stays barred."""
@@ -336,11 +343,7 @@ class Steps:
         self.machine.leave(desk.id)
         await desk.pause(memory=False)
         await desk.resume()
-        try:
-            await desk.remove(PROFILE)
-        except FileError:  # what is there was made hard to remove
-            await desk.run(["/bin/chmod", "-R", "u+rwX", "--", PROFILE, str(PurePosixPath(PROFILE).parent)])
-            await desk.remove(PROFILE)
+        await remove_tree(desk, PROFILE)
 
     # -- keeping ------------------------------------------------------------------------------------------------
 
@@ -426,6 +429,12 @@ class Steps:
         if tool == "amend_plan" and observation.ok and "check" in arguments:
             note = " ".join(filter(None, (note, await self.stage.try_check())))
         return Observation(observation.text, observation.ok, note=note) if note else observation
+
+    async def keep_for_later(self, tool: str, arguments: Arguments) -> Observation:
+        """Leave something for later jobs of the brief."""
+        assert self.stage is not None
+        desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
+        return await self.memory.stage(tool, arguments, self.stage.step.name, self.stage.desk, desks)
 
     async def widen(self, before: Scope) -> None:
         """Have what an amendment added: tools at once, hosts and grants at a desk that has them from its beginning."""

@@ -117,6 +117,11 @@ class KeysClient(Calls[dict[str, Any]]):
         """Have what was seen of a deliverable signed; give the certificate. That it was is on disk by then."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets of live desks and of a scope that are in some bytes."""
+        reply = self.wait("scan", data=base64.b64encode(data).decode(), **_scope_fields(scope))
+        return tuple(str(name) for name in reply["secrets"])
+
     def wait(self, verb: str, **fields: object) -> dict[str, Any]:
         """Send a request, and block this thread until its reply comes."""
         frames, number = Frames(), -1

@@ -140,6 +140,12 @@ class Doors:
             raise HostError("nobody is there to sign")
         return self.keys.certify(claim)
 
+    def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
+        """Name the secrets of live desks and of a scope that are in some bytes."""
+        if self.keys is None:
+            raise HostError("The keys process is not running, so nothing can be checked for secrets.")
+        return self.keys.find_secrets(data, scope)
+
     # -- questions --------------------------------------------------------------------------------------------
 
     def handle_event(self, message: dict[str, Any]) -> None:

@@ -54,6 +54,7 @@ from hotdesk.keys.certify import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
 from hotdesk.keys.peer import READ, Peer
+from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import bpf, jail
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
@@ -210,6 +211,8 @@ class KeysProcess:
             case "certify":
                 signed = certify(self.journal, message["claim"])
                 self.answer_committed(line, number, {"certificate": signed.decode()})
+            case "scan":
+                line.tell(re=number, ok={"secrets": self.find_secrets(message)})
             case "ready":
                 line.tell(re=number, ok={})
             case "unlock":
@@ -367,6 +370,12 @@ class KeysProcess:
         values = values_of(message.get("values", {}))
         stored = any(one.secret not in values for one in scope.grants)
         return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes)
+
+    def find_secrets(self, message: Mapping[str, object]) -> tuple[str, ...]:
+        """Name the secrets of live desks and of a scope that are in some bytes. Never a value."""
+        granted = [one for charter in self.charters.values() for one in charter.granted]
+        granted += self.load_grants(parse_scope(message["scope"]), message)
+        return find_secrets(base64.b64decode(str(message["data"])), granted)
 
     def open_vault(self) -> Vault:
         """Open the vault, once."""

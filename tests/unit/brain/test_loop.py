@@ -219,6 +219,16 @@ async def test_of_several_actions_at_the_screen_in_one_turn_only_the_last_shows_
     assert calls == [{**act, "picture": False}, act, {}, act]
 
 
+@pytest.mark.parametrize("memory", [False, True])
+async def test_what_is_left_for_later_jobs_goes_to_the_stage_where_the_brief_has_a_memory(memory: bool) -> None:
+    situation = replace(step_of(), task=replace(step_of().task, keeps_memory=memory))
+    room, log = Room(fine), Kept()
+    kept = wants(("remember", {"text": "a fact", "keep": True}), ("remember", {"text": "a note"}))
+    await take(in_turn(kept, finishes()), room, situation, log=log)
+    assert [call.arguments for call in room.used] == ([{"text": "a fact", "keep": True}] if memory else [])
+    assert [seen.ok for _, seen in log.seen.values()] == [memory, True, True]
+
+
 async def test_a_conversation_ten_times_the_window_goes_through_and_its_beginning_is_recalled() -> None:
     fact, window, pages = "The vault of Graz opens at 07:41.", 6000, 100
 

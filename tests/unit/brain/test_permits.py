@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotdesk.brain.permits import compile_scope, is_risky, needs_fresh, select_tools
+from hotdesk.brain.permits import compile_scope, has_memory, is_risky, needs_fresh, select_tools
 from hotdesk.brief import Rule, Scope, parse_grant, parse_rule, parse_scope, rule_text, scope_json
 from hotdesk.brief.brief import Brief
 from hotdesk.door.policy.policy import Policy
@@ -221,5 +221,33 @@ PAYS = Step("pays", "", hosts=("POST erp.test/x",), grants=("erp",))
 def test_a_step_with_grants_after_foreign_content_needs_a_fresh_desk(
     steps: tuple[Step, ...], inputs: bool, expected: bool
 ) -> None:
-    brief = scope("read a.test", "write erp.test", grants=("erp@erp.test bearer",))
-    assert needs_fresh(plan(*steps), len(steps) - 1, inputs, brief) is expected
+    rules = scope("read a.test", "write erp.test", grants=("erp@erp.test bearer",))
+    brief = replace(job(), scope=rules, inputs=("in.txt",) if inputs else ())
+    assert needs_fresh(plan(*steps), len(steps) - 1, brief) is expected
+
+
+SECRET = replace(PAYS, name="first")
+FRESH = replace(QUIET, name="new", desk="fresh")
+
+
+@pytest.mark.parametrize(
+    ("steps", "fresh", "sees"),
+    [
+        ((QUIET, PAYS), [False, True], [True, False]),
+        ((SECRET, QUIET), [True, False], [False, True]),
+        ((PAYS,), [False], [False]),
+        ((QUIET, FRESH), [False, True], [True, False]),
+        ((QUIET, replace(FRESH, files=("memory/parse.py",))), [False, True], [True, True]),
+        ((QUIET, replace(FRESH, files=("memory",))), [False, True], [True, True]),
+        ((QUIET, replace(FRESH, files=("memory.txt",))), [False, True], [True, False]),
+        ((SECRET, replace(QUIET, keeps=True)), [True, False], [False, False]),
+    ],
+)
+def test_no_step_with_secrets_sees_memory_or_shares_a_desk_with_one_that_does(
+    steps: tuple[Step, ...], fresh: list[bool], sees: list[bool]
+) -> None:
+    rules = scope("read a.test", "write erp.test", grants=("erp@erp.test bearer",))
+    brief = replace(job(), scope=rules, memory="orders")
+    assert [needs_fresh(plan(*steps), place, brief) for place in range(len(steps))] == fresh
+    assert [has_memory(plan(*steps), place, brief) for place in range(len(steps))] == sees
+    assert not any(has_memory(plan(*steps), place, replace(brief, memory="")) for place in range(len(steps)))

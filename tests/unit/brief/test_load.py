@@ -27,7 +27,7 @@ LEAST = """goal = "Compare."
 [[deliverables]]
 path = "out/report.xlsx"
 """
-WHOLE = """# a brief
+WHOLE = """memory = "orders"  # a brief
 goal = "Compare."
 inputs = ["invoices", "drive:orders/2025.csv@3"]
 egress = [
@@ -109,6 +109,7 @@ def test_everything_a_brief_says_is_read(folder: Path) -> None:
     assert job.scope.rules[1] == Rule("example.test", path="/data/*")
     assert job.scope.names == {"erp.test": "127.0.0.1:8443"}
     assert (job.approve, job.look, job.tools, job.wall) == ("plan", "openai:eyes", ("shell", "browser_*"), "container")
+    assert job.memory == "orders"
     assert (job.size, job.budget, job.wait) == (DeskSize(4.0, 4 * GIB, GIB), JobBudget(1000, 2.5, 50), 7200.0)
     assert job.models == Models(("anthropic:large",), ("chat:org/small:4b", "openai:small"))
     assert job.deliverables == (
@@ -456,3 +457,32 @@ def test_others_than_the_operator_may_say_less(folder: Path, line: str, refused:
         parse_job(text, folder, scope_of, operator=False)
     if not OPERATOR_ONLY[line.split()[0]].always:
         assert parse_job(text, folder, scope_of, operator=True)
+
+
+MEMORY = 'goal = "x"\nmemory = "orders"\n'
+WANTED = '[[deliverables]]\npath = "a.txt"\nchecks = []\n'
+
+
+def test_a_memory_is_a_name(tmp_path: Path) -> None:
+    assert parse_job((MEMORY + WANTED).encode(), tmp_path, scope_of).memory == "orders"
+    assert parse_job(('goal = "x"\n' + WANTED).encode(), tmp_path, scope_of).memory == ""
+    for wrong in ("true", '""', '"Orders"', '"../x"', "[]"):
+        with pytest.raises(ValueError, match=r', line 2: memory is no name of small letters.*; write memory = "'):
+            parse_job((MEMORY.replace('"orders"', wrong) + WANTED).encode(), tmp_path, scope_of)
+
+
+@pytest.mark.parametrize(
+    ("brief", "said"),
+    [
+        (MEMORY + 'inputs = ["memory"]\n' + WANTED, "memory/ has what earlier jobs left; give 'memory' another path"),
+        (MEMORY + WANTED.replace("a.txt", "memory/a.txt"), "give 'memory/a.txt' another path"),
+        (MEMORY + 'inputs = ["drive:memory/orders/files/a.py"]\n' + WANTED, "is offered by `memory` only"),
+    ],
+)
+def test_nothing_else_has_the_place_of_a_memory(tmp_path: Path, brief: str, said: str) -> None:
+    (tmp_path / "memory").mkdir()
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_job(brief.encode(), tmp_path, scope_of)
+    without = brief.replace('memory = "orders"\n', "")
+    if "drive:" not in brief:
+        assert parse_job(without.encode(), tmp_path, scope_of)

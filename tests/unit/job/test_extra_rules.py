@@ -67,7 +67,7 @@ def steps_of(machine: Doorkeeper) -> Steps:
     people, desks = SimpleNamespace(journal=machine.path), SimpleNamespace(opened=[NOW])
     past = ResumeState("i" + "j" * 20)
     past.summary.course.desks[BEFORE] = True
-    return Steps(machine, None, None, people, None, desks, None, past)  # type: ignore[arg-type]
+    return Steps(machine, None, None, people, None, desks, None, past, None)  # type: ignore[arg-type]
 
 
 async def test_what_was_allowed_at_a_desk_before_holds_at_the_next_in_the_name_of_who_did(machine: Doorkeeper) -> None:

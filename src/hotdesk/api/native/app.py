@@ -7,7 +7,7 @@ from importlib import import_module
 from fastapi import FastAPI
 from starlette.types import Scope
 
-from hotdesk.api.native import content, drive, events, fleet, health, journal, problems, uploads, vault
+from hotdesk.api.native import content, drive, events, fleet, health, journal, memory, problems, uploads, vault
 from hotdesk.api.native.access import keys, session
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.desks import desks, files, screens
@@ -15,8 +15,8 @@ from hotdesk.api.native.jobs import allow_rule, approvals, jobs, stories, templa
 from hotdesk.api.native.metrics import PREFIX as PREFIX
 
 NOUNS = (
-    session, desks, files, screens, templates, uploads, jobs, allow_rule, events, stories, approvals, drive, vault,
-    journal, keys, fleet, content,
+    session, desks, files, screens, templates, uploads, jobs, allow_rule, events, stories, approvals, drive, memory,
+    vault, journal, keys, fleet, content,
 )  # fmt: skip
 
 

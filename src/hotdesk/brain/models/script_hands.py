@@ -93,9 +93,13 @@ class Hands:
         """Ask for a change of the plan: `reason`, and what `amend_plan` takes (`hosts`, …); a no is a result."""
         return ToolCall(("amend_plan", arguments), lambda observation: observation)
 
-    def remember(self, text: str) -> ToolCall[None]:
-        """Keep a note for later steps."""
-        return ToolCall(("remember", {"text": text}), check)
+    def remember(self, text: str, *, keep: bool = False) -> ToolCall[None]:
+        """Keep a note for later steps; with `keep`, for later jobs of the brief, too."""
+        return ToolCall(("remember", {"text": text, **({"keep": True} if keep else {})}), check)
+
+    def keep_file(self, path: str, name: str = "") -> ToolCall[None]:
+        """Leave a copy of a file for later jobs of the brief; `Failed` when it cannot be kept."""
+        return ToolCall(("keep_file", {"path": path, **({"name": name} if name else {})}), check)
 
     def recall(self, query: str) -> ToolCall[str]:
         """Search the notes."""

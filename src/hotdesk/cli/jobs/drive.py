@@ -90,7 +90,7 @@ def ls(arguments: argparse.Namespace) -> None:
     hotdesk drive ls
     hotdesk drive ls reports/
     """
-    if (drive := _find_drive()) is None:
+    if (drive := find_drive()) is None:
         show([], arguments.json)
         return
     show([each for each in drive.ls(arguments.prefix, who=me()) if arguments.owner in ("", each.owner)], arguments.json)
@@ -200,7 +200,7 @@ def change(
         raise SystemExit(code)
 
 
-def _find_drive() -> Drive | None:
+def find_drive() -> Drive | None:
     """Open the drive, None when nothing was ever kept."""
     folder = config.load().lib / "drive"
     if folder.exists():
@@ -212,7 +212,7 @@ def _find_drive() -> Drive | None:
 
 def _require_drive(name: str) -> Drive:
     """Open the drive a name is looked for in."""
-    if (drive := _find_drive()) is None:
+    if (drive := find_drive()) is None:
         raise BriefError(f"no such name in the drive: {name}; nothing was kept yet")
     return drive
 

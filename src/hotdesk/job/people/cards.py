@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hotdesk.brain.amendments import Amendment, asks_for_secrets, difference, list_rules, widen_scope
-from hotdesk.brain.permits import is_risky, needs_fresh, select_grants, select_rules
+from hotdesk.brain.permits import has_memory, is_risky, needs_fresh, select_grants, select_rules
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -121,6 +121,8 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     for what, names in (("tools", step.tools), ("reads", step.files), ("makes", step.makes)):
         if names is None or names:
             yield f"   {what}: {ALL if names is None else ', '.join(names)}"
+    if has_memory(plan, index, job):
+        yield f"   sees what earlier jobs left in the memory {job.memory}"
     if step.program:
         yield f"   runs: {step.program}"
     yield from (f"   may choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions)
@@ -131,7 +133,7 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
 def place(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
-    if needs_fresh(plan, index, bool(job.inputs), job.scope):
+    if needs_fresh(plan, index, job):
         return "at a fresh desk with named files only"
     if step.keeps:
         return "goes on where the step before left off"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hotdesk.brain.amendments import Amendment, asks_for_secrets, list_rules, widen_scope
-from hotdesk.brain.permits import Stake, matches, needs_fresh, select_grants, select_rules, stakes, writes
+from hotdesk.brain.permits import Stake, has_memory, matches, needs_fresh, select_grants, select_rules, stakes, writes
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -107,6 +107,7 @@ def _step_points(plan: Plan, index: int, job: Brief) -> list[str]:
     step = plan.steps[index]
     points = [*_network_points(step, job), *_secret_points(step, job), _tool_point(step)]
     points += [f"Reads the files {join_names(step.files)}."] if step.files else []
+    points += [f"Sees what earlier jobs left in the memory {job.memory}."] if has_memory(plan, index, job) else []
     points += [f"Makes {join_names(step.makes)}."] if step.makes else []
     points += [f"Runs this program: {step.program}"] if step.program else []
     points += [f"May choose {each.name}: {each.tool} {dict(each.arguments)}" for each in step.actions]
@@ -118,7 +119,7 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
     live = " It leaves something running, such as a login." if step.live else ""
-    if needs_fresh(plan, index, bool(job.inputs), job.scope):
+    if needs_fresh(plan, index, job):
         return f"Works at a fresh desk that has only the files it names.{live}"
     if step.keeps:
         return f"Goes on at the desk of the step before, with its programs.{live}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hotdesk.brain.models.codec import reply_from_json
 from hotdesk.brain.models.replay import Replay
 from hotdesk.brain.models.seam import Reply
 from hotdesk.brain.seam import PlanningTask
 from hotdesk.brief import READ, Rule, parse_rule
-from hotdesk.brief.brief import Brief, JobBudget
+from hotdesk.brief.brief import MEMORY, Brief, JobBudget
 from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError
 from hotdesk.event import Amended, Planned, StepBegun, StepEnded, Thought
@@ -52,18 +52,21 @@ def load_replay(journal: Path, job: str, papers: Papers) -> Replayed:
 
 
 def harmless(job: Brief) -> Brief:
-    """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free."""
+    """Give a job that only reads, as nobody, and asks nobody. What it may use is the ceiling's: its brain is free.
+
+    It has no memory: it leaves nothing for later jobs, and has no step with secrets from which one must be hidden.
+    """
     rules = tuple(rule for rule in job.scope.rules if rule.verdict == "deny" or _is_reading(rule))
-    return replace(
-        job, scope=replace(job.scope, rules=rules, grants=(), may_ask=False), approve="auto", budget=JobBudget()
-    )
+    scope = replace(job.scope, rules=rules, grants=(), may_ask=False)
+    return replace(job, scope=scope, approve="auto", budget=JobBudget(), memory="")
 
 
 def _drop_writes(plan: Plan) -> Plan:
-    """Give a plan whose steps only read, as nobody."""
+    """Give a plan whose steps only read, as nobody, and without a memory."""
     steps = (
         replace(
             step,
+            files=tuple(path for path in step.files if not PurePosixPath(path).is_relative_to(MEMORY)),
             grants=() if step.grants else step.grants,
             hosts=None if step.hosts is None else tuple(each for each in step.hosts if _is_reading(parse_rule(each))),
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hotdesk.drive.chain import Row
 from hotdesk.drive.journal import read
+from hotdesk.drive.memory import MemoryKind
 from hotdesk.event import (
     Acted,
     Amended,
@@ -18,6 +19,9 @@ from hotdesk.event import (
     Decided,
     Event,
     Kept,
+    MemoryKept,
+    MemoryOffered,
+    MemoryStaged,
     Observed,
     Planned,
     Resumed,
@@ -32,7 +36,7 @@ from hotdesk.job.record.progress import Cost
 from hotdesk.job.record.summary import JobSummary
 from hotdesk.plan import OURS
 
-ASKS = ("ask_person", "amend_plan", "remember", "recall")
+ASKS = ("ask_person", "amend_plan", "remember", "recall", "keep_file")
 """Acts that do nothing at a desk: asked again in the same words, people have answered already."""
 
 
@@ -99,6 +103,14 @@ class ResumeState:
     kept_at: int = 0
     """When the workspace was kept, in milliseconds since 1970."""
     stored: dict[str, Kept] = field(default_factory=dict)
+    offered: MemoryOffered | None = None
+    """What earlier jobs left that it was given."""
+    staged: dict[tuple[MemoryKind, str], MemoryStaged] = field(default_factory=dict)
+    """What its worker chose to leave for later jobs, the latest of each name."""
+    staged_bytes: int = 0
+    """Bytes of all of it, also of what was replaced."""
+    remembered: dict[tuple[MemoryKind, str], MemoryKept] = field(default_factory=dict)
+    """What of that is in the memory."""
     worked_ms: int = 0
     """Milliseconds of work, without what was waited for."""
     last: int = 0
@@ -163,6 +175,17 @@ class ResumeState:
                 self.take_back(event)
             case Kept():
                 self.stored[event.path] = event
+            case MemoryOffered():
+                self.offered = event
+            case MemoryStaged():
+                self.stage(event)
+            case MemoryKept():
+                self.remembered[event.kind, event.name] = event
+
+    def stage(self, event: MemoryStaged) -> None:
+        """Note what the worker chose to leave, in place of what had its name."""
+        self.staged[event.kind, event.name] = event
+        self.staged_bytes += event.size
 
     def take_turn(self, event: Thought | Acted | Observed) -> None:
         turns = self.turns if event.step == self.current else self.again

@@ -21,6 +21,10 @@ from hotdesk.event import (
     JobEvent,
     JobPaused,
     Kept,
+    MemoryDropped,
+    MemoryKept,
+    MemoryOffered,
+    MemoryStaged,
     Observed,
     Pending,
     Planned,
@@ -111,6 +115,10 @@ EVERY: tuple[JobEvent, ...] = (
     SentBack(JOB, "three", "r.txt", "ee" * 32, "p"),
     Certified(JOB, "r.txt", "ee" * 32, "cc" * 32),
     Kept(JOB, "r.txt", "ee" * 32, 4),
+    MemoryOffered(JOB, "orders", ("memory/orders/files/a.py@1",), ("ee" * 32,)),
+    MemoryStaged(JOB, "one", "file", "a.py", "ee" * 32, 4, "p"),
+    MemoryKept(JOB, "orders", "file", "a.py", "ee" * 32, 4, 2, "one"),
+    MemoryDropped(JOB, "orders", "b.py", "it is too old"),
     JobEnded(JOB, "done"),
     JobBurnt(JOB, (), (), ()),
     Forgotten(JOB, "uid 0 pid 1"),
@@ -132,6 +140,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
     assert past.finished == {"two": "s"}
     assert job.course.desks == {"desk-1": True}
     assert ([each.path for each in job.checks], list(past.stored)) == (["r.txt"], ["r.txt"])
+    assert (past.offered, past.staged["file", "a.py"], past.remembered["file", "a.py"]) == EVERY[-7:-4]
     assert (job.ended, job.receipt, job.paused) == (EVERY[-3], EVERY[-2], None)
     assert (past.spent.tokens, past.spent.dollars, past.spent.acts, past.spent.replies) == (38, 0.75, 1, 2)
 

@@ -34,6 +34,7 @@ function draw(found, load) {
       chip(each.certificate ? "verified" : each.checks.length ? "checked" : "unchecked"),
       named(each.job && name.startsWith(`${each.job}/`) ? name.slice(each.job.length + 1) : name,
         each.job && ["from job ", h("a", { href: `#/jobs/${to(each.job)}` }, each.job)],
+        name.startsWith("memory/") && "left by a worker for later jobs; nobody has checked it",
         !each.certificate && each.checks.length > 0 && `checked by ${each.checks.join(", ")}`),
       h("span", { class: "quiet number" }, size(each.size)),
       moment(each.at),

@@ -1,0 +1,189 @@
+"""Memory across jobs: facts and files that workers left for later jobs, in the drive.
+
+memory/NAME/facts/DIGEST   one fact, a line of text
+memory/NAME/files/FILE     one file
+
+NAME is what briefs call their memory. Where an item comes from is in the journal, as the `MemoryKept` event of the job
+that the drive names for it. What somebody put below `memory/` by hand has no job, and is offered to nobody.
+
+Everything here was written by a worker that may have been turned. It is bounded and named strictly, and never read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hotdesk.brief.brief import MEMORY
+from hotdesk.config import MIB
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.keep import Drive, Intent, silent
+from hotdesk.errors import BriefError, HostError, HotdeskError, printable
+
+FACTS_FILE = "facts.md"
+"""The file in that folder that lists the facts."""
+MAX_FACTS = 40
+MAX_FACT_CHARS = 400
+MAX_FILES = 20
+MAX_FILE_BYTES = MIB
+MAX_BYTES = 8 * MIB
+"""Of one memory."""
+MAX_AGE_DAYS = 90
+MAX_NAME_CHARS = 40
+DAY_MS = 86_400_000
+_MEMORY_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_FILE_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME_CHARS - 1}}}")
+_FACT_NAME = re.compile(r"[0-9a-f]{16}")
+MemoryKind: TypeAlias = Literal["fact", "file"]
+FOLDERS: dict[MemoryKind, str] = {"fact": "facts", "file": "files"}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """One thing in a memory."""
+
+    memory: str
+    kind: MemoryKind
+    name: str
+    """Of a file its name; of a fact the beginning of its digest."""
+    version: Version
+
+    @property
+    def reference(self) -> str:
+        """Give its name and version in the drive."""
+        return f"{self.version.name}@{self.version.number}"
+
+
+def check_memory_name(name: str) -> str:
+    """Refuse what cannot be a memory's name."""
+    if not _MEMORY_NAME.fullmatch(name):
+        raise BriefError(f"{printable(name[:80])!r} is no name of a memory; `hotdesk memory ls` lists those there are")
+    return name
+
+
+def find_name_fault(name: str) -> str:
+    """Say why a file in a memory cannot have a name; empty: it can."""
+    if not _FILE_NAME.fullmatch(name):
+        return f"use at most {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+    return f"{FACTS_FILE} lists the facts; choose another name" if name == FACTS_FILE else ""
+
+
+def clean_fact(text: str) -> str:
+    """Write a fact as one line in which nothing hides."""
+    return printable(" ".join(text.split()))
+
+
+def name_fact(data: bytes) -> str:
+    """Name a fact by what it says: the same fact is kept once."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def drive_name(memory: str, kind: MemoryKind, name: str) -> str:
+    """Give the name that something in a memory has in the drive."""
+    return f"{MEMORY}/{memory}/{FOLDERS[kind]}/{name}"
+
+
+def parse_drive_name(name: str) -> tuple[str, MemoryKind, str] | None:
+    """Read such a name; None for one that no job of ours wrote."""
+    match name.split("/"):
+        case [root, memory, "facts", label] if root == MEMORY and _FACT_NAME.fullmatch(label):
+            return (memory, "fact", label) if _MEMORY_NAME.fullmatch(memory) else None
+        case [root, memory, "files", label] if root == MEMORY and not find_name_fault(label):
+            return (memory, "file", label) if _MEMORY_NAME.fullmatch(memory) else None
+    return None
+
+
+class MemoryStore:
+    """The memories of one owner."""
+
+    def __init__(self, drive: Drive, owner: str) -> None:
+        self.drive, self.owner = drive, owner
+
+    def list_items(self, memory: str = "") -> list[MemoryItem]:
+        """List what is in a memory, or in all of them, the newest first."""
+        prefix = f"{MEMORY}/{memory}/" if memory else f"{MEMORY}/"
+        versions = self.drive.ls(prefix, who=self.owner)
+        found = [
+            MemoryItem(*parsed, each)
+            for each in versions
+            if each.owner == self.owner and each.job and (parsed := parse_drive_name(each.name)) is not None
+        ]
+        return sorted(found, key=lambda each: (-each.version.at, each.version.name))
+
+    def select_current(self, memory: str, now_ms: int) -> list[MemoryItem]:
+        """List what is within the bounds of count, bytes and age, the newest first: what a job is offered."""
+        counts: dict[MemoryKind, int] = {"fact": 0, "file": 0}
+        limits: dict[MemoryKind, int] = {"fact": MAX_FACTS, "file": MAX_FILES}
+        size, found = 0, list[MemoryItem]()
+        for item in self.list_items(memory):
+            is_new = now_ms - item.version.at <= MAX_AGE_DAYS * DAY_MS
+            largest = MAX_FILE_BYTES if item.kind == "file" else 4 * MAX_FACT_CHARS
+            fits = item.version.size <= largest and size + item.version.size <= MAX_BYTES
+            if is_new and fits and counts[item.kind] < limits[item.kind]:
+                counts[item.kind] += 1
+                size += item.version.size
+                found.append(item)
+        return found
+
+    def find_item(self, reference: str) -> MemoryItem | None:
+        """Find what a job was offered before; None when it is gone."""
+        name, _, number = reference.rpartition("@")
+        parsed = parse_drive_name(name)
+        if parsed is None or not number.isdecimal():
+            return None
+        try:
+            version = self.drive.version(name, int(number), who=self.owner, owner=self.owner)
+        except BriefError:
+            return None
+        return MemoryItem(*parsed, version)
+
+    def read(self, item: MemoryItem) -> bytes:
+        """Read an item; `HostError` when its bytes are no longer what they were."""
+        return b"".join(self.drive.blobs.read(item.version.sha256, item.version.size))
+
+    def read_fact(self, item: MemoryItem) -> str:
+        """Read the text of a fact, for people; empty for a file, and for one whose bytes were changed."""
+        try:
+            return clean_fact(self.read(item).decode("utf-8", "replace")) if item.kind == "fact" else ""
+        except HostError:
+            return ""
+
+    def keep(
+        self, memory: str, kind: MemoryKind, name: str, data: bytes, *, job: str, brief: str, intent: Intent = silent
+    ) -> bool:
+        """Keep something a job left, in place of what had its name; False when this job has kept it already."""
+        full = drive_name(memory, kind, name)
+        sha256 = hashlib.sha256(data).hexdigest()
+        mine = [each for each in self.drive.ls(full, who=self.owner) if (each.name, each.owner) == (full, self.owner)]
+        if any((each.sha256, each.job) == (sha256, job) for each in mine):
+            return False
+        self.drive.keep(full, data, owner=self.owner, job=job, brief=brief, intent=intent)
+        return True
+
+    def prune(self, memory: str, now_ms: int, note: Callable[[MemoryItem], None]) -> None:
+        """Remove what is beyond the bounds, and versions that were replaced."""
+        current = self.select_current(memory, now_ms)
+        for item in self.list_items(memory):
+            if item not in current:
+                self._remove_noted(item, note)
+        for item in current:
+            for version in self._list_replaced(item):
+                self.drive.remove(item.version.name, version.number, who=self.owner, owner=self.owner)
+
+    def _remove_noted(self, item: MemoryItem, note: Callable[[MemoryItem], None]) -> None:
+        self.remove_item(item, lambda version: note(item))
+
+    def _list_replaced(self, item: MemoryItem) -> Iterator[Version]:
+        history = self.drive.history(item.version.name, who=self.owner, owner=self.owner)
+        return (each for each in history if each.number < item.version.number)
+
+    def remove_item(self, item: MemoryItem, intent: Intent = silent) -> None:
+        """Remove an item with all its versions. One that is gone already is no error."""
+        try:
+            self.drive.remove(item.version.name, who=self.owner, owner=self.owner, intent=intent)
+        except HotdeskError:
+            if self.find_item(item.reference) is not None:
+                raise
