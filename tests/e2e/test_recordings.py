@@ -145,5 +145,5 @@ def test_recordings_are_found_where_they_lie(tmp_path: Path) -> None:
         (tmp_path / f"{name}.jsonl").touch()
     cases = [*list_cases(find_task_recordings(tmp_path)), *list_cases(find_example_recordings(tmp_path))]
     shown = [(case.id.partition("-")[2], [mark.name for mark in case.marks]) for case in cases]
-    tasks = [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", ["long"])]
-    assert shown == [*tasks, ("mind", []), ("other", ["long"])]
+    expected = [("code-fix-1", []), ("code-fix-2", ["long"]), ("web-a-1", ["long"])]
+    assert shown == [*expected, ("mind", []), ("other", ["long"])]
