@@ -58,7 +58,7 @@ async def pooled(settings: Config, count: int, spec: Spec = SPEC, *, control: bo
     """Give a host with so many desks ready."""
     async with Host(settings, control=control) as host:
         host.keep_ready(spec, count)
-        with anyio.fail_after(50):
+        with anyio.fail_after(100):
             await host.pool.full()
         yield host
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -55,8 +54,8 @@ async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
                 await file.write(piece)
             return await file.tell()
     except BaseException:
-        with suppress(FileNotFoundError):
-            path.unlink()
+        with anyio.CancelScope(shield=True):
+            await anyio.Path(path).unlink(missing_ok=True)
         raise
 
 

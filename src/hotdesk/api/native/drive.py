@@ -112,7 +112,8 @@ async def put(context: ForDrive, path: FileName, request: Request) -> VersionSho
     try:
         return as_shown(await off(keep))
     finally:
-        place.unlink(missing_ok=True)
+        with anyio.CancelScope(shield=True):
+            await anyio.Path(place).unlink(missing_ok=True)
 
 
 @router.delete("/{path:path}", status_code=204, summary="Remove a name, or one version")

@@ -131,7 +131,8 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
         take = partial(context.tenant.host.take, **request.takes)
         await jobs.starter.work(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
-        jobs.forget(context.tenant.name, context.tenant.settings, job)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(jobs.forget, context.tenant.name, context.tenant.settings, job)
         raise
     return describe_unborn(context, request)
 
