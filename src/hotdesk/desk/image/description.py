@@ -39,6 +39,7 @@ PROGRAMS = {
     "python3-uno": "Python UNO bridge",
     "python3-tk": "Python tkinter",
     "xdotool": "xdotool (in a shell the screen is DISPLAY=:0, once a tool of the screen or browser has started it)",
+    "scrot": "scrot (saves the screen to a file)",
     "tkremind": "TkRemind (`tkremind`)",
     "gcc": "gcc {}",
     "imagemagick": "ImageMagick {}",
