@@ -41,7 +41,7 @@ from hotdesk.api.log import LOG
 from hotdesk.api.mcp.http import Mcp
 from hotdesk.api.mcp.policy import policy_of
 from hotdesk.api.native.access.browsers import Browsers
-from hotdesk.api.native.app import build_routes, native_app
+from hotdesk.api.native.app import build_routes, native_app, write_schema
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.jobs.requests import Jobs
 from hotdesk.api.native.jobs.templates import places
@@ -175,7 +175,7 @@ async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
 
 async def describe(native: FastAPI) -> None:
     """Describe the API before anybody asks; then have no collection of garbage walk what stays for good."""
-    await anyio.to_thread.run_sync(native.openapi)
+    await anyio.to_thread.run_sync(write_schema, native)
     gc.freeze()
 
 
