@@ -30,8 +30,8 @@ PATH = Parameter(
 _VIEW = Tool(
     "file_view",
     "Show a text file with line numbers, a picture or a page (of a PDF, spreadsheet, document or presentation) as an "
-    "image, or list a folder. A long file is shown in part; use start and end to see more. Of other files type and size "
-    "are given.",
+    "image, or list a folder. A long file is shown in part: start and end show more. Of other files type and size are "
+    "given.",
     (
         Parameter("path", "text", "the file or folder", required=True, longest=4096),
         Parameter("start", "integer", "first line", default=1, least=1, most=MAX_LINES),
