@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from hotdesk.brain.memory import WorkingSet
+from hotdesk.brain.compaction import WorkingSet
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.brain.own_tools import OWN, OWN_WITH_MEMORY, choose_tool
@@ -81,17 +81,17 @@ class Loop:
         self.find_low()  # the first message says what is left
         while True:
             self.log.check()
-            memory.resize(self.share_window().conversation)
-            reply, acts = await self.think(tuple(memory.items()))
-            memory.add(reply)
+            conversation.resize(self.share_window().conversation)
+            reply, acts = await self.think(tuple(conversation.items()))
+            conversation.add(reply)
             if not reply.calls:
                 if self.watcher.note_silence() == "stop":
                     why = f"it replied {SILENT} times in a row without calling a tool"
                     return StepOutcome(False, why, why)
-                memory.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
+                conversation.add(OurMessage(CUT if reply.stop == "length" else NUDGE))
                 continue
             observations, ended = await self.act(reply.calls, acts)
-            memory.add(Results(tuple(zip(reply.calls, observations, strict=True))))
+            conversation.add(Results(tuple(zip(reply.calls, observations, strict=True))))
             if ended is not None:
                 return ended
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hotdesk.brain.memory import fit
+from hotdesk.brain.compaction import fit
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.seam import Log
 from hotdesk.brain.window import share_out

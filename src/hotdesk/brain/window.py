@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hotdesk.brain.memory import json_tokens, text_tokens
-from hotdesk.brain.memory import tokens as item_tokens
+from hotdesk.brain.compaction import json_tokens, text_tokens
+from hotdesk.brain.compaction import tokens as item_tokens
 from hotdesk.brain.models.seam import REPLY, ModelRequest
 from hotdesk.tool import Tool
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
 
 from hotdesk.brain.loop import NATIVE, NUDGE
-from hotdesk.brain.memory import tokens
+from hotdesk.brain.compaction import tokens
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN

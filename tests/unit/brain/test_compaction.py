@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.brain.conversations import FIRST, conversation, turn
 
-from hotdesk.brain.memory import BEGINNING, HIGH, LOW, PICTURE_BYTES, PICTURES, WorkingSet, fit, tokens
+from hotdesk.brain.compaction import BEGINNING, HIGH, LOW, PICTURE_BYTES, PICTURES, WorkingSet, fit, tokens
 from hotdesk.brain.models.seam import Item, OurMessage, Reply, Results
 from hotdesk.brain.notes import Notes
 from hotdesk.tool import Call, Observation

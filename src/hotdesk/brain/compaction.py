@@ -88,7 +88,7 @@ def _observation_tokens(call: Call, observation: Observation) -> int:
     return _ITEM_TOKENS + text_tokens(call.id) + text_tokens(observation.text) + text_tokens(observation.note) + picture
 
 
-class MemoryTurn:
+class ConversationTurn:
     """A reply, and what followed until the next."""
 
     def __init__(self, reply: Reply) -> None:
@@ -146,7 +146,7 @@ class WorkingSet:
         """What dropped turns became: the summary's lines."""
         self.unlisted = 0
         """Turns dropped so long ago that they have no line."""
-        self.turns: list[MemoryTurn] = []
+        self.turns: list[ConversationTurn] = []
         for item in history:
             self.add(item)
 
@@ -154,7 +154,7 @@ class WorkingSet:
         """Take the next item, and compact when it is time: before it is sent, not between a call and its result."""
         match item:
             case Reply():
-                self.turns.append(MemoryTurn(item))
+                self.turns.append(ConversationTurn(item))
                 return
             case _ if self.turns:
                 self.turns[-1].add(item)
@@ -228,7 +228,7 @@ class WorkingSet:
             del self.lines[0]
             self.unlisted += 1
 
-    def shorten_last(self, turn: MemoryTurn) -> None:
+    def shorten_last(self, turn: ConversationTurn) -> None:
         """Clip what the newest turn showed when it fills the window by itself; it was not sent yet."""
         longest = self.window
         while not self.fits(HIGH) and longest > SMALL:
