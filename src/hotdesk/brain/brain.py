@@ -75,7 +75,7 @@ class ModelBrain:
         ended = await loop.take()
         if ended.done:
             self.notes.add_summary(situation.step.name, ended.summary)
-            self.conversations[situation.step.name] = models[0].name, tuple(loop.memory.items())
+            self.conversations[situation.step.name] = models[0].name, tuple(loop.conversation.items())
         return ended
 
     def find_conversation(self, situation: Situation, model: LanguageModel) -> tuple[Item, ...]:

@@ -65,7 +65,7 @@ class Loop:
     room: WindowShares | None = None
     earlier: Sequence[Item] = ()
     """The conversation of the last attempt at this step, where this attempt continues it."""
-    memory: WorkingSet = field(init=False)
+    conversation: WorkingSet = field(init=False)
     warned: dict[str, float] = field(default_factory=dict)
     """Limits of the budget the worker was warned about, each with the share that was left."""
 
@@ -77,7 +77,7 @@ class Loop:
 
     async def take(self) -> StepOutcome:
         """Go round until the step is finished, given up, or turns in circles."""
-        memory = self.memory = WorkingSet(self.share_window().conversation, self.begin())
+        conversation = self.conversation = WorkingSet(self.share_window().conversation, self.begin())
         self.find_low()  # the first message says what is left
         while True:
             self.log.check()

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from tests.unit.brain.stages import DO, Kept, Room, Says, finishes, in_turn, step_of, take, texts, wants
 
-from hotdesk.brain.loop import NATIVE, NUDGE
 from hotdesk.brain.compaction import tokens
+from hotdesk.brain.loop import NATIVE, NUDGE
 from hotdesk.brain.models.seam import Item, ModelRequest, OurMessage, Reply, Results
 from hotdesk.brain.own_tools import OWN
 from hotdesk.brain.repetition import SILENT, STOP, WARN
