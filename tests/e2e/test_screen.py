@@ -133,8 +133,9 @@ async def test_any_script_arrives_letter_for_letter(place: Place) -> None:
 
 
 async def test_capitals_leave_caps_lock_off(place: Place) -> None:
+    await place.screen.click(*place.at["note"])
     await place.screen.type("HOTDESK Types")
-    await place.screen.key("A")
+    await place.screen.key("A ctrl+a Delete")
     done = await place.desk.run(["sh", "-c", "DISPLAY=:0 xset q"])
     assert "Caps Lock:   off" in done.text
 

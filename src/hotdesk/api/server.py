@@ -38,7 +38,7 @@ from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.launch.launcher_client import open_launcher
 from hotdesk.api.log import LOG
-from hotdesk.api.mcp.http import Mcp
+from hotdesk.api.mcp.lazy import LazyMcp
 from hotdesk.api.mcp.policy import policy_of
 from hotdesk.api.native.access.browsers import Browsers
 from hotdesk.api.native.app import build_routes, native_app, write_schema
@@ -124,7 +124,7 @@ async def compose_app(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
         )
         reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas))
-        mcp = Mcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
+        mcp = LazyMcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)

@@ -1,0 +1,39 @@
+"""The application at `/mcp`, loaded with the first request: importing its library takes as long as half a server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.keys import ApiKeys
+from hotdesk.api.mcp.policy import McpPolicy
+from hotdesk.api.tenants import Tenants
+
+if TYPE_CHECKING:
+    from hotdesk.api.mcp.http import Mcp
+
+
+class LazyMcp:
+    """Hands every request to the application, once that is loaded."""
+
+    def __init__(self, keys: ApiKeys, tenants: Tenants, policy: McpPolicy, tasks: TaskGroup, grace: float) -> None:
+        self.keys, self.tenants, self.policy, self.tasks, self.grace = keys, tenants, policy, tasks, grace
+        self.lock = anyio.Lock()
+        self.app: Mcp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if self.app is None:
+            async with self.lock:
+                self.app = self.app or await anyio.to_thread.run_sync(self.load)
+        await self.app(scope, receive, send)
+
+    def load(self) -> Mcp:
+        """Import the application, and make it."""
+        from hotdesk.api.mcp.http import Mcp
+
+        return Mcp(self.keys, self.tenants, self.policy, self.tasks, self.grace)
