@@ -387,7 +387,7 @@ class Filling:
         if "findings" in asked.tools:
             return uses(Call("", "findings", {"findings": []}))
         assert "computer" in asked.tools
-        assert "screen_click" not in asked.tools
+        assert "screen_scroll" not in asked.tools
         return next(self.doing) if not asked.turns else self.doing.send(asked)
 
     def fill(self) -> Generator[Reply, Asked, None]:
