@@ -20,6 +20,8 @@ from hotdesk.drive.signing import load_public
 from hotdesk.errors import BriefError
 from hotdesk.event import as_dict, chain_of, kinds
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[2] / "golden"
 JOB_CHAINS = ("i1", "i2")
 

@@ -61,6 +61,7 @@ def test_a_mark_comes_after_everything_before_it(watched: GuestWatch, tmp_path: 
     assert told(watched)[0] == ("create", "later")
 
 
+@pytest.mark.slow
 def test_no_more_is_read_than_the_host_takes(watched: GuestWatch, tmp_path: Path) -> None:
     for number in range(2 * watch.HIGH):
         (tmp_path / f"{number}").touch()

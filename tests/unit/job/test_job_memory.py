@@ -28,6 +28,8 @@ from hotdesk.job.record.receipt import Receipt
 from hotdesk.plan import Plan
 from hotdesk.work import JobContext, work
 
+pytestmark = pytest.mark.slow
+
 BRIEF = """
 goal = "Count."
 wall = "local"

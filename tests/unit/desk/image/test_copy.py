@@ -288,6 +288,7 @@ def unmake(folder: Path) -> int:
     return len(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_thousands_of_levels_need_neither_stack_nor_descriptors(trees: Trees, levels: int) -> None:
     deepen(trees.source, levels, "level")

@@ -16,7 +16,7 @@ from hotdesk.desk.image import sterile, sterilize, store
 from hotdesk.desk.image.image import Image, dump
 from hotdesk.errors import HostError, ImageError
 
-pytestmark = pytest.mark.container
+pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 LAYER, ABOVE = "ab" * 32, "cd" * 32
 OOPSED = 128
