@@ -19,7 +19,8 @@ def _nothing_stalls() -> Iterator[None]:
     found: list[Stall] = []
     with watch_loop(LIMIT, found.append):
         yield
-    assert not [str(each) for each in found if is_ours(each)]
+    slow = [each for each in found if each.seconds - each.collected > LIMIT]  # the heap is that of thousands of tests
+    assert not [str(each) for each in slow if is_ours(each)]
 
 
 def is_ours(stall: Stall) -> bool:
