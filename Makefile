@@ -84,9 +84,17 @@ serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with
 demo-desk: images  ## One minute: a desk is used, misused and burnt.
 	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
 
+.PHONY: dist
+dist: .venv/.installed compile  ## Build the wheel and the sdist of the last commit into dist/, twice: both must have the same bytes.
+	@$(PYTHON) tools/dist.py
+
+.PHONY: dist-check
+dist-check: dist setup  ## Install that wheel on a bare Debian 13 in a namespace, and open a desk there in three commands.
+	@$(SUDO) $(PYTHON) tools/dist_check.py
+
 .PHONY: clean
 clean:  ## Remove .venv and caches from this folder; images and packages of the machine stay.
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist packaging/share
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Start-up time matters, and writing bytecode may be switched off in the environment.

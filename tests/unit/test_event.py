@@ -19,6 +19,7 @@ from hotdesk.event import (
     Exchange,
     Forgotten,
     HandedBack,
+    ImageSigned,
     JobBegun,
     JobBurnt,
     JobEnded,
@@ -121,6 +122,7 @@ ONE_OF_EACH: list[Event] = [
     Forgotten("i2", "uid 0 pid 4713", "asked"),
     DriveChanged("i4", "reports/a.xlsx", "put", "uid 0 pid 1", "cd" * 32, 4711, 2),
     VaultChanged("i4", "erp-token", "removed", "Anna key 1a2b3c4d"),
+    ImageSigned("i5", "base", "ab" * 32, "uid 0 pid 7"),
     KeyChanged("i5", "1a2b3c4d", "made", "uid 0 pid 7", "ci", "default", ("jobs",)),
 ]
 

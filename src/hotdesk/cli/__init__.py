@@ -65,11 +65,12 @@ GROUPS = {
         "mcp": "Give an MCP client a computer, over standard input and output.",
         "key": "Make, list and revoke a server's keys; show who signs certificates.",
         "serve": "Serve this machine to programs and people: E2B, MCP, an API and a page.",
-        "image": "Build, save, list, remove and import images.",
+        "image": "Build, save, list, remove, import and export images.",
         "journal": "Read what happened, and prove that it is all there.",
         "door": "Read what went through the door.",
         "setup": "Set this machine up: packages, folders, images.",
         "doctor": "Try the wall on this machine: what holds, what does not.",
+        "completion": "Print completions for a shell, or the manual page.",
         "gc": "Bury orphaned desks, remove what no image uses, forget old jobs.",
     },
 }
@@ -82,7 +83,7 @@ def overview() -> str:
     """Write the list of commands."""
     lines = ["Usage: hotdesk COMMAND [OPTIONS]", "", ABOUT]
     for title, group in GROUPS.items():
-        lines += ["", f"{title}:", *(f"  {name:8} {summary}" for name, summary in group.items())]
+        lines += ["", f"{title}:", *(f"  {name:10} {summary}" for name, summary in group.items())]
     return "\n".join([*lines, "", "`hotdesk COMMAND --help` says more. --version prints the version."])
 
 

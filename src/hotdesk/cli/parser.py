@@ -25,8 +25,8 @@ class Parser(argparse.ArgumentParser):
         raise BriefError(f"{message}; see `{self.prog} --help`")
 
 
-def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
-    """Read a subcommand's arguments."""
+def make_parser(name: str, module: ModuleType) -> Parser:
+    """Make a subcommand's parser."""
     parser = Parser(
         prog=f"hotdesk {name}",
         description=dedent(module.main.__doc__),
@@ -35,6 +35,12 @@ def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     module.add(parser)
+    return parser
+
+
+def parse(name: str, module: ModuleType, argv: list[str]) -> argparse.Namespace:
+    """Read a subcommand's arguments."""
+    parser = make_parser(name, module)
     own, command = _split_command(parser, argv)
     parse_own = parser.parse_intermixed_args if getattr(module, "INTERMIXED", False) else parser.parse_args
     arguments = parse_own(own)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Decided as Decided
     from hotdesk.event.job import DriveChanged as DriveChanged
     from hotdesk.event.job import Forgotten as Forgotten
+    from hotdesk.event.job import ImageSigned as ImageSigned
     from hotdesk.event.job import JobBegun as JobBegun
     from hotdesk.event.job import JobBurnt as JobBurnt
     from hotdesk.event.job import JobEnded as JobEnded

@@ -425,6 +425,18 @@ class KeyChanged:
     powers: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ImageSigned:
+    """An image that is exported was signed with this machine's key."""
+
+    job: str
+    """The act's own id."""
+    name: str
+    sha256: str
+    """Of the exported payload."""
+    by: str
+
+
 JobEvent: TypeAlias = (
     JobBegun
     | Planned
@@ -457,4 +469,5 @@ JobEvent: TypeAlias = (
     | DriveChanged
     | VaultChanged
     | KeyChanged
+    | ImageSigned
 )

@@ -27,6 +27,8 @@ READER = DOOR - 3
 """The user of the processes that read what screens and browsers say."""
 KEEPER = DOOR - 4
 """Who owns what only a keeper writes, where others who are root without its rights may write, too."""
+FETCHER = DOOR - 5
+"""The user of the process that fetches an image from a server."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 _SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
@@ -64,6 +66,26 @@ def reserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
             fresh.replace(file)
             changed = True
     return changed
+
+
+def unreserve(files: tuple[Path, ...] = _SUB_FILES) -> bool:
+    """Remove our range from /etc/subuid and /etc/subgid; False when it was not there."""
+    entry, changed = f"{OWNER}:{FIRST}:{WIDTH * SLOTS}", False
+    for file in files:
+        lines = file.read_text().splitlines() if file.exists() else []
+        if entry in lines:
+            fresh = file.with_suffix(".hotdesk")
+            fresh.write_text("".join(f"{line}\n" for line in lines if line != entry))
+            fresh.chmod(0o644)
+            fresh.replace(file)
+            changed = True
+    return changed
+
+
+def list_claims(claims: Path = CLAIMS) -> list[Path]:
+    """List the folders of desks that have a range of ids."""
+    found = claims.iterdir() if claims.is_dir() else ()
+    return [Path(os.readlink(each)) for each in found if each.name.isdigit() and each.is_symlink()]
 
 
 def is_reserved() -> bool:

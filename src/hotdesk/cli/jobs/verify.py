@@ -6,26 +6,24 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from hotdesk import config
 from hotdesk.cli import options
 from hotdesk.cli.jobs.verify_page import page, short
+from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.drive.certificate import LARGEST, SUFFIX, Fields, read
-from hotdesk.drive.signing import fingerprint, load_own_public, load_public
-from hotdesk.errors import BriefError, HotdeskError, printable
+from hotdesk.drive.signing import fingerprint
+from hotdesk.errors import BriefError, printable
 
 INTERMIXED = True
 FAILED = 1
 UNKNOWN = 3
 """Exit code when all holds, and nobody said that they trust who signed."""
-_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
 CHUNK = 1 << 20
 OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -99,22 +97,6 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
         return Judged("unknown signer", why, signer)
     return Judged("verified", "", signer, signers[signer], claim)
-
-
-def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
-    """Give the fingerprints of who is believed, and who says so."""
-    if named:
-        return {key_of(each): "as --signer says" for each in named}
-    settings = config.load()
-    found = {key_of(each): "as the settings say" for each in settings.signers}
-    with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
-        found[fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
-    return found
-
-
-def key_of(text: str) -> str:
-    """Give the fingerprint that a pin stands for."""
-    return text if _FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`hotdesk image`: build, save, list, remove and import the images desks are opened from."""
+"""`hotdesk image`: build, save, list, remove, import and export the images desks are opened from."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from hotdesk import config
+from hotdesk import __version__, config
 from hotdesk.cli import options
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
+from hotdesk.cli.signers import load_trusted_signers
 from hotdesk.cli.terminal import align_columns, run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code, image, recipe, sterilize, store
 from hotdesk.desk.image.build import build as build_image
+from hotdesk.desk.image.build import require_root
+from hotdesk.desk.image.fetch import is_url
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.importer import import_image
 from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.outbox import Outbox, make_folder
+from hotdesk.desk.seam import new_id
+from hotdesk.drive.identity import describe_actor
+from hotdesk.drive.image_archive import import_archive, is_signed_image, open_source, read_manifest, write_archive
+from hotdesk.drive.image_manifest import sign
+from hotdesk.drive.signing import fingerprint, load_signer
 from hotdesk.errors import BriefError, DeskError, HostError, ImageError, KeeperError, printable
 from hotdesk.host import Host, borrow
 from hotdesk.linux.landlock import confine
@@ -41,8 +50,29 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
 
 def add_import(parser: argparse.ArgumentParser) -> None:
     """Describe what `import` takes."""
-    parser.add_argument("path", type=Path, help="the archive, or an OCI layout's directory; it must have python3")
-    parser.add_argument("--name", required=True, help="what to call the image")
+    parser.add_argument(
+        "source",
+        metavar="FILE|URL",
+        help="a signed image, by path or https URL; or an archive or OCI layout's directory, by path",
+    )
+    parser.add_argument("--name", help="what to call the image; a signed image has a name of its own")
+    add_signer(parser)
+
+
+def add_signer(parser: argparse.ArgumentParser) -> None:
+    """Ask who is trusted to have signed."""
+    parser.add_argument(
+        "--signer",
+        action="append",
+        metavar="KEY",
+        help="who may have signed the image: a fingerprint, or a file with a public key; repeatable",
+    )
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    """Describe what `export` takes."""
+    parser.add_argument("name", metavar="NAME", help="the image's name")
+    parser.add_argument("file", metavar="FILE", type=Path, help="where to write it; one of that name is replaced")
 
 
 def _add_save(parser: argparse.ArgumentParser) -> None:
@@ -60,11 +90,18 @@ def add_rm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", "--force", action="store_true", help="do not ask where other images are built on it")
 
 
-ARGUMENTS = {"build": _add_build, "save": _add_save, "ls": options.add_json, "rm": add_rm, "import": add_import}
+ARGUMENTS = {
+    "build": _add_build,
+    "save": _add_save,
+    "ls": options.add_json,
+    "rm": add_rm,
+    "import": add_import,
+    "export": _add_export,
+}
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Build, save, list, remove and import the images desks are opened from.
+    """Build, save, list, remove, import and export the images desks are opened from.
 
     For example:
 
@@ -135,16 +172,67 @@ def _run_apart(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 
 def _import_(arguments: argparse.Namespace) -> None:
-    """Import an image: a root file system's tar, an OCI layout, or what `docker save` wrote.
+    """Import an image that `hotdesk image export` wrote, a root file system's tar, an OCI layout, or a `docker save`.
 
-    hotdesk image import rootfs.tar.gz --name mine
-    docker save debian:trixie -o d.tar && hotdesk image import d.tar --name debian
+      hotdesk image import base.image --signer 0123456789abcdef0123456789abcdef
+      hotdesk image import https://example.test/base.image
+      hotdesk image import rootfs.tar.gz --name mine
+      docker save debian:trixie -o d.tar && hotdesk image import d.tar --name debian
+
+    A signed image is unpacked only after its signature was verified: by --signer, by `signers` in [verify] of the
+    settings, or by this machine's own key. Only signed images are fetched from a URL, over https.
     """
     settings = config.load()
-    before = find_image(settings, arguments.name)
-    imported = import_image(settings.images, arguments.path, arguments.name, say)
-    prove(settings, imported, before)
+    path = Path(arguments.source)
+    if is_url(arguments.source) or is_signed_image(path):
+        imported = import_signed(settings, arguments.source, arguments.name, arguments.signer)[0]
+    else:
+        if not arguments.name or arguments.signer:
+            raise BriefError("This archive is not signed: give it a name with --name, and leave --signer out.")
+        before = find_image(settings, arguments.name)
+        imported = import_image(settings.images, path, arguments.name, say)
+        prove(settings, imported, before)
     print(f"{imported.name} {imported.digest[:12]}")
+
+
+def import_signed(settings: Config, source: str, name: str | None, signers: list[str] | None) -> tuple[Image, bool]:
+    """Import a signed image and prove it with a desk; say also whether anything changed."""
+    require_root()
+    with open_source(source) as stream:
+        manifest = read_manifest(stream, load_trusted_signers(signers))
+        image.as_name(name or manifest.name)
+        before = find_image(settings, name or manifest.name)
+        if before is not None and before.digest == manifest.payload.sha256:
+            return before, seal(settings, before)
+        imported = import_archive(settings.images, stream, manifest, name, say, settings.disk_floor)
+    prove(settings, imported, before)
+    return imported, True
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    """Export an image as one signed file, for `hotdesk image import` or `hotdesk setup --from` elsewhere.
+
+      hotdesk image export base base.image
+      hotdesk key show
+
+    The same image gives the same bytes. It is signed with this machine's key, which `hotdesk key show` prints: whoever
+    imports the image passes that fingerprint with --signer.
+    """
+    settings = config.load()
+    require_root()
+    image.find(settings.images, arguments.name)
+    say(f"{arguments.name}: exporting")
+    make_folder(settings.lib / "keys")
+    signer = load_signer(settings.lib / "keys")
+
+    def sign_noted(fields: Mapping[str, Any]) -> bytes:
+        line = sign(fields, signer)
+        event = {"job": new_id(), "name": fields["name"], "sha256": fields["payload"]["sha256"]}
+        Outbox(settings.lib).add("owner", "ImageSigned", {**event, "by": describe_actor()})
+        return line
+
+    size = write_archive(settings.images, arguments.name, arguments.file, __version__, sign_noted)
+    print(f"{arguments.file}: {size / 1e6:.0f} MB, signed by {fingerprint(signer.public)}")
 
 
 def ls(arguments: argparse.Namespace) -> None:
@@ -264,4 +352,4 @@ def table(images: list[Image]) -> list[str]:
     return align_columns(rows)
 
 
-ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": _import_}
+ACTS = {"build": build, "save": save, "ls": ls, "rm": rm, "import": _import_, "export": _export}

@@ -5,19 +5,29 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pwd
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.machine.image import find_image, say, seal
+from hotdesk.cli.machine import undo
+from hotdesk.cli.machine.image import add_signer, find_image, import_signed, say, seal
+from hotdesk.cli.machine.setup_record import (
+    ACCOUNT,
+    SetupStep,
+    apt,
+    has_account,
+    note_packages,
+    read_record,
+    write_record,
+)
+from hotdesk.cli.shipped import ROOT
 from hotdesk.config import Config
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
@@ -26,31 +36,28 @@ from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.desk.keeper import state
-from hotdesk.errors import HostError, ImageError, printable
+from hotdesk.errors import BriefError, HostError, ImageError, printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 
-ACCOUNT = "hotdesk"
-APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
-LAST_LINES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class SetupStep:
-    """One thing that is now so."""
-
-    name: str
-    outcome: str
-    changed: bool
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.outcome}"
+LINK = Path("/usr/local/bin/hotdesk")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where `sudo` looks for commands."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
     parser.add_argument("--no-image", action="store_true", help="build no image")
+    parser.add_argument(
+        "--from",
+        dest="sources",
+        action="append",
+        metavar="FILE|URL",
+        help="import a signed image, by path or https URL, and build none but those of --image; repeatable",
+    )
+    add_signer(parser)
+    undo.add(parser)
     options.add_json(parser)
 
 
@@ -62,32 +69,71 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup
       hotdesk setup --no-image
       hotdesk setup --image base --image ./figures.toml
+      hotdesk setup --from base.image --signer 0123456789abcdef0123456789abcdef
+      hotdesk setup --undo
     """
+    if arguments.undo:
+        return report(undo_setup(arguments), arguments)
+    undo.require_undo(arguments)
     here = requirements.look()
     if warning := requirements.require_supported(here, os.environ):
         say(warning)
-    recipes = [] if arguments.no_image else [recipe.load(name) for name in arguments.image or ["base"]]
+    if arguments.signer and not arguments.sources:
+        raise BriefError("--signer says who signed the image of --from; add --from, or leave --signer out.")
+    names = arguments.image or ([] if arguments.sources else ["base"])
+    recipes = [] if arguments.no_image else [recipe.load(name) for name in names]
     settings = config.load()
     if os.geteuid() != 0:
         become_root(missing(here))
-    steps = []
-    for step in prepare(settings, here, recipes):
-        steps.append(step)
+    return report(prepare(settings, here, recipes, arguments.sources or [], arguments.signer), arguments)
+
+
+def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
+    """Print each step as it is done, or all of them as JSON."""
+    done = []
+    for step in steps:
+        done.append(step)
         if not arguments.json:
             print(printable(str(step)), flush=True)
     if arguments.json:
-        print(json.dumps([asdict(step) for step in steps], indent=1))
+        print(json.dumps([asdict(step) for step in done], indent=1))
     return 0
 
 
-def prepare(settings: Config, here: HostMachine, recipes: Sequence[Recipe]) -> Iterator[SetupStep]:
+def undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
+    """Remove what set-up made, once a person agreed."""
+    if arguments.image or arguments.no_image or arguments.sources:
+        raise BriefError("--undo takes no images: it removes all of them.")
+    settings = config.load()
+    if os.geteuid() != 0:
+        become_root([])
+    undo.confirm(settings, arguments)
+    return undo.undo(settings, arguments, whole_machine=is_machines_own())
+
+
+def is_machines_own() -> bool:
+    """Say whether this is the machine's own state directory, rather than one of somebody's choice."""
+    return not os.environ.get("HOTDESK_HOME")
+
+
+def prepare(
+    settings: Config,
+    here: HostMachine,
+    recipes: Sequence[Recipe],
+    sources: Sequence[str] = (),
+    signers: list[str] | None = None,
+) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield _check_kernel()
-    yield install(requirements.packages(here))
+    yield install(settings, requirements.packages(here))
     yield _add_account()
     yield reserve()
     yield make_folders(settings)
     yield _bring_viewer(settings)
+    if step := link_command(settings):
+        yield step
+    for source in sources:
+        yield import_image(settings, source, signers)
     for each in recipes:
         yield furnish(settings, here, each)
 
@@ -100,7 +146,7 @@ def missing(here: HostMachine) -> list[str]:
     lacking = requirements.unfit()
     if packages := requirements.missing_packages(requirements.packages(here)):
         lacking.append(f"packages {', '.join(packages)}")
-    if not _has_account():
+    if not has_account():
         lacking.append(f"the account {ACCOUNT!r}")
     if not uids.is_reserved():
         lacking.append("hotdesk's user ids in /etc/subuid and /etc/subgid")
@@ -139,7 +185,7 @@ def _check_kernel() -> SetupStep:
     return SetupStep("kernel", f"{os.uname().release}, fit", False)
 
 
-def install(packages: Sequence[str]) -> SetupStep:
+def install(settings: Config, packages: Sequence[str]) -> SetupStep:
     """Install the Debian packages that are not there."""
     lacking = requirements.missing_packages(packages)
     if lacking or not requirements.has_apt_lists():
@@ -148,57 +194,24 @@ def install(packages: Sequence[str]) -> SetupStep:
     if not lacking:
         return SetupStep("packages", "all there", False)
     say(f"packages: installing {', '.join(lacking)}")
+    note_packages(settings, lacking)
     apt("install", "--yes", "--no-install-recommends", *lacking)
     if still := requirements.missing_packages(packages):
         raise HostError(f"apt-get installed, yet {', '.join(still)} are missing; look at `dpkg --audit`")
     return SetupStep("packages", f"{', '.join(lacking)} installed", True)
 
 
-def apt(*argv: str, cwd: Path | None = None) -> None:
-    """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    child = subprocess.Popen(
-        [*APT, *argv],
-        env=environment,
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        output, _ = child.communicate()
-    except KeyboardInterrupt:
-        say("packages: letting apt-get finish first")
-        child.communicate()
-        raise
-    if child.returncode != 0:
-        lines = "\n".join(f"  {printable(line)}" for line in output.splitlines()[-LAST_LINES:])
-        raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")
-
-
 def _add_account() -> SetupStep:
     """Make the system account hotdesk's unprivileged parts run as."""
-    if _has_account():
+    if has_account():
         return SetupStep("account", f"{ACCOUNT} there", False)
     argv = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
     done = subprocess.run(
         [*argv, "--shell", "/usr/sbin/nologin", ACCOUNT], capture_output=True, text=True, check=False, timeout=60
     )
-    if done.returncode != 0 and not _has_account():
+    if done.returncode != 0 and not has_account():
         raise HostError(f"the account {ACCOUNT!r} cannot be made: {done.stderr.strip()[-300:]}")
     return SetupStep("account", f"{ACCOUNT} made", True)
-
-
-def _has_account() -> bool:
-    """Say whether the account is there."""
-    try:
-        pwd.getpwnam(ACCOUNT)
-    except KeyError:
-        return False
-    return True
 
 
 def reserve() -> SetupStep:
@@ -236,6 +249,34 @@ def download(package: str, folder: Path) -> None:
         apt(*argv, cwd=folder)
 
 
+def link_command(
+    settings: Config, link: Path = LINK, command: Path | None = None, search: str = SYSTEM_PATH
+) -> SetupStep | None:
+    """Make `sudo hotdesk` work where an installer put the command into a user's own folder; None: nothing to do."""
+    command = command or find_installed_command()
+    if command is None or shutil.which("hotdesk", path=search) is not None or link.is_symlink():
+        return None
+    write_record(settings, replace(read_record(settings), link=str(link)))
+    link.symlink_to(command)
+    return SetupStep("command", f"{link} made, which leads to {command}", True)
+
+
+def find_installed_command() -> Path | None:
+    """Return the command of this environment; None in a checkout, and for a state directory of somebody's choice."""
+    command = Path(sys.prefix) / "bin/hotdesk"
+    if not is_machines_own() or (ROOT / "pyproject.toml").exists() or not command.is_file():
+        return None
+    return command
+
+
+def import_image(settings: Config, source: str, signers: list[str] | None) -> SetupStep:
+    """Import a signed image, and prove that a desk opens from it."""
+    began = time.monotonic()
+    image, changed = import_signed(settings, source, None, signers)
+    how = f"imported in {time.monotonic() - began:.0f} s" if changed else "there"
+    return SetupStep(f"image {image.name}", f"{image.digest[:12]}, {image.size / 1e6:.0f} MB, {how}", changed)
+
+
 def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     """Build an image, and prove that a desk opens from it."""
     began = time.monotonic()
@@ -256,8 +297,12 @@ def ready(settings: Config, here: HostMachine, spec: Recipe) -> Image | None:
     """Give the image a recipe asks for if it is there, without asking apt, which takes most of a second."""
     suite = "" if spec.suite is None else spec.suite if here.distro == "debian" else here.codename
     try:
-        parent = images.find(settings.images, spec.parent).digest if spec.parent else ""
+        parent = images.find(settings.images, spec.parent) if spec.parent else None
         there = images.find(settings.images, spec.name)
     except ImageError:
         return None
-    return there if there.digest == recipe.digest(spec, parent, os.uname().machine, suite) else None
+    machine = os.uname().machine
+    if there.digest == recipe.digest(spec, parent.digest if parent else "", machine, suite):
+        return there
+    origin = (parent.built_from or parent.digest) if parent else ""  # as it was on the machine that exported both
+    return there if there.recipe and there.recipe == recipe.digest(spec, origin, machine, suite) else None

@@ -34,6 +34,13 @@ class Image:
     """Bytes on disk, those of layers it shares included."""
     source: str
     """Where it came from, in words."""
+    recipe: str = ""
+    """Of an image built elsewhere: the digest of its recipe, as its signer says."""
+
+    @property
+    def built_from(self) -> str:
+        """Return the digest of the recipe it was built from, here or elsewhere; empty: it was not."""
+        return self.recipe or (self.digest if self.source.startswith("recipe on ") else "")
 
     def has(self, path: str) -> bool:
         """Say whether a desk finds a file there: the topmost layer decides that has it, or has it removed."""
@@ -150,6 +157,7 @@ def parse(store: Path, text: bytes) -> Image:
             built=float(data["built"]),
             size=int(data["size"]),
             source=str(data["source"]),
+            recipe=str(data.get("recipe", "")),
         )
     except (KeyError, TypeError) as e:
         raise ValueError(f"no {e}") from e
@@ -167,5 +175,6 @@ def dump(image: Image) -> bytes:
         "built": image.built,
         "size": image.size,
         "source": image.source,
+        **({"recipe": image.recipe} if image.recipe else {}),
     }
     return json.dumps(data, indent=1).encode() + b"\n"

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hotdesk.desk.image.build import passes, require_root
@@ -31,7 +32,7 @@ def import_image(
     as_name(name)
     require_root()
     began = time.monotonic()
-    archive = _open_archive(path)
+    archive = open_archive(path)
     try:
         digest = digest_of(archive, path)
         with writing(store, progress) as (work, lock):
@@ -57,7 +58,26 @@ def import_image(
     return image
 
 
-def _open_archive(path: Path) -> int:
+def import_payload(
+    store: Path, payload: int, image: Image, progress: Progress, limits: ArchiveLimits, timeout: float = 3600.0
+) -> Image:
+    """Make an image of a verified root file system's tar, open as a descriptor of a file that nobody else can write.
+
+    `image` says everything but the Python and the size, which are found here.
+    """
+    require_root()
+    with writing(store, progress) as (work, lock):
+        tree = work / "tree"
+        tree.mkdir(0o755)
+        kind, python = unwrap(payload, tree, limits, timeout, lock)
+        if kind != "tar":
+            raise ImageError(f"The payload of a signed image must be a root file system, not {KINDS[kind]}.")
+        (layer,) = image.layers
+        image = replace(image, python=python, size=disk_usage(tree))
+        return publish(store, image, layer if layer.exists() else tree)
+
+
+def open_archive(path: Path) -> int:
     """Open an archive or a layout's directory."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -38,7 +38,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
     stays taken until they are gone, and nobody sweeps under them.
     """
     for folder in (store, store / "tmp", store / "layers", store / "images"):
-        _make_private(folder)
+        make_private(folder)
     lock = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         take(lock, store, progress)
@@ -53,7 +53,7 @@ def writing(store: Path, progress: Progress) -> Iterator[tuple[Path, int]]:
         os.close(lock)
 
 
-def _make_private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Make a directory only its owner can enter: layers hold files of the host's root."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.cli.machine import setup
-from hotdesk.cli.machine.setup import SetupStep
+from hotdesk.cli.machine.setup_record import SetupStep, apt
 from hotdesk.config import Config
 from hotdesk.desk.image import recipe, store
 from hotdesk.desk.image.image import Image
@@ -29,10 +29,11 @@ def elsewhere(tmp_path: Path) -> Config:
     return Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
 
 
-def publish(settings: Config, digest: str, name: str = "base") -> Image:
+def publish(settings: Config, digest: str, name: str = "base", recipe_digest: str = "") -> Image:
     """Put an image of one empty layer into a store."""
     layer = settings.images / "layers" / digest
-    picture = Image(name, digest, (layer,), "/usr/bin/python3", os.uname().machine, time.time(), 0, "a test")
+    here = os.uname().machine
+    picture = Image(name, digest, (layer,), "/usr/bin/python3", here, time.time(), 0, "a test", recipe_digest)
     with store.writing(settings.images, print) as (work, _):
         (work / "tree").mkdir()
         return store.publish(settings.images, picture, work / "tree")
@@ -77,7 +78,7 @@ def test_a_step_is_one_line() -> None:
 @pytest.mark.slow
 def test_a_failing_apt_says_why_and_what_to_do() -> None:
     with pytest.raises(HostError, match="hotdesk-no-such-package") as caught:
-        setup.apt("install", "--yes", "--simulate", "hotdesk-no-such-package")
+        apt("install", "--yes", "--simulate", "hotdesk-no-such-package")
     assert "hotdesk setup" in str(caught.value)
 
 
@@ -120,3 +121,14 @@ def test_a_sweep_keeps_layers_an_image_names_and_takes_the_rest(elsewhere: Confi
     assert sweep(elsewhere) == [("layer", "a" * 64)]
     assert [layer.name for layer in (elsewhere.images / "layers").iterdir()] == ["b" * 64]
     assert sweep(elsewhere) == []
+
+
+def test_an_image_built_from_the_recipe_elsewhere_is_ready(elsewhere: Config) -> None:
+    base, office = recipe.load("base"), recipe.load("office")
+    digest = recipe.digest(base, "", os.uname().machine, base.suite or "")
+    publish(elsewhere, "a" * 64, recipe_digest="f" * 64)
+    assert setup.ready(elsewhere, DEBIAN, base) is None
+    imported = publish(elsewhere, "b" * 64, recipe_digest=digest)
+    assert setup.ready(elsewhere, DEBIAN, base) == imported
+    on_it = publish(elsewhere, "c" * 64, "office", recipe_digest=recipe.digest(office, digest, os.uname().machine, ""))
+    assert setup.ready(elsewhere, DEBIAN, office) == on_it

@@ -131,6 +131,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
         "DriveChanged",
         "VaultChanged",
         "KeyChanged",
+        "ImageSigned",
     }
     job = past.summary
     assert JobBegun(JOB, job.goal, job.brief, job.brain, job.by) == BEGUN

@@ -1,0 +1,88 @@
+"""Every command with its options, read from the parsers: what completions and the manual page are made of."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+
+from hotdesk.cli import COMMANDS, module_of
+from hotdesk.cli.parser import make_parser
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOption:
+    """An option of a command, or one of its arguments, which has no names."""
+
+    names: tuple[str, ...]
+    metavar: str
+    """What stands for its value; empty: it takes none."""
+    choices: tuple[str, ...]
+    help: str
+    required: bool
+    repeats: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommandNode:
+    """A command, or one act of a command."""
+
+    name: str
+    """As it is typed after `hotdesk`: `image build`."""
+    summary: str
+    description: str
+    options: tuple[CommandOption, ...]
+    arguments: tuple[CommandOption, ...]
+    acts: tuple[CommandNode, ...] = ()
+
+
+def read_commands() -> list[CommandNode]:
+    """Read every command, in the order of the overview."""
+    return [_read_command(name, summary) for name, summary in COMMANDS.items()]
+
+
+def _read_command(name: str, summary: str) -> CommandNode:
+    module = import_module(module_of(name))
+    return _read_parser(name, summary, make_parser(name, module), _docstring_of(module))
+
+
+def _docstring_of(module: ModuleType) -> str:
+    return inspect.cleandoc(module.main.__doc__ or "")
+
+
+def _read_parser(name: str, summary: str, parser: argparse.ArgumentParser, description: str) -> CommandNode:
+    options: list[CommandOption] = []
+    arguments: list[CommandOption] = []
+    acts: list[CommandNode] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            acts = [
+                _read_parser(f"{name} {act}", helps.get(act, ""), inner, _describe_act(inner.get_default("main")))
+                for act, inner in action.choices.items()
+            ]
+        elif action.help != argparse.SUPPRESS:
+            (options if action.option_strings else arguments).append(_read_action(parser, action))
+    return CommandNode(name, summary, description, tuple(options), tuple(arguments), tuple(acts))
+
+
+def _describe_act(act: Callable[..., object] | None) -> str:
+    return inspect.cleandoc(getattr(act, "__doc__", None) or "")
+
+
+def _read_action(parser: argparse.ArgumentParser, action: argparse.Action) -> CommandOption:
+    formatter = parser._get_formatter()
+    takes_value = action.nargs != 0
+    default = action.dest if not action.option_strings else action.dest.upper()
+    metavar = action.metavar if isinstance(action.metavar, str) else default
+    return CommandOption(
+        names=tuple(action.option_strings),
+        metavar=metavar if takes_value else "",
+        choices=tuple(map(str, action.choices or ())),
+        help=formatter._expand_help(action) if action.help else "",
+        required=action.required,
+        repeats=isinstance(action, argparse._AppendAction) or action.nargs in ("*", "+"),
+    )

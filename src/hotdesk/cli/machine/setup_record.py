@@ -1,0 +1,103 @@
+"""What `hotdesk setup` and `setup --undo` share: a step, apt, the account, and a record of what set-up changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from hotdesk.cli.machine.image import say
+from hotdesk.config import Config
+from hotdesk.errors import HostError, printable
+from hotdesk.strict import StrictError, loads, read
+
+ACCOUNT = "hotdesk"
+RECORD = "setup.json"
+"""In a state directory's `lib`."""
+APT = ("apt-get", "-q", "-o", "DPkg::Lock::Timeout=300")
+LAST_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStep:
+    """One thing that is now so."""
+
+    name: str
+    outcome: str
+    changed: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.outcome}"
+
+
+@dataclass(frozen=True, slots=True)
+class SetupRecord:
+    """What set-up changed on this machine, beside its own folders."""
+
+    packages: tuple[str, ...] = ()
+    """Debian packages it installed."""
+    link: str = ""
+    """The link to the command that it made."""
+
+
+def read_record(settings: Config) -> SetupRecord:
+    """Read what set-up changed; nothing where it was not written down."""
+    try:
+        return read(SetupRecord, loads((settings.lib / RECORD).read_bytes()))
+    except (OSError, StrictError):
+        return SetupRecord()
+
+
+def write_record(settings: Config, record: SetupRecord) -> None:
+    """Write down what set-up changed; an empty record is no file."""
+    path = settings.lib / RECORD
+    if record == SetupRecord():
+        path.unlink(missing_ok=True)
+        return
+    settings.lib.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(asdict(record), indent=1) + "\n")
+    fresh.replace(path)
+
+
+def note_packages(settings: Config, packages: list[str]) -> None:
+    """Add packages to the record, before they are installed: an interrupted installation is undone, too."""
+    record = read_record(settings)
+    write_record(settings, replace(record, packages=tuple(dict.fromkeys((*record.packages, *packages)))))
+
+
+def has_account() -> bool:
+    """Say whether the account is there."""
+    try:
+        pwd.getpwnam(ACCOUNT)
+    except KeyError:
+        return False
+    return True
+
+
+def apt(*argv: str, cwd: Path | None = None) -> None:
+    """Run apt-get to its end: in a session of its own, because dpkg interrupted half-way needs mending by hand."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+    child = subprocess.Popen(
+        [*APT, *argv],
+        env=environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = child.communicate()
+    except KeyboardInterrupt:
+        say("packages: letting apt-get finish first")
+        child.communicate()
+        raise
+    if child.returncode != 0:
+        lines = "\n".join(f"  {printable(line)}" for line in output.splitlines()[-LAST_LINES:])
+        raise HostError(f"`apt-get {argv[0]}` failed; mend what it says, then `hotdesk setup` again:\n{lines}")

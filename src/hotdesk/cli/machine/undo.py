@@ -1,0 +1,258 @@
+"""`hotdesk setup --undo`: remove what set-up and desks made on this machine, and say what is kept.
+
+What belongs to people stays unless they say `--all`: the drive, the vault, the journal, jobs, API keys, templates.
+What all state directories of a machine share (account, user ids, packages, the command's link) goes only with the
+machine's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pwd
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hotdesk.cli.machine.gc import bury
+from hotdesk.cli.machine.image import say
+from hotdesk.cli.machine.setup_record import (
+    ACCOUNT,
+    RECORD,
+    SetupStep,
+    apt,
+    has_account,
+    read_record,
+    write_record,
+)
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
+from hotdesk.desk.image import store
+from hotdesk.desk.keeper import state
+from hotdesk.errors import BriefError, HostError
+from hotdesk.host import burn
+from hotdesk.linux import uids
+
+MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "viewer")
+"""What desks and set-up leave in a state directory's `lib`, beside images. Everything else there is somebody's own."""
+OWNERS_TIMEOUT_S = 15.0
+UNIT = Path("/etc/systemd/system/hotdesk.service")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    undo = parser.add_argument_group("removing what set-up made")
+    undo.add_argument("--undo", action="store_true", help="remove images, state, user ids and the account again")
+    undo.add_argument("--yes", action="store_true", help="with --undo: do not ask before open desks are burnt")
+    undo.add_argument("--all", action="store_true", help="with --undo: also the drive, vault, journal and jobs")
+    undo.add_argument("--packages", action="store_true", help="with --undo: also the packages that set-up installed")
+
+
+def require_undo(arguments: argparse.Namespace) -> None:
+    """Refuse options of --undo without it."""
+    if any((arguments.yes, arguments.all, arguments.packages)):
+        raise BriefError("--yes, --all and --packages belong to --undo; `hotdesk setup --help` says more")
+
+
+def confirm(settings: Config, arguments: argparse.Namespace) -> None:
+    """Ask a person before desks or their own files are destroyed."""
+    desks = [str(each["id"]) for each in list_desks(settings)]
+    private = _private_paths(settings) if arguments.all else []
+    reasons = [f"burns {len(desks)} open desk(s): {', '.join(desks[:5])}"] if desks else []
+    reasons += [f"destroys {', '.join(map(str, private))}"] if private else []
+    if not reasons or arguments.yes:
+        return
+    what = " and ".join(reasons)
+    if not sys.stdin.isatty():
+        raise BriefError(f"This {what}. To do it without being asked, add --yes.")
+    if input(f"This {what}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise BriefError("Nothing was removed.")
+
+
+def undo(settings: Config, arguments: argparse.Namespace, *, whole_machine: bool) -> Iterator[SetupStep]:
+    """Take the steps in their order; any may be the last, and the next run goes on there.
+
+    `whole_machine`: this is the machine's own state directory, so what all of them share goes, too.
+    """
+    yield burn_desks(settings)
+    wait_for_owners(settings)
+    yield remove_images(settings)
+    yield remove_state(settings)
+    yield from keep_private(settings, everything=arguments.all)
+    if whole_machine:
+        yield remove_packages(settings, remove=arguments.packages)
+        yield from remove_shared(settings)
+    else:
+        yield SetupStep("machine", "kept: packages, account and user ids are of all state directories", False)
+    yield from _keep_settings(settings)
+
+
+# -- desks -------------------------------------------------------------------------------------------------------------
+
+
+def list_desks(settings: Config) -> list[dict[str, object]]:
+    """List the desks of every tenant."""
+    return [desk for each in _every_tenant(settings) for desk in state.desks(each)]
+
+
+def _every_tenant(settings: Config) -> list[Config]:
+    names = {*tenant_names(settings), *(each.name for each in (settings.lib / "tenants").glob("*"))}
+    others = [for_tenant(settings, name) for name in sorted(names - {DEFAULT_TENANT})]
+    return [settings, *others]
+
+
+def burn_desks(settings: Config) -> SetupStep:
+    """Burn every open desk, and bury those whose keeper is gone."""
+    desks = [(each, str(desk["id"])) for each in _every_tenant(settings) for desk in state.desks(each)]
+
+    async def work() -> int:
+        for each, desk in desks:
+            await burn(each, desk)  # type: ignore[arg-type]
+        return 0
+
+    if desks and (code := run_interruptible(work)):
+        raise SystemExit(code)
+    for each in _every_tenant(settings):
+        bury(each)
+    if remaining := list_desks(settings):
+        raise HostError(f"{len(remaining)} desk(s) are still open; stop what opens them, then run this again.")
+    return SetupStep("desks", f"{len(desks)} burnt" if desks else "none open", bool(desks))
+
+
+def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None:
+    """Wait for processes that hold the state directory; refuse while one stays."""
+    deadline = time.monotonic() + timeout
+    while owners := [pid for each in _every_tenant(settings) for pid in _owners(each)]:
+        if time.monotonic() > deadline:
+            raise HostError(
+                f"Process {', '.join(map(str, owners))} still uses {settings.run}: a `hotdesk serve`, or a "
+                "program with an open host. Stop it, then run this again."
+            )
+        time.sleep(0.2)
+
+
+def _owners(settings: Config) -> list[int]:
+    sockets = (settings.run / "control").glob("*.sock")
+    return [int(each.stem) for each in sockets if each.stem.isdigit() and Path(f"/proc/{each.stem}").exists()]
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def remove_images(settings: Config) -> SetupStep:
+    """Remove the image store, once nobody writes to it; one elsewhere may be another state directory's, too."""
+    if not settings.images.is_dir():
+        return SetupStep("images", "none there", False)
+    if not settings.images.is_relative_to(settings.lib):
+        return SetupStep("images", f"kept: {settings.images} lies outside of {settings.lib}", False)
+    size = store.disk_usage(settings.images)
+    with store.writing(settings.images, say):
+        for layer in sorted((settings.images / "layers").iterdir()):
+            with store.lock_layer(layer, layer.name[:12]):  # desks of another state directory may stand on it
+                pass
+        store.discard(settings.images / "images")  # first the names: what is interrupted leaves no broken image
+        for each in sorted(settings.images.iterdir()):
+            if each.name not in ("lock", "tmp"):
+                store.discard(each)
+    store.discard(settings.images)
+    return SetupStep("images", f"removed, {size / 1e6:.0f} MB", True)
+
+
+def remove_state(settings: Config) -> SetupStep:
+    """Remove live state, disks and caches."""
+    paths = [each.lib / name for each in _every_tenant(settings) for name in MADE]
+    found = [path for path in (*paths, settings.run) if path.exists()]
+    for path in found:
+        store.discard(path)
+    return SetupStep("state", f"removed {', '.join(map(str, found))}" if found else "none there", bool(found))
+
+
+def _private_paths(settings: Config) -> list[Path]:
+    ours = {*MADE, RECORD, "images", "tenants"}
+    return [path for each in _every_tenant(settings) for path in sorted(each.lib.glob("*")) if path.name not in ours]
+
+
+def keep_private(settings: Config, *, everything: bool) -> Iterator[SetupStep]:
+    """Say what of people's own is kept, or remove that, too; an empty state directory goes."""
+    private = _private_paths(settings)
+    listed = ", ".join(map(str, private))
+    if not private:
+        yield SetupStep("own files", "none there", False)
+    elif not everything:
+        yield SetupStep("own files", f"kept: {listed}; --all removes them", False)
+    else:
+        for path in private:
+            store.discard(path)
+        yield SetupStep("own files", f"removed {listed}", True)
+    for folder in (*(each.lib for each in _every_tenant(settings)[1:]), settings.lib / "tenants", settings.lib):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _keep_settings(settings: Config) -> Iterator[SetupStep]:
+    folder = Path("/etc/hotdesk") if settings.lib == Path("/var/lib/hotdesk") else settings.lib.parent / "etc"
+    for path in (folder / "config.toml", *([UNIT] if folder == Path("/etc/hotdesk") else [])):
+        if path.exists():
+            yield SetupStep("settings", f"kept: {path}, which set-up did not write", False)
+
+
+# -- what all state directories share ----------------------------------------------------------------------------------
+
+
+def remove_packages(settings: Config, *, remove: bool) -> SetupStep:
+    """Remove the packages that set-up installed, if that is wanted."""
+    record = read_record(settings)
+    packages = record.packages
+    if not packages:
+        return SetupStep("packages", "none that set-up installed", False)
+    if not remove:
+        return SetupStep("packages", f"kept: {', '.join(packages)}; --packages removes them", False)
+    protected = list_protected(packages)
+    if removable := [name for name in packages if name not in protected]:
+        apt("remove", "--yes", *removable)
+    write_record(settings, replace(record, packages=()))
+    reason = f"; kept: {', '.join(protected)}, which Debian protects" if protected else ""
+    return SetupStep("packages", f"{', '.join(removable) or 'none'} removed{reason}", True)
+
+
+def list_protected(packages: Sequence[str]) -> list[str]:
+    """List the packages that apt refuses to remove: other packages need not say that they depend on them."""
+    fields = "${Package} ${Essential} ${Protected} ${Important}\n"
+    argv = ["dpkg-query", "-W", "-f", fields, *packages]
+    output = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60).stdout
+    return [line.split()[0] for line in output.splitlines() if "yes" in line.split()[1:]]
+
+
+def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[SetupStep]:
+    """Remove the user ids, the account and the command's link; user ids stay while a desk has some."""
+    if desks := uids.list_claims(claims):
+        owners = sorted({str(desk.parent.parent) for desk in desks})
+        yield SetupStep("user ids", f"kept: desks below {', '.join(owners)} use them", False)
+    else:
+        changed = uids.unreserve()
+        if claims.is_dir():
+            store.discard(claims)
+        yield SetupStep("user ids", "removed" if changed else "none there", changed)
+        yield _remove_account()
+    record = read_record(settings)
+    if record.link:
+        Path(record.link).unlink(missing_ok=True)
+        write_record(settings, replace(record, link=""))
+        yield SetupStep("command", f"{record.link} removed", True)
+    if settings.lib.is_dir() and not any(settings.lib.iterdir()):
+        settings.lib.rmdir()
+
+
+def _remove_account() -> SetupStep:
+    """Remove the account, if it is one that set-up makes: no home, no shell."""
+    if not has_account():
+        return SetupStep("account", "none there", False)
+    entry = pwd.getpwnam(ACCOUNT)
+    if (entry.pw_dir, entry.pw_shell) != ("/nonexistent", "/usr/sbin/nologin"):
+        return SetupStep("account", f"kept: {ACCOUNT} is not as set-up makes it", False)
+    done = subprocess.run(["userdel", ACCOUNT], capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode != 0:
+        raise HostError(f"The account {ACCOUNT!r} cannot be removed: {done.stderr.strip()[-300:]}")
+    return SetupStep("account", f"{ACCOUNT} removed", True)

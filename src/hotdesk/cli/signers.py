@@ -1,0 +1,30 @@
+"""Whose signatures are believed: those a command names, else those of the settings and this machine's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk import config
+from hotdesk.drive.signing import fingerprint, load_own_public, load_public
+from hotdesk.errors import HotdeskError
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+
+
+def load_trusted_signers(named: Iterable[str] | None) -> dict[str, str]:
+    """Give the fingerprints of who is believed, and who says so."""
+    if named:
+        return {key_of(each): "as --signer says" for each in named}
+    settings = config.load()
+    found = {key_of(each): "as the settings say" for each in settings.signers}
+    with suppress(HotdeskError, OSError):  # most machines verify, and sign nothing
+        found[fingerprint(load_own_public(settings.lib / "keys"))] = "this machine's own"
+    return found
+
+
+def key_of(text: str) -> str:
+    """Give the fingerprint that a pin stands for."""
+    return text if _FINGERPRINT.fullmatch(text) else fingerprint(load_public(Path(text)))

@@ -1,0 +1,90 @@
+"""The signed manifest of an exported image: canonical JSON in one line, read strictly. Pure.
+
+An exported image is one file: the line `MAGIC`, the manifest's line, and the payload, a gzip-compressed tar whose size
+and SHA-256 the manifest has. What is signed is `DOMAIN` and the manifest without its signature, as in a certificate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotdesk.desk.image.image import NAME_SHAPE
+from hotdesk.desk.image.untar import ArchiveLimits
+from hotdesk.drive.certificate import ENDING, HEX, LENGTH, encode_canonical, raw
+from hotdesk.drive.signing import Signer, is_signed
+from hotdesk.errors import ImageError
+from hotdesk.strict import Range, StrictError, loads, read
+
+MAGIC = b"hotdesk-image 1\n"
+DOMAIN = b"hotdesk-image 1\n"
+"""What is signed begins so: a signature of ours under anything else cannot be taken for one under an image."""
+MAX_MANIFEST_BYTES = 8 << 10
+MAX_PAYLOAD_BYTES = 16 << 30
+MAX_ENTRIES, MAX_FILE_BYTES = ArchiveLimits().entries, ArchiveLimits().size
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadDigest:
+    """The compressed tar behind the manifest."""
+
+    sha256: HEX
+    size: Annotated[int, Range(1, MAX_PAYLOAD_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageManifest:
+    """What the signer says of an image."""
+
+    arch: Literal["aarch64", "x86_64"]
+    built: Annotated[int, Range(0, 1 << 40)]
+    """When the image was built, in seconds since 1970."""
+    entries: Annotated[int, Range(1, MAX_ENTRIES)]
+    """Entries of the tar; more are refused."""
+    format: Literal[1]
+    name: Annotated[str, NAME_SHAPE]
+    payload: PayloadDigest
+    public_key: HEX
+    recipe: Annotated[str, re.compile(r"(?:[0-9a-f]{64})?")]
+    """Digest of the recipe it was built from; empty: it was not built from one."""
+    size: Annotated[int, Range(0, MAX_FILE_BYTES)]
+    """Bytes of all files of the tar; more are refused."""
+    source: Annotated[str, re.compile(r"[ -~]{0,200}")]
+    """Where the image came from, in words."""
+    version: Annotated[str, re.compile(r"[0-9a-z.+-]{1,40}")]
+    """The hotdesk that exported it."""
+
+
+def sign(fields: Mapping[str, object], signer: Signer) -> bytes:
+    """Sign a manifest that has every field but the key; return its line."""
+    try:
+        manifest = read(ImageManifest, {**fields, "format": 1, "public_key": raw(signer.public)})
+    except StrictError as e:
+        raise ImageError(f"The image cannot be exported: its manifest is invalid at {e}.") from None
+    body = encode_canonical(asdict(manifest))
+    return body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
+
+
+def parse(line: bytes) -> tuple[ImageManifest, Ed25519PublicKey]:
+    """Read a manifest and verify its signature; `ImageError` says what is wrong.
+
+    Whether the signer is trusted is not checked here.
+    """
+    ending = ENDING.fullmatch(line[-LENGTH:])
+    if ending is None:
+        raise ImageError("The image's manifest is incomplete, or too long.")
+    body = line[:-LENGTH] + b"}"
+    try:
+        manifest = read(ImageManifest, loads(body))
+    except StrictError as e:
+        raise ImageError(f"The image's manifest is invalid: {e}.") from None
+    if encode_canonical(asdict(manifest)) != body:
+        raise ImageError("The image's manifest is invalid: it is not canonical JSON.")
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest.public_key))
+    if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
+        raise ImageError("The image's signature is not valid: the manifest was changed after it was signed.")
+    return manifest, public

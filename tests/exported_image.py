@@ -1,0 +1,70 @@
+"""Exported images made by hand, as `hotdesk image export` writes them and as no honest machine would."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Mapping
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hotdesk.drive.certificate import encode_canonical, raw
+from hotdesk.drive.image_manifest import DOMAIN, MAGIC
+from hotdesk.drive.signing import Signer, fingerprint
+
+Entry = tuple[str, dict[str, object], bytes]
+PYTHON: Entry = ("usr/bin/python3", {"mode": 0o755}, b"#!/bin/sh\n")
+
+
+def new_signer() -> Signer:
+    """Make a machine's key."""
+    return Signer(Ed25519PrivateKey.generate())
+
+
+def trust(signer: Signer) -> dict[str, str]:
+    """Trust a key, as --signer does."""
+    return {fingerprint(signer.public): "as --signer says"}
+
+
+def pack(*entries: Entry) -> bytes:
+    """Write a payload."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, fields, data in entries:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            for key, value in fields.items():
+                setattr(info, key, value)
+            tar.addfile(info, io.BytesIO(data))
+    return gzip.compress(out.getvalue(), 0, mtime=0)  # not compressed, so that one length means one length
+
+
+def fields_of(payload: bytes, signer: Signer, **changes: object) -> dict[str, object]:
+    """Give the fields of a manifest that fits a payload, some of them changed."""
+    return {
+        "arch": os.uname().machine,
+        "built": 1_700_000_000,
+        "entries": 100,
+        "format": 1,
+        "name": "mine",
+        "payload": {"sha256": hashlib.sha256(payload).hexdigest(), "size": len(payload)},
+        "public_key": raw(signer.public),
+        "recipe": "",
+        "size": 1 << 20,
+        "source": "a test",
+        "version": "1.0",
+        **changes,
+    }
+
+
+def sign_line(body: bytes, signer: Signer, domain: bytes = DOMAIN) -> bytes:
+    """Sign a manifest's line as it stands, whatever is in it."""
+    return body[:-1] + b',"signature":"' + signer.sign(domain + body).hex().encode() + b'"}\n'
+
+
+def archive(payload: bytes, fields: Mapping[str, object], signer: Signer) -> bytes:
+    """Write an archive."""
+    return MAGIC + sign_line(encode_canonical(fields), signer) + payload
