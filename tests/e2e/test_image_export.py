@@ -81,6 +81,7 @@ def undo(home: Path) -> None:
     assert not any(step["changed"] for step in last)
 
 
+@pytest.mark.long
 def test_layers_are_exported_as_a_desk_sees_them_and_always_in_the_same_bytes(
     home: Path,
     shelf: Path,  # noqa: F811
