@@ -27,10 +27,11 @@ class LazyMcp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if self.app is None:
+        app = self.app
+        if app is None:
             async with self.lock:
-                self.app = self.app or await anyio.to_thread.run_sync(self.load)
-        await self.app(scope, receive, send)
+                app = self.app = self.app or await anyio.to_thread.run_sync(self.load)
+        await app(scope, receive, send)
 
     def load(self) -> Mcp:
         """Import the application, and make it."""
