@@ -27,10 +27,9 @@ class LazyMcp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        app = self.app
-        if app is None:
-            async with self.lock:
-                app = self.app = self.app or await anyio.to_thread.run_sync(self.load)
+        async with self.lock:
+            app: Mcp = self.app if self.app is not None else await anyio.to_thread.run_sync(self.load)
+            self.app = app
         await app(scope, receive, send)
 
     def load(self) -> Mcp:
