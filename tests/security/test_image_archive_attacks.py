@@ -358,9 +358,11 @@ def test_a_server_that_nobody_vouches_for_is_not_read(server: Upstream, monkeypa
 )
 def test_what_reads_a_server_is_nobody(server: Upstream) -> None:
     server.answers["/image"] = (200, {}, b"abc" * 100_000)
+    listed = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = {*listed.read_text().split()}  # of other tests in this process
     with open_url(f"https://localhost:{server.port}/image", 1 << 20) as stream:
         stream.read(1)
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        children = {*listed.read_text().split()} - before
         owners = {os.stat(f"/proc/{pid}/task").st_uid for pid in children}
         status = [Path(f"/proc/{pid}/status").read_text() for pid in children]
     users = {line.split()[1] for text in status for line in text.splitlines() if line.startswith("Uid:")}
