@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotdesk.errors import HostError
+from hotdesk.linux import device_filter
 
 TICKS = os.sysconf("SC_CLK_TCK")
 """Units of CPU time a second, in `/proc/stat` and cgroup v1."""
@@ -26,6 +27,8 @@ KERNEL_TCP = 32 << 20
 DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136:*")
 """null, zero, full, random, urandom, tty, ptmx, and the desk's own ptys."""
 
+_ABOVE = "hotdesk"
+"""On v2: the folder above all desks'."""
 _STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
 _STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
 """Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
@@ -75,8 +78,18 @@ class Hierarchies:
 
     def folders(self, desk: str) -> dict[str, Path]:
         """Give a desk's folders, one a hierarchy; on v2 below one of ours, whose controllers nobody else switches."""
-        above = "hotdesk" if self.version == 2 else ""
+        above = _ABOVE if self.version == 2 else ""
         return {name: mount / above / f"hotdesk-{desk}" for name, mount in self.mounts.items()}
+
+    def remove_above(self) -> bool:
+        """Delete the folder above v2's desks; False where there is none, or desks are below it."""
+        if self.version == 1:
+            return False
+        try:
+            os.rmdir(self.mounts["unified"] / _ABOVE)
+        except OSError:
+            return False
+        return True
 
 
 def detect(mountinfo: str, unified_controllers: str | None) -> Hierarchies:
@@ -130,6 +143,8 @@ class Cgroup:
             os.mkdir(folder)
         if self.version == 1:
             self.deny_devices()
+        else:
+            self.filter_devices()
         self.limit(limits)
 
     def limit(self, limits: CgroupLimits) -> None:
@@ -139,12 +154,12 @@ class Cgroup:
         else:
             self.limit_v1(limits)
 
-    def favour(self, favoured: bool) -> None:
-        """Have it share the processors as others do, or take only what others leave."""
+    def favour(self, favoured: bool, least: int = 2) -> None:
+        """Have it share the processors as others do, or take little but what others leave: `least` of 1024."""
         if self.version == 2:
-            self.put("cpu", "cpu.weight", 100 if favoured else 1)
+            self.put("cpu", "cpu.weight", 100 if favoured else max(1, least * 100 // 1024))
         else:
-            self.put("cpu", "cpu.shares", 1024 if favoured else 2)
+            self.put("cpu", "cpu.shares", 1024 if favoured else least)
 
     def open_above(self) -> None:
         """Have v2's controllers in the folder above the desks, which stays."""
@@ -174,8 +189,23 @@ class Cgroup:
         for device in DEVICES:
             self.put("devices", "devices.allow", f"{device} rw")
 
+    def allow_device(self, device: str) -> None:
+        """Let what is in it use one more device, as in `c 10:232`."""
+        if self.version == 1:
+            self.put("devices", "devices.allow", f"{device} rw")
+        else:
+            self.filter_devices((*DEVICES, device), instead_of=DEVICES)
+
+    def filter_devices(self, devices: tuple[str, ...] = DEVICES, instead_of: tuple[str, ...] = ()) -> None:
+        """Limit devices on v2, where a program decides. Some containers may load none: doctor says so there."""
+        try:
+            device_filter.attach(str(self.folders["unified"]), devices, instead_of)
+        except OSError as e:
+            if e.errno not in (errno.EPERM, errno.EINVAL, errno.ENOSYS):
+                raise
+
     def limit_v2(self, limits: CgroupLimits) -> None:
-        """Write v2's files; devices are held by nodev mounts, no mknod and own nodes there."""
+        """Write v2's files."""
         self.put("memory", "memory.max", limits.memory)
         self.put("memory", "memory.swap.max", 0, optional=True)
         self.put("pids", "pids.max", limits.pids)
@@ -332,6 +362,13 @@ class Cgroup:
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
         return 0
+
+    def count_refused_forks(self) -> int:
+        """Count how often its limit of processes kept one from starting; 0 where the kernel does not count."""
+        try:
+            return counters(read(f"{self.folder('pids')}/pids.events")).get(b"max", 0)
+        except FileNotFoundError:
+            return 0
 
     def remove(self) -> None:
         """Delete its folders; the kernel may need a moment after the last exit, which is an OSError until then."""

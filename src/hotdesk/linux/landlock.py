@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Collection, Iterable
-from pathlib import Path
 
-from hotdesk.linux import syscalls
+from hotdesk.linux.libc import PR_SET_NO_NEW_PRIVS, check, libc, prctl
+
+TYPE_CHECKING = False  # what only annotations need would cost a quick command 10 ms
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
 
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 _LAST_CAPABILITY = 40
@@ -58,7 +61,7 @@ def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = 
 
     One that `dials` may still connect by TCP.
     """
-    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     restrict([existing(path) for path in writable], tcp=BIND if dials else TCP)
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
@@ -69,7 +72,7 @@ def confine_reader(writable: Iterable[Path], sockets: Iterable[Path], *, dials: 
 
     Whoever is more privileged goes through these folders: no link can be laid there.
     """
-    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     restrict(list(writable), FILES, tcp=BIND if dials else TCP, sockets=list(sockets))
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_READ_SEARCH})
@@ -89,15 +92,15 @@ def drop_capabilities(allowed: set[int]) -> None:
     bits = sum(1 << capability for capability in allowed)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)(bits, bits, 0, 0, 0, 0)
-    syscalls.check(syscalls.libc.capset(header, data), "capset")
+    check(libc.capset(header, data), "capset")
 
 
 def limit_capabilities(allowed: set[int]) -> None:
     """Let no exec bring any capability but these."""
-    syscalls.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in allowed:
-            syscalls.libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+            libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
 
 
 def restrict(
@@ -114,17 +117,15 @@ def restrict(
     Writing is `granted` below `folders` only, and so are `reads`; making sockets below `sockets`, too; of what `tcp`
     names, connecting to `ports` only.
     """
-    version = syscalls.libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    version = libc.syscall(SYS_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
         return
     handled = _WRITES | reads | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     handled |= DEVICES if version >= 5 and reads else 0
     attributes = Ruleset(handled, tcp if version >= 4 else 0, _SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    result = syscalls.libc.syscall(
-        SYS_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
-    )
-    ruleset = syscalls.check(result, "landlock_create_ruleset")
+    result = libc.syscall(SYS_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = check(result, "landlock_create_ruleset")
     try:
         for folder, rights in (*((each, granted) for each in folders), *((each, SOCKETS) for each in sockets)):
             fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
@@ -134,12 +135,12 @@ def restrict(
                 os.close(fd)
         for port in ports if attributes.net & CONNECT else ():
             _add_rule(ruleset, 2, Port(CONNECT, port))
-        syscalls.check(syscalls.libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
+        check(libc.syscall(SYS_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)), "landlock_restrict_self")
     finally:
         os.close(ruleset)
 
 
 def _add_rule(ruleset: int, kind: int, rule: ctypes.Structure) -> None:
     """Grant something in a ruleset."""
-    added = syscalls.libc.syscall(SYS_ADD_RULE, ruleset, kind, ctypes.byref(rule), ctypes.c_uint32(0))
-    syscalls.check(added, "landlock_add_rule")
+    added = libc.syscall(SYS_ADD_RULE, ruleset, kind, ctypes.byref(rule), ctypes.c_uint32(0))
+    check(added, "landlock_add_rule")

@@ -10,23 +10,27 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-T = TypeVar("T")
+from hotdesk.linux.libc import PR_SET_NO_NEW_PRIVS as PR_SET_NO_NEW_PRIVS
+from hotdesk.linux.libc import check as check
+from hotdesk.linux.libc import libc as libc
+from hotdesk.linux.libc import prctl as prctl
 
-libc = ctypes.CDLL(None, use_errno=True)
+T = TypeVar("T")
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_SLAVE = 4096, 16384, 1 << 19
 MS_NOATIME, MS_PRIVATE = 1024, 1 << 18
 _MNT_DETACH = 2
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x10000000, 0x20000000, 0x40000000
 
 SYS_OPEN_TREE, SYS_MOVE_MOUNT, SYS_MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 SYS_FSCONFIG, SYS_FSPICK = 431, 433
+SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 FSPICK_CLOEXEC, FSCONFIG_SET_STRING, FSCONFIG_CMD_RECONFIGURE = 1, 1, 7
 OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
@@ -37,7 +41,9 @@ ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_IDMAP = 1, 2, 4, 0x100000
 CAPABILITY_VERSION = 0x20080522
 """Of `capset`: effective, permitted and inheritable sets in two halves."""
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+CAP_SYS_ADMIN = 1 << 21
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 1, 4, 8, 24, 36
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
@@ -51,14 +57,6 @@ class MountAttr(ctypes.Structure):
         ("propagation", ctypes.c_uint64),
         ("userns_fd", ctypes.c_uint64),
     )
-
-
-def check(result: int, what: str) -> int:
-    """Turn a failed call's errno into an OSError that says what was tried."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
-    return result
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
@@ -111,9 +109,23 @@ def unshare(flags: int) -> None:
     check(libc.unshare(flags), f"unshare {flags:#x}")
 
 
-def prctl(option: int, value: int) -> None:
-    """Set one process attribute."""
-    check(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+def setns(fd: int, kind: int) -> None:
+    """Have this thread enter a namespace; of a pid namespace, have its children."""
+    check(libc.setns(fd, kind), f"setns {kind:#x}")
+
+
+def drop_bounding(capability: int) -> None:
+    """Give up a capability for good; one that this kernel does not know is no error."""
+    if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0 and ctypes.get_errno() != errno.EINVAL:
+        check(-1, f"drop capability {capability}")
+
+
+def pivot_root(folder: str) -> None:
+    """Make a mount the root of this process's own mount namespace, and let go of every other mount there."""
+    os.chdir(folder)
+    check(libc.syscall(SYS_PIVOT_ROOT[os.uname().machine], b".", b"."), f"pivot_root {folder}")
+    check(libc.umount2(b".", _MNT_DETACH), "umount the former root")
+    os.chdir("/")
 
 
 def mount_idmapped(source: str, target: str, userns: int, attributes: int = ATTR_RDONLY) -> None:
@@ -233,9 +245,7 @@ class Anchor:
     def open(self, uid_map: str, gid_map: str) -> int:
         """Map the namespace's ids, and hold it open."""
         if os.read(self.ready, 1) != b"1":
-            raise OSError(
-                "no user namespace: see user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns"
-            )
+            raise OSError("no user namespace: see user.max_user_namespaces")
         for name, text in (("uid_map", uid_map), ("gid_map", gid_map)):
             with open(f"/proc/{self.pid}/{name}", "wb", 0) as file:
                 file.write(text.encode())
@@ -258,9 +268,7 @@ def start_anchor(creator: int) -> Iterator[Anchor]:
     if child == 0:
         try:
             os.close(release_w)
-            os.setgroups([])
-            os.setresgid(creator, creator, creator)
-            os.setresuid(creator, creator, creator)
+            become_creator(creator)
             unshare(CLONE_NEWUSER)
             os.write(ready_w, b"1")
             os.read(release_r, 1)
@@ -273,6 +281,20 @@ def start_anchor(creator: int) -> Iterator[Anchor]:
         close_all((ready_r, release_w))
 
 
+def become_creator(uid: int) -> None:
+    """Become a user who may make user namespaces also where the machine lets only root make them.
+
+    All that is kept of root is one capability, which is lost with the first namespace that is made.
+    """
+    prctl(PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    sets[0] = sets[1] = CAP_SYS_ADMIN
+    check(libc.capset(header, sets), "capset")
+
+
 def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
     """Make two pipes, or none."""
     first = os.pipe()
@@ -281,6 +303,16 @@ def two_pipes() -> tuple[tuple[int, int], tuple[int, int]]:
     except OSError:
         close_all(first)
         raise
+
+
+def close_but(spared: set[int]) -> None:
+    """Close every other descriptor: a child that does not become another program holds all of its parent's."""
+    with os.scandir("/proc/self/fd") as entries:
+        others = [int(entry.name) for entry in entries]
+    for fd in others:
+        if fd not in spared:
+            with suppress(OSError):  # the one that listed them
+                os.close(fd)
 
 
 def close_all(fds: Iterable[int]) -> None:

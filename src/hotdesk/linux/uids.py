@@ -14,9 +14,11 @@ from hotdesk.linux.filelock import hold_lock
 FIRST = 0x70000000
 """Start of the range systemd's uid plan leaves unused; containers of others (LXD, nspawn, podman) lie elsewhere."""
 WIDTH = 1024
-"""Host ids a desk takes: inside 0 to 1000, one for nobody, one that owns its user namespace."""
+"""Host ids a desk takes: inside 0 to 1000, one for nobody, and two for what stands around it."""
 SLOTS = 16384
-NOBODY, ANCHOR = 1001, 1002
+NOBODY, ANCHOR, SUPERVISOR = 1001, 1002, 1003
+"""Ids of a desk's range that its programs cannot have: who is nobody inside, who owns its user namespace, and who waits
+for the end of a sandbox. Of these only the first is in its map."""
 DOOR = FIRST + WIDTH * SLOTS - 1
 """The door's own user, at the end of the range, where no desk reaches."""
 KEYS = DOOR - 1

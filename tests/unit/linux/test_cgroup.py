@@ -13,7 +13,7 @@ import pytest
 
 from hotdesk.config import MIB
 from hotdesk.errors import HostError
-from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, detect, here
+from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, Hierarchies, detect, here
 
 
 def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:
@@ -73,6 +73,23 @@ def test_the_first_of_two_mounts_counts() -> None:
 def test_each_desk_has_folders_of_its_own() -> None:
     found = detect(mounted(*NEEDED), None)
     assert found.folders("i1")["memory"] == Path("/sys/fs/cgroup/memory/hotdesk-i1")
+
+
+def test_on_v2_the_folder_above_all_desks_goes_when_none_is_below_it(tmp_path: Path) -> None:
+    found = Hierarchies(2, {"unified": tmp_path})
+    folder = found.folders("i1")["unified"]
+    folder.mkdir(parents=True)
+    assert not found.remove_above()
+    folder.rmdir()
+    assert found.remove_above()
+    assert list(tmp_path.iterdir()) == []
+    assert not found.remove_above()
+
+
+def test_on_v1_there_is_no_folder_above_desks(tmp_path: Path) -> None:
+    (tmp_path / "hotdesk").mkdir()
+    assert not Hierarchies(1, {"memory": tmp_path}).remove_above()
+    assert (tmp_path / "hotdesk").exists()
 
 
 @pytest.mark.parametrize(("cpus", "quota"), [(2.0, 200_000), (0.5, 50_000), (0.001, 1000)])
