@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 DRIVE = "drive:"
 """What begins the name of an input that the drive keeps: `drive:NAME`, `drive:NAME@VERSION`."""
@@ -100,6 +101,15 @@ class Brief:
     tools: tuple[str, ...] = ()
     """Names of tools that may be used, `browser_*` for every one so called; empty: all."""
     wall: str = "container"
+    """The least that stands between its desks and this machine."""
+    sensitive_wall: str = ""
+    """The least around desks of steps that hold secrets or read foreign files; empty: as for others."""
+    least_wall: str = ""
+    """The least that whoever starts the job demands, beside the brief; empty: nothing."""
+    verify_wall: str = ""
+    """What stands around the desks its deliverables are looked at in, once that is settled; empty: `wall`."""
+    walls: WallCatalog = NOMINAL_CATALOG
+    """How strong walls are where it is carried out, and which there are: known once `routing` has settled its walls."""
     size: DeskSize = DeskSize()
     budget: JobBudget = JobBudget()
     models: Models = Models()

@@ -7,21 +7,25 @@ from dataclasses import replace
 from typing import cast
 
 from hotdesk.brief.brief import Approve, Brief
-from hotdesk.config import APPROVALS, WALLS, Ceiling
+from hotdesk.config import APPROVALS, Ceiling
 from hotdesk.errors import BriefError
+from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 FREE = Ceiling()
 """None: every brief is as it stands."""
 
 
-def admit_brief(job: Brief, ceiling: Ceiling) -> Brief:
-    """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling."""
-    if outside := find_excess(job, ceiling):
+def admit_brief(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
+    """Give a job as it may be done here; `BriefError` says all that is beyond the ceiling.
+
+    `walls` says how strong walls are here; whether they can be had is for `routing` to say.
+    """
+    if outside := find_excess(job, ceiling, walls):
         raise BriefError(f"the brief asks for more than this machine's operator allows: {'; '.join(outside)}")
-    return within(job, ceiling)
+    return within(job, ceiling, walls)
 
 
-def within(job: Brief, ceiling: Ceiling) -> Brief:
+def within(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> Brief:
     """Put the ceiling where the brief is silent. What it does say is left, and is for `beyond` to judge."""
     budget = job.budget
     job = replace(
@@ -37,20 +41,22 @@ def within(job: Brief, ceiling: Ceiling) -> Brief:
         job = replace(job, seconds=min(job.seconds, ceiling.seconds))
     if "approve" not in job.explicit and lax(job.approve) < lax(ceiling.approve):
         job = replace(job, approve=cast(Approve, ceiling.approve))
+    if "wall" not in job.explicit and walls.is_weaker(job.wall, ceiling.wall):
+        job = replace(job, wall=ceiling.wall)
     return job
 
 
-def find_excess(job: Brief, ceiling: Ceiling) -> tuple[str, ...]:
+def find_excess(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -> tuple[str, ...]:
     """Say in sentences, each with its remedy, what of a brief is beyond the ceiling. Hosts are judged by the door."""
     if ceiling == FREE:
         return ()
-    job = within(job, ceiling)
-    return (*_check_wall(job, ceiling), *_check_names(job, ceiling), *_check_amounts(job, ceiling))
+    job = within(job, ceiling, walls)
+    return (*_check_wall(job, ceiling, walls), *_check_names(job, ceiling), *_check_amounts(job, ceiling))
 
 
-def _check_wall(job: Brief, ceiling: Ceiling) -> Iterator[str]:
+def _check_wall(job: Brief, ceiling: Ceiling, walls: WallCatalog) -> Iterator[str]:
     """Judge what holds the job, and who admits its plan."""
-    if WALLS.index(job.wall) < WALLS.index(ceiling.wall):
+    if walls.is_weaker(job.wall, ceiling.wall):
         yield f'the wall {job.wall} is weaker than {ceiling.wall}; write wall = "{ceiling.wall}"'
     if lax(job.approve) < lax(ceiling.approve):
         yield f'approve = "{job.approve}" is laxer than "{ceiling.approve}"; write that, or leave it out'

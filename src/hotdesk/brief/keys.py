@@ -20,6 +20,7 @@ KEYS: Mapping[str, object] = {
     "approve": "plan",
     "tools": ["shell", "browser_*"],
     "wall": "container",
+    "sensitive_wall": "gvisor",
     "size": {"cpus": 2, "memory": "2G", "disk": "16G"},
     "budget": {"tokens": 1000000, "dollars": 5, "acts": 500},
     "memory": "invoices",

@@ -48,17 +48,26 @@ def read_tools(brief: BriefValue) -> tuple[str, ...]:
 def read_wall(field: BriefValue) -> str:
     """Read what stands between a desk and this machine."""
     match field.value:
-        case "container":
-            return "container"
         case "local" if os.environ.get(SWITCH) == "1":
             return "local"
         case "local":
             why = f"local is no wall and exists for tests, with {SWITCH}=1"
-        case str() if field.value in WALLS:
-            why = f"the wall {field.value} is not there yet"
+        case str(name) if name in WALLS:
+            return name
         case _:
             why = f"wall is none of {', '.join(WALLS[1:])}"
     raise field.make_error(f"{why}; write {example(field, 'wall')}")
+
+
+def read_sensitive_wall(brief: BriefValue) -> str:
+    """Read what stands around steps that hold secrets or read foreign files; empty: what stands around others."""
+    if not brief.has("sensitive_wall"):
+        return ""
+    field = brief.get("sensitive_wall")
+    if not isinstance(field.value, str) or field.value not in WALLS[1:]:
+        why = f"sensitive_wall is none of {', '.join(WALLS[1:])}"
+        raise field.make_error(f"{why}; write {example(field, 'sensitive_wall')}")
+    return field.value
 
 
 def read_memory(brief: BriefValue) -> str:

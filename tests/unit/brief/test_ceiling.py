@@ -30,7 +30,9 @@ def job_of(told: str) -> Brief:
         ('wall = "local"', Ceiling(), None),
         ('wall = "local"', Ceiling("container"), 'the wall local is weaker than container; write wall = "container"'),
         ("", Ceiling("container"), None),
-        ("", Ceiling("gvisor"), 'the wall container is weaker than gvisor; write wall = "gvisor"'),
+        ("", Ceiling("gvisor"), None),
+        ('wall = "container"', Ceiling("gvisor"), 'the wall container is weaker than gvisor; write wall = "gvisor"'),
+        ('wall = "microvm"', Ceiling("gvisor"), None),
         (OPEN, Ceiling(grants=("erp-*",)), None),
         (OPEN, Ceiling(grants=("erp-token",)), None),
         (OPEN, Ceiling(grants=("erp",)), "the secret erp-token may not be granted, only erp; leave it out"),
@@ -65,7 +67,8 @@ def test_what_is_beyond_the_ceiling_is_said_with_a_remedy(told: str, ceiling: Ce
 
 def test_everything_that_is_beyond_is_said_at_once() -> None:
     job = job_of(
-        f'{OPEN}\napprove = "auto"\nseconds = 60\nlook = "openai:a"\nbudget = {{tokens = 2, dollars = 2, acts = 2}}'
+        f'{OPEN}\nwall = "container"\napprove = "auto"\n'
+        f'seconds = 60\nlook = "openai:a"\nbudget = {{tokens = 2, dollars = 2, acts = 2}}'
     )
     ceiling = Ceiling("gvisor", (), (), 1, 1.0, 1, 1.0, "plan")
     assert all(getattr(ceiling, field.name) != field.default for field in fields(Ceiling))

@@ -43,7 +43,7 @@ look = "openai:eyes"
 tools = ["shell", "browser_*"]
 wall = "container"
 wait = "2h"
-
+sensitive_wall = "gvisor"
 [size]
 cpus = 4
 memory = "4G"
@@ -109,7 +109,7 @@ def test_everything_a_brief_says_is_read(folder: Path) -> None:
     assert job.scope.rules[1] == Rule("example.test", path="/data/*")
     assert job.scope.names == {"erp.test": "127.0.0.1:8443"}
     assert (job.approve, job.look, job.tools, job.wall) == ("plan", "openai:eyes", ("shell", "browser_*"), "container")
-    assert job.memory == "orders"
+    assert (job.memory, job.sensitive_wall) == ("orders", "gvisor")
     assert (job.size, job.budget, job.wait) == (DeskSize(4.0, 4 * GIB, GIB), JobBudget(1000, 2.5, 50), 7200.0)
     assert job.models == Models(("anthropic:large",), ("chat:org/small:4b", "openai:small"))
     assert job.deliverables == (
@@ -270,8 +270,10 @@ GRID = [
     ('["shell", "browser_*"]', '["Shell"]', 14, "'Shell' is no tool, nor how several begin; write tools = ["),
     ('["shell", "browser_*"]', '["*_goto"]', 14, "'*_goto' is no tool"),
     ('["shell", "browser_*"]', "[[]]", 14, "tools is a list of texts"),
-    ('wall = "container"', 'wall = "gvisor"', 15, 'the wall gvisor is not there yet; write wall = "container"'),
-    ('wall = "container"', 'wall = "microvm"', 15, "not there yet"),
+    ('sensitive_wall = "gvisor"', 'sensitive_wall = "paper"', 17,
+     'sensitive_wall is none of container, gvisor, microvm; write sensitive_wall = "gvisor"'),
+    ('sensitive_wall = "gvisor"', 'sensitive_wall = "local"', 17, "sensitive_wall is none of"),
+    ('sensitive_wall = "gvisor"', "sensitive_wall = [1]", 17, "sensitive_wall is none of"),
     ('wall = "container"', 'wall = "paper"', 15, "wall is none of container, gvisor, microvm"),
     ('wall = "container"', "wall = 5", 15, "wall is none of"),
     ('wall = "container"', "wall = []", 15, "wall is none of"),

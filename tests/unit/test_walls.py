@@ -1,0 +1,91 @@
+"""Walls as data: how strong each is, which is chosen, and what is said of one that is not there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hotdesk.errors import BriefError
+from hotdesk.walls import NAMES, NOMINAL_CATALOG, TRAITS, WallCatalog, WallProof, WallStatus, read_proof
+
+EMULATED = replace(TRAITS["microvm"], is_boundary=False)
+"""A machine of its own, under an emulator that its makers do not call a boundary."""
+
+
+def catalog(*available: str, **own: WallStatus) -> WallCatalog:
+    """Give a machine with these walls."""
+    there = {name: WallStatus(name, TRAITS[name]) for name in available}
+    return WallCatalog({**there, **own})
+
+
+@pytest.mark.parametrize(
+    ("traits", "strength"),
+    [
+        (TRAITS["local"], 0),
+        (TRAITS["container"], 1),
+        (TRAITS["gvisor"], 2),
+        (TRAITS["microvm"], 3),
+        (EMULATED, 1),
+        (replace(TRAITS["gvisor"], is_boundary=False), 1),
+    ],
+    ids=["none", "host kernel", "sentry", "own kernel", "emulated", "a sentry nobody calls a boundary"],
+)
+def test_strength_follows_from_what_a_wall_is(traits: object, strength: int) -> None:
+    assert traits.strength == strength  # type: ignore[attr-defined]
+
+
+def test_every_wall_that_can_be_named_has_traits() -> None:
+    assert {*TRAITS} == {*NAMES}
+
+
+@pytest.mark.parametrize(
+    ("required", "chosen"),
+    [
+        (("container", "gvisor"), "gvisor"),
+        (("gvisor", "container"), "gvisor"),
+        (("microvm", "gvisor", "container"), "microvm"),
+        (("", "container", ""), "container"),
+        ((), ""),
+    ],
+)
+def test_the_strongest_demand_holds_whoever_makes_it(required: tuple[str, ...], chosen: str) -> None:
+    assert NOMINAL_CATALOG.choose(*required) == chosen
+
+
+def test_walls_are_compared_by_what_they_are_here_and_not_by_name() -> None:
+    here = catalog("container", "gvisor", microvm=WallStatus("microvm", EMULATED))
+    assert here.choose("gvisor", "microvm") == "gvisor"
+    assert not here.is_weaker("container", "microvm")
+    assert here.choose("container", "microvm") == "microvm"  # equally strong: who is asked last has it
+    assert here.list_available() == ("container", "microvm", "gvisor")
+    assert here.list_available("gvisor") == ("gvisor",)
+    assert here.strongest() == "gvisor"
+
+
+def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced() -> None:
+    here = catalog(
+        "container", gvisor=WallStatus("gvisor", TRAITS["gvisor"], "runsc is of 2022", "install a newer one")
+    )
+    with pytest.raises(
+        BriefError, match="gvisor is not available here: runsc is of 2022; install a newer one; no weaker"
+    ):
+        here.require("gvisor")
+    with pytest.raises(BriefError, match="microvm is not available here: this version cannot put it up"):
+        here.require("microvm")
+    assert here.choose("container", "gvisor") == "gvisor"
+    assert (here.strongest(), here.list_available()) == ("container", ("container",))
+    with pytest.raises(BriefError, match="there is no wall 'paper'; there are container, gvisor, microvm"):
+        here.require("paper")
+
+
+def test_a_proof_is_written_for_people() -> None:
+    proof = WallProof("gvisor", "sentry", True, "runsc 20240729", "kvm")
+    assert proof.describe() == "gvisor (runsc 20240729, kvm; a kernel of its own in user space)"
+    assert WallProof("microvm", "own", False).describe() == "microvm (a kernel of its own, but no isolation boundary)"
+
+
+def test_what_was_proven_is_read_from_a_desks_record() -> None:
+    proof = {"wall": "gvisor", "kernel": "sentry", "is_boundary": True, "version": "runsc 1", "platform": "kvm"}
+    assert read_proof({"wall": "container", "proof": proof}).wall == "gvisor"
+    assert read_proof({"wall": "container"}) == WallProof("container", "", is_boundary=False)
