@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
@@ -37,7 +38,7 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
-from hotdesk.linux import rlimits, syscalls, uids
+from hotdesk.linux import rlimits, syscalls
 
 _MAX_STARTING = 2 * (os.cpu_count() or 1)
 """Desks being started at a time. More would not be sooner, and the first would be as late as the last."""
@@ -155,6 +156,7 @@ class Keeper:
         for fd, tracked in self.knocking().items():
             if fd in readable:
                 tracked.knocked = True
+                tracked.room.drop_knocks()
                 self.send({"event": "knock", "desk": tracked.room.desk})
 
     def note_signal(self, number: int, _frame: object) -> None:
@@ -319,8 +321,17 @@ class Keeper:
         desk, room = tracked.room.desk, tracked.room
         assert room.listener is not None
         assert room.gate is not None
-        self.doorman.add(desk, room.gate)
-        reply = {"desk": desk, "pid": tracked.init, "uid": room.base + uids.USER, "image": room.image.digest}
+        assert tracked.proof is not None
+        self.doorman.add(desk, room.gate, tracked.proof)
+        caller, uid = tracked.wall.caller(room, tracked.init)
+        reply = {
+            "desk": desk,
+            "pid": tracked.init,
+            "caller": caller,
+            "uid": uid,
+            "image": room.image.digest,
+            "can_dial": tracked.wall.traits.can_dial,
+        }
         self.send({"re": tracked.number, "ok": reply}, room.listener.fileno(), tracked.console)
         room.hang_up()
         os.close(tracked.console)
@@ -340,6 +351,7 @@ class Keeper:
                 "grants": [],
                 "by": by,
                 "image": tracked.spec.image,
+                **(asdict(tracked.proof) if tracked.proof is not None else {}),
             }
             self.outbox.add("keeper", "Opened", facts)
 
@@ -372,7 +384,7 @@ class Keeper:
         elif pid == tracked.init and tracked.down:
             tracked.init = 0
         elif pid == tracked.init:
-            self.burn(tracked.room.desk, "out of memory" if tracked.ran_out_of_memory() else "its first process ended")
+            self.burn(tracked.room.desk, tracked.explain_exit())
         else:
             self.roots.note_exit(tracked, pid, status)
 
@@ -449,5 +461,6 @@ def main() -> None:
         return
     gc.collect()
     gc.freeze()  # what is there now is never looked at again, so that a forked child copies little
+    gc.enable()
     keeper.serve()
     os._exit(0)  # everything is let go of; the interpreter's own clearing up would keep the owner waiting

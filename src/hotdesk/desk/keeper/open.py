@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 
 from hotdesk.config import Config
 from hotdesk.desk.image import guest_code
@@ -14,7 +15,7 @@ from hotdesk.desk.keeper.burn import Burning
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.room.disk import Disk, Memory, choose
-from hotdesk.desk.room.room import Room, limits_of
+from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.registry import Walls
 from hotdesk.desk.wall.seam import StartError
 from hotdesk.errors import BriefError, KeeperError
@@ -75,9 +76,10 @@ class Opening:
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
-            cgroup.make(limits_of(spec))
+            room.has_own_network, room.kernel_threads = not wall.traits.can_dial, wall.traits.kernel_threads
+            cgroup.make(room.limits(spec))
             if request.spare:
-                cgroup.favour(False)
+                cgroup.favour(False, wall.traits.min_share)
             standby = wall.stand_by(room)
             room.prepare(self.guest(picture), request.ca, source)
             wall.prepare(room)
@@ -139,7 +141,9 @@ class Opening:
         tracked.wall.prove(room, tracked.init)
         if not room.cgroup.holds(tracked.init):
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
+        tracked.proof = self.walls.describe(tracked.wall)
         room.pin({tracked.init}, tracked.spec.cpus)
         tracked.touched = now()
         tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)
-        tracked.record.note(pid=tracked.init, state="ready" if tracked.spare else "open")
+        state_name = "ready" if tracked.spare else "open"
+        tracked.record.note(pid=tracked.init, state=state_name, proof=asdict(tracked.proof))

@@ -24,8 +24,11 @@ _HUSH_INTERVAL_S = 0.1
 def usage(tracked: TrackedDesk, _request: KeeperRequest) -> dict[str, object]:
     """Read what a desk uses."""
     disk = tracked.room.disk.measure_usage(tracked.room.desk, tracked.room.folder / "disk")
+    counted = tracked.room.cgroup.usage()
+    if not tracked.wall.traits.counts_programs:
+        counted["processes"] = 0  # the host sees threads of the desk's kernel, not its programs
     return {
-        **tracked.room.cgroup.usage(),
+        **counted,
         "disk": disk,
         "outgoing": syscalls.run_in_netns(tracked.room.netns, netstat.outgoing),
     }

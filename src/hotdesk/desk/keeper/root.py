@@ -127,8 +127,10 @@ class Roots:
         elif not wrong:
             assert room.listener is not None
             root.proven = True
+            room.drop_knocks()
             room.pin({root.init}, tracked.spec.cpus)
-            reply = {"desk": room.desk, "pid": root.init, "uid": room.base}
+            caller, uid = tracked.wall.caller(room, root.init, root=True)
+            reply = {"desk": room.desk, "pid": root.init, "caller": caller, "uid": uid}
             self.owner.send({"re": root.number, "ok": reply}, room.listener.fileno())
             room.hang_up()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from importlib import import_module
 
 from hotdesk.config import Config
 from hotdesk.desk.image.image import Image
@@ -14,8 +13,6 @@ from hotdesk.desk.request import KeeperRequest
 from hotdesk.errors import DeskGone, HotdeskError, ImageError
 from hotdesk.linux import syscalls
 
-_SAVING = "hotdesk.desk.keeper.capture"
-"""Imported by the child alone: most keepers never save."""
 WORDS = 2000
 COPY_TIMEOUT_S = 3600
 """How long a copy may take: no longer than its owner waits for it."""
@@ -60,7 +57,9 @@ class Saves:
                 os.dup2(write, 4)
                 os.closerange(5, 1 << 20)
                 os.nice(10)
-                import_module(_SAVING).save(self.settings, 3, image, name, desk)
+                from hotdesk.desk.keeper.capture import save  # most keepers never save
+
+                save(self.settings, 3, image, name, desk)
                 os._exit(0)
             except (HotdeskError, OSError) as e:
                 os.write(4, str(e).encode()[:WORDS])

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.config import Config
 from hotdesk.ipc.child import Child
 from hotdesk.linux import syscalls, uids
+from hotdesk.walls import WallProof
 
 SCRATCH = "size=256k,nr_inodes=64,mode=700"
 """What the door has for files: a moment's certificate."""
@@ -26,17 +28,22 @@ class Doorman:
         self.door = Child("hotdesk.door.process")
         self.keys = Child("hotdesk.keys.process")
         self.gates: dict[str, socket.socket] = {}
+        self.proofs: dict[str, WallProof] = {}
+        """What was proven of each desk that has a gate."""
 
-    def add(self, desk: str, gate: socket.socket) -> None:
-        """Take charge of a gate; one of a desk that was started again is ours already."""
+    def add(self, desk: str, gate: socket.socket, proof: WallProof) -> None:
+        """Take charge of a gate, and tell keys what its desk stands behind; a desk started again has its gate."""
+        if self.proofs.get(desk) != proof:
+            self.proofs[desk] = proof
+            self.keys.tell({"desk": desk, "proof": asdict(proof)})
         if desk in self.gates:
             return
         self.gates[desk] = gate
-        self.keys.tell({"desk": desk})
         self.door.tell({"gate": desk}, gate.fileno())
 
     def remove(self, desk: str) -> None:
         """Let go of a gate; its room closes it."""
+        self.proofs.pop(desk, None)
         if self.gates.pop(desk, None) is not None:
             self.door.tell({"gate": desk})
 
@@ -81,8 +88,8 @@ class Doorman:
             return
         folder = _make_keys_folder(self.settings.lib / "keys")
         self.keys.start({"uid": uids.KEYS, "root": str(folder)})
-        for desk in self.gates:
-            self.keys.tell({"desk": desk})
+        for desk, proof in self.proofs.items():
+            self.keys.tell({"desk": desk, "proof": asdict(proof)})
         if self.door.pid:
             self.join()
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from hotdesk import config as settings_file
 from hotdesk.config import Config
+from hotdesk.desk.keeper import program
 from hotdesk.errors import HostError
-from hotdesk.ipc.child import MAX_PACKET_BYTES, SOURCE
-
-START = "import sys;sys.path.insert(0,sys.argv[2]);from hotdesk.desk.keeper import keeper;keeper.main()"
+from hotdesk.ipc.child import MAX_PACKET_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +43,22 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def launch(config: Config, theirs: socket.socket) -> int:
-    """Start a keeper: a session of its own, so that Ctrl-C reaches only the owner; PATH and nothing else inherited."""
-    settings = encode_settings(config)
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    stderr = 2 if os.environ.get("HOTDESK_DEBUG") else null
-    try:
-        return os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-S", "-B", "-c", START, settings, str(SOURCE)],
-            {"PATH": os.defpath},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, null, 1),
-                (os.POSIX_SPAWN_DUP2, stderr, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-        )
-    finally:
-        os.close(null)
+    """Start a keeper with these settings; give its pid."""
+    return program.launch(encode_settings(config), theirs.fileno())
 
 
-_OF_JOBS = ("limits", "prices", "retention_days", "patience", "drive_quota", "signers")
+_OF_JOBS = (
+    "limits",
+    "prices",
+    "retention_days",
+    "patience",
+    "drive_quota",
+    "signers",
+    "verify_wall",
+    "holder",
+    "holder_ready",
+    "holder_idle",
+)
 """Settings no keeper knows of."""
 
 
@@ -77,8 +69,10 @@ def encode_settings(config: Config) -> str:
 
 
 def decode_settings(text: str) -> Config:
-    """Read the settings an owner hands down on the command line."""
+    """Read the settings an owner hands down on the command line; one that read none hands down its variables."""
     values = json.loads(text)
+    if "environ" in values:
+        return settings_file.load(values["environ"])
     folders = {name: Path(values[name]) for name in ("run", "lib", "images")}
     return Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})
 

@@ -16,8 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hotdesk.config import GIB, MIB, Config
+from hotdesk.desk.records import ID_SHAPE, list_desks
+from hotdesk.desk.records import age as age
+from hotdesk.desk.records import facts as facts
+from hotdesk.desk.records import has_live_keeper as has_live_keeper
+from hotdesk.desk.records import take as take
 from hotdesk.desk.room.disk import Disk
-from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, Hierarchies
@@ -130,23 +134,9 @@ def available_memory() -> int:
     return 1 << 62
 
 
-def facts(folder: Path) -> dict[str, object] | None:
-    """Read a desk's facts; None while it is being made or removed."""
-    try:
-        found = json.loads((folder / "desk.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def desks(config: Config) -> list[dict[str, object]]:
     """List the desks of this state directory, oldest first, each with `kept`: whether a keeper answers for it."""
-    found = []
-    for folder in folders(config):
-        record = facts(folder)
-        if record is not None:
-            found.append({**record, "kept": has_live_keeper(folder)})
-    return sorted(found, key=lambda record: float(str(record.get("opened", 0))))
+    return list_desks(config.run)
 
 
 def folders(config: Config) -> list[Path]:
@@ -155,34 +145,6 @@ def folders(config: Config) -> list[Path]:
         return [entry for entry in (config.run / "desks").iterdir() if ID_SHAPE.fullmatch(entry.name)]
     except FileNotFoundError:
         return []
-
-
-def has_live_keeper(folder: Path) -> bool:
-    """Say whether a live keeper holds a desk."""
-    lock = take(folder)
-    if lock is None:
-        return True
-    os.close(lock)
-    return False
-
-
-def take(folder: Path) -> int | None:
-    """Take a desk's lock if nobody holds it; a folder that lost its lock gets one, so that it can be buried."""
-    try:
-        lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        try:
-            lock = os.open(folder / "owner.lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_ino == os.stat(folder / "owner.lock").st_ino:
-            return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass  # somebody holds it, or the desk left while we looked
-    os.close(lock)
-    return None
 
 
 def sweep(config: Config) -> None:
@@ -246,8 +208,3 @@ def remove(folder: Path) -> None:
     for name in os.listdir(folder):
         os.unlink(folder / name)
     os.rmdir(folder)
-
-
-def age(record: dict[str, object]) -> float:
-    """Give the seconds since a desk was opened."""
-    return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

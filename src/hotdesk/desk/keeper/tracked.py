@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.seam import Wall
+from hotdesk.walls import WallProof
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class TrackedDesk:
     ends: float = math.inf
     """When it must be over whatever happens, once it has been up."""
     init: int = 0
+    proof: WallProof | None = None
+    """What was seen around it before it was released."""
     paused: bool = False
     hushed: bool = False
     """Whether all but its screen, window manager and browser stand still: a person holds the wheel."""
@@ -84,12 +88,14 @@ class TrackedDesk:
         root = (self.root.runtime, self.root.init) if self.root is not None else ()
         return {pid for pid in (self.runtime, self.init, *root) if pid}
 
-    def ran_out_of_memory(self) -> bool:
-        """Say whether the memory limit killed something in it."""
-        try:
-            return self.room.cgroup.oom_kills() > 0
-        except OSError:
-            return False
+    def explain_exit(self) -> str:
+        """Say why its first process may have ended."""
+        with suppress(OSError):
+            if self.room.cgroup.oom_kills() > 0:
+                return "out of memory"
+            if not self.wall.traits.survives_exhaustion and self.room.cgroup.count_refused_forks() > 0:
+                return "out of processes"
+        return "its first process ended"
 
     def knocks(self) -> int | None:
         """Give the socket at which `sudo` calls, while nobody answers there."""

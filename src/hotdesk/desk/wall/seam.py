@@ -10,36 +10,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls
+from hotdesk.walls import Traits
 
 PROOF_TIMEOUT_S = 3.0
 """How long a runtime's child may take for its last steps before a flaw in its wall counts; it may be a busy machine."""
 GO = b"1"
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What a wall can do. Code above the wall asks for a trait, never for the wall's name."""
-
-    kernel: Literal["host", "sentry", "own"]
-    """What answers the system calls of programs."""
-    is_boundary: bool
-    """Whether its makers call it an isolation boundary."""
-    can_keep_memory: bool
-    """Whether running programs can be copied or hibernated."""
-    can_stop_programs: bool
-    """Whether single programs can be stopped from outside, as a takeover of the screen needs."""
-    can_resize: bool
-    """Whether memory and CPUs of a running desk can change."""
-    survives_exhaustion: bool
-    """Whether running out of memory or processes ends programs and leaves the desk."""
-    can_dial: bool
-    """Whether the keeper can connect to a port inside."""
 
 
 class StartError(Exception):
@@ -55,11 +37,13 @@ class Standby:
     """Where it is told to; it ends when nobody holds this any more, and so does not outlive its keeper."""
     console: int
     """The read end of the desk's standard output."""
+    word: Callable[[], bytes] = lambda: GO
+    """What it is told: `GO`, and what it cannot know before the room is complete."""
 
     def run(self) -> tuple[int, int]:
         """Make it become the runtime; return its pid, and the read end of the desk's standard output."""
         try:
-            os.write(self.go, GO)
+            os.write(self.go, self.word())
         except BrokenPipeError:
             pass  # it could not join its cgroup, and ended: its exit code says so
         finally:
@@ -99,6 +83,10 @@ class Wall(Protocol):
 
     def prove(self, room: Room, pid: int) -> None:
         """Raise `KeeperError` unless the desk's first process is behind every part of the wall."""
+        ...
+
+    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+        """Return the pid and host user id with which the guest, or root's guest, calls its owner."""
         ...
 
     def enter(self, room: Room) -> int:

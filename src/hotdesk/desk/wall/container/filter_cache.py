@@ -15,8 +15,8 @@ from pathlib import Path
 
 from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.wall.container import seccomp
+from hotdesk.desk.wall.own_file import write_own
 from hotdesk.linux import uids
-from hotdesk.linux.filesystem import hold_folder
 
 ANNOTATION = "run.oci.seccomp_bpf_data"
 _INSTRUCTION = 8
@@ -49,22 +49,8 @@ class Filters:
             return
         self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(OSError):  # where a file cannot be without a name, none is kept
-            _write_own(self.file, data)
+            write_own(self.file, data)
         self.compiled = self.read()
-
-
-def _write_own(path: Path, data: bytes) -> None:
-    """Write a file that is a keeper's before it has a name by which somebody else could open it."""
-    fresh = path.with_suffix(f".{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    with hold_folder(path.parent) as place:
-        fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=place)
-        with open(fd, "wb") as file:
-            os.fchown(fd, uids.KEEPER, uids.KEEPER)
-            file.write(data)
-            file.flush()
-            os.link(f"/proc/self/fd/{fd}", fresh.name, dst_dir_fd=place)
-    fresh.replace(path)
 
 
 def key(runtime: str) -> str:

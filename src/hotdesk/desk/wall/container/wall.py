@@ -13,24 +13,17 @@ from hotdesk.desk.room.layout import compute_shm_size
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.container import bundle, crun, filter_cache, prove
-from hotdesk.desk.wall.seam import Standby, StartError, Traits
+from hotdesk.desk.wall.seam import Standby, StartError
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.loopback import call_port
+from hotdesk.walls import TRAITS
 
 
 class ContainerWall:
     """Desks as containers of the host's kernel."""
 
     name = "container"
-    traits = Traits(
-        kernel="host",
-        is_boundary=True,
-        can_keep_memory=False,
-        can_stop_programs=True,
-        can_resize=True,
-        survives_exhaustion=True,
-        can_dial=True,
-    )
+    traits = TRAITS[name]
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
@@ -55,6 +48,9 @@ class ContainerWall:
     def prove(self, room: Room, pid: int) -> None:
         prove.check(pid, room.base + uids.USER, 0, room.netns, room.userns)
         self.filters.keep(self.settings.run / "runtime" / room.desk / "seccomp.bpf")
+
+    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+        return pid, room.base if root else room.base + uids.USER
 
     def enter(self, room: Room) -> int:
         process = bundle.root_process(_bundle_input(room, self.filters.compiled))

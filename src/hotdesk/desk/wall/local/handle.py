@@ -188,7 +188,7 @@ class LocalHandle(NoHandle):
             undo.pop_all()
         return forks
 
-    async def dial(self, port: int) -> socket.socket:
+    async def dial(self, port: int, link: Link) -> socket.socket:
         """Call a server on this machine's own loopback."""
         try:
             return call_port(port)

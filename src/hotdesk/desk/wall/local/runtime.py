@@ -14,9 +14,9 @@ from hotdesk.brief import CLOSED, Scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import DeskId, Spec, new_id
 from hotdesk.desk.wall.local.handle import LocalHandle, copy_tree
-from hotdesk.desk.wall.seam import Traits
 from hotdesk.errors import DeskGone, HostError
 from hotdesk.ipc.tasks import Background, background
+from hotdesk.walls import TRAITS
 
 SWITCH = "HOTDESK_ALLOW_LOCAL"
 """Only with this variable set: a program in a `local` desk is a program on this machine."""
@@ -26,15 +26,7 @@ class LocalRuntime:
     """Opens directories. Nothing holds a program in one, and it has no keeper: of a wall it has only the traits."""
 
     name = "local"
-    traits = Traits(
-        kernel="host",
-        is_boundary=False,
-        can_keep_memory=False,
-        can_stop_programs=False,
-        can_resize=False,
-        survives_exhaustion=False,
-        can_dial=True,
-    )
+    traits = TRAITS[name]
 
     def __init__(self, tasks: Background) -> None:
         self.tasks = tasks

@@ -1,0 +1,45 @@
+"""Whether this machine can put up containers, with which program, and what that is known to do wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from hotdesk.config import Config
+from hotdesk.desk.wall.program import find_program, read_version
+from hotdesk.walls import TRAITS, WallStatus
+
+NAME = "container"
+_KNOWN_FLAWS = (
+    ((1, 24), "gives the files behind descriptors 0 to 2 to the desk's user; hotdesk hands it pipes only"),
+    (
+        (1, 30),
+        "follows an image's links at /dev/null and /dev/console; hotdesk lays a /dev of its own over the image's",
+    ),
+)
+"""What crun before a version does wrong, by its release notes, and why a desk is not reached by it."""
+
+
+def look(settings: Config) -> WallStatus:
+    """Say whether desks can be opened as containers here."""
+    traits, name = TRAITS[NAME], os.path.basename(settings.runtime)
+    program = find_program(settings.runtime)
+    if program is None:
+        return WallStatus(NAME, traits, f"{settings.runtime} is not installed", "`hotdesk setup` installs it")
+    version = read_version(program, settings.lib / "cache")
+    return WallStatus(
+        NAME,
+        traits,
+        program=program.path,
+        version=f"{name} {version}".strip(),
+        released=program.changed,
+        flaws=list_flaws(version) if name == "crun" else (),
+    )
+
+
+def list_flaws(version: str) -> tuple[str, ...]:
+    """List what a version of crun is known to do wrong."""
+    numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:3])
+    return tuple(
+        f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in _KNOWN_FLAWS if numbers and numbers < fixed
+    )

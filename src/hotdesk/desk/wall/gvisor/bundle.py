@@ -1,0 +1,104 @@
+"""The OCI configuration of a desk behind gVisor, a pure function of what is asked.
+
+Paths are those of the room: its folder is the root directory of the runtime (`runsc.py`). No filter keeps programs
+from a call: the sentry answers them all, and has a filter of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hotdesk.desk.room.layout import HOME, LINK, ROOT_HOME, compute_shm_size, environment
+from hotdesk.linux import uids
+from hotdesk.linux.rlimits import CORE_LIMIT
+
+_Json: TypeAlias = dict[str, object]
+
+LIMITS = {"NOFILE": 20000, "CORE": CORE_LIMIT, "MEMLOCK": 8 << 20}
+"""Resource limits."""
+CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+"""What root inside has: what installing packages takes."""
+COVERS = ("meminfo", "cpuinfo", "stat", "loadavg")
+"""Files of /proc that show the desk's own figures: the sentry would show the whole machine's memory."""
+MISSING_CALLS = {
+    "defaultAction": "SCMP_ACT_ALLOW",
+    "syscalls": [{"names": ["close_range"], "action": "SCMP_ACT_TRACE"}],
+}
+"""Calls that this sentry gets wrong, answered as by a kernel without them: its close_range refuses the highest number,
+and programs that use GLib would start nothing. Without a tracer TRACE is ENOSYS; ERRNO is EPERM in runsc."""
+ROOT, COVERED, SHARED = "/root", "/covers", "/link"
+"""Where the runtime finds the desk's file system, what covers /proc, and the folder with the guest's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class GvisorBundle:
+    """What the keeper prepared for a desk."""
+
+    desk: str
+    memory: int
+    python: str
+    guest: str
+    """The file that starts the guest, in the folder with its code."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def config(room: GvisorBundle) -> _Json:
+    """Return the whole configuration."""
+    return {
+        "ociVersion": "1.0.2",
+        "hostname": room.desk[:12],
+        "root": {"path": ROOT, "readonly": False},
+        "process": process(room),
+        "mounts": mounts(room),
+        "linux": {
+            "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
+            "seccomp": MISSING_CALLS,
+        },
+    }
+
+
+def process(room: GvisorBundle) -> _Json:
+    """Return pid 1: the guest, as an ordinary user without any privilege."""
+    return guest(room, uids.USER, [], environment(room.env), HOME, [])
+
+
+def root_process(room: GvisorBundle) -> _Json:
+    """Return the second guest: root of the desk."""
+    env = {**environment(room.env), "HOME": ROOT_HOME, "USER": "root", "LOGNAME": "root"}
+    return guest(room, 0, [f"CAP_{name}" for name in CAPABILITIES], env, ROOT_HOME, ["root"])
+
+
+def guest(
+    room: GvisorBundle, uid: int, capabilities: list[str], env: Mapping[str, str], cwd: str, arguments: list[str]
+) -> _Json:
+    """Return a guest's process. `sentry` tells it that its kernel is gVisor's: it then forwards ports and signals."""
+    sets = dict.fromkeys(("bounding", "effective", "permitted"), capabilities)
+    return {
+        "terminal": False,
+        "user": {"uid": uid, "gid": uid, "umask": 0o022},
+        "args": [room.python, "-I", "-S", "-B", f"{LINK}/lib/hotdesk_guest/{room.guest}", LINK, *arguments, "sentry"],
+        "env": [f"{key}={value}" for key, value in env.items()],
+        "cwd": cwd,
+        "noNewPrivileges": True,
+        "capabilities": {**sets, "inheritable": [], "ambient": []},
+        "rlimits": [{"type": f"RLIMIT_{name}", "hard": value, "soft": value} for name, value in LIMITS.items()],
+    }
+
+
+def mounts(room: GvisorBundle) -> list[_Json]:
+    """Return the mounts, in order. /dev, /sys and most of /proc are the sentry's own."""
+    plain = ["nosuid", "nodev"]
+    return [
+        mount("/proc", "proc", "proc", *plain, "noexec"),
+        mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={compute_shm_size(room.memory)}"),  # noqa: S108
+        mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
+        mount(LINK, "bind", SHARED, "bind", "ro", *plain, "noexec"),
+        *(mount(f"/proc/{name}", "bind", f"{COVERED}/{name}", "bind", "ro", *plain, "noexec") for name in COVERS),
+    ]
+
+
+def mount(destination: str, kind: str, source: str, *options: str) -> _Json:
+    """Return one mount."""
+    return {"destination": destination, "type": kind, "source": source, "options": list(options)}

@@ -1,0 +1,146 @@
+"""Proof, before a desk is handed over, that its sentry and gofer are confined.
+
+Read from the host's /proc: nothing here believes runsc, and nothing comes from the desk. Every process in the desk's
+cgroup is looked at, so that none has to be recognised by what it says about itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable
+
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
+from hotdesk.errors import KeeperError
+from hotdesk.linux import uids
+from hotdesk.linux.processes import read_status
+
+OWN = ("pid", "mnt", "ipc", "uts", "net", "user")
+"""Namespaces that sentry and gofer have of their own. Their cgroup namespace is the host's: they see no file of it."""
+NS_GET_PARENT = 0xB702
+ALLOWED = 0x1F | 1 << 18 | 1 << 19
+"""Capabilities in the desk's own user namespace: those on files, and CHROOT for the gofer, PTRACE for the sentry."""
+SENTRY_ROOT = frozenset(("proc", "etc"))
+"""All that a sentry's root directory has; both folders are empty but for the time zone."""
+HOST = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in OWN}
+"""The host's namespaces: ours as this module was loaded, before the keeper made mounts of its own."""
+
+
+def check(room: Room, supervisor: int) -> None:
+    """Raise unless everything in the desk's cgroup is confined; looked at again for a while."""
+    end, pause = time.monotonic() + PROOF_TIMEOUT_S, 0.001
+    while wrong := flaws(room, supervisor):
+        if time.monotonic() > end:
+            raise KeeperError(f"the wall does not stand: {'; '.join(wrong)}; the desk was not released")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+
+
+def flaws(room: Room, supervisor: int) -> list[str]:
+    """List what is not as it must be."""
+    try:
+        wrong = supervisor_flaws(room, supervisor)
+        pids = room.cgroup.pids() - {supervisor}
+        for pid in pids:
+            wrong += [f"process {pid}: {each}" for each in process_flaws(room, pid)]
+        gofers = [pid for pid in pids if is_gofer(room, pid)]
+        sentries = [pid for pid in pids if frozenset(os.listdir(f"/proc/{pid}/root")) <= SENTRY_ROOT]
+        wrong += [f"process {pid} has another root directory" for pid in pids - {*gofers, *sentries}]
+    except OSError as e:
+        return [f"it changes while it is looked at: {e}"]
+    if len(gofers) != 1 or not sentries:
+        wrong.append(f"{len(gofers)} gofers and {len(sentries)} processes of a sentry")
+    return wrong
+
+
+def supervisor_flaws(room: Room, pid: int) -> list[str]:
+    """List what is wrong with the process that waits for the sentry's end."""
+    user = room.base + uids.SUPERVISOR
+    return [*status_flaws(pid, user, 0, seccomp=False), *namespace_flaws(pid, ("pid", "net"))]
+
+
+def process_flaws(room: Room, pid: int) -> list[str]:
+    """List what is wrong with a process of sentry or gofer."""
+    wrong = [*status_flaws(pid, room.base, ALLOWED, seccomp=True), *namespace_flaws(pid, OWN)]
+    if parent_userns(pid) != os.fstat(room.userns).st_ino:
+        wrong.append("its user namespace is not below the one made for it")
+    if cards := [name for name in list_interfaces(pid) if name != "lo"]:
+        wrong.append(f"it has the network interfaces {', '.join(cards)}")
+    return wrong
+
+
+def status_flaws(pid: int, user: int, allowed: int, *, seccomp: bool) -> list[str]:
+    """List where the status of a process is not that of a user with these capabilities at most."""
+    status = read_status(pid)
+    expected = {
+        "Uid": "\t".join([str(user)] * 4),
+        "Gid": "\t".join([str(user)] * 4),
+        "Groups": "",
+        "NoNewPrivs": "1",
+        **({"Seccomp": "2"} if seccomp else {}),
+    }
+    wrong = [f"{name} is {status.get(name)!r}" for name, value in expected.items() if status.get(name) != value]
+    names = ("CapPrm", "CapEff", "CapInh", "CapAmb", *(("CapBnd",) if seccomp else ()))
+    return wrong + [f"{name} is {status.get(name)!r}" for name in names if int(status.get(name, "-1"), 16) & ~allowed]
+
+
+def namespace_flaws(pid: int, kinds: Iterable[str]) -> list[str]:
+    """List the namespaces that are the host's, or the keeper's own."""
+    return [
+        f"its {kind} namespace is the host's"
+        for kind in kinds
+        if os.stat(f"/proc/{pid}/ns/{kind}").st_ino in (HOST[kind], os.stat(f"/proc/self/ns/{kind}").st_ino)
+    ]
+
+
+def parent_userns(pid: int) -> int:
+    """Return the inode of the user namespace in which a process's own one was made; the host's has none: 0."""
+    fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parent = fcntl.ioctl(fd, NS_GET_PARENT)
+    except PermissionError:
+        return 0
+    finally:
+        os.close(fd)
+    try:
+        return os.fstat(parent).st_ino
+    finally:
+        os.close(parent)
+
+
+def list_interfaces(pid: int) -> list[str]:
+    """List the network interfaces that a process has."""
+    with open(f"/proc/{pid}/net/dev") as file:
+        return [line.partition(":")[0].strip() for line in file if ":" in line]
+
+
+def is_gofer(room: Room, pid: int) -> bool:
+    """Say whether a process has the desk's file system as its root directory."""
+    ours, root = os.stat(room.folder / "root"), os.stat(f"/proc/{pid}/root")
+    return (ours.st_dev, ours.st_ino) == (root.st_dev, root.st_ino)
+
+
+def find_gofer(room: Room, supervisor: int) -> int:
+    """Return the process that calls host sockets for the desk."""
+    for pid in room.cgroup.pids() - {supervisor}:
+        try:
+            if is_gofer(room, pid):
+                return pid
+        except OSError:
+            continue
+    raise KeeperError("the desk has no gofer")
+
+
+def root_flaws(room: Room, pid: int, supervisor: int) -> list[str]:
+    """List what is wrong with the runsc that stays while root's guest runs. Who root is inside, the sentry decides."""
+    wrong = [*status_flaws(pid, room.base, 0, seccomp=False), *namespace_flaws(pid, ("pid", "mnt", "net", "user"))]
+    if os.stat(f"/proc/{pid}/ns/user").st_ino != os.fstat(room.userns).st_ino:
+        wrong.append("its user namespace is not the one made for it")
+    if os.stat(f"/proc/{pid}/ns/pid").st_ino != os.stat(f"/proc/{supervisor}/ns/pid").st_ino:
+        wrong.append("its pid namespace is not its desk's")
+    ours, root = os.stat(room.folder), os.stat(f"/proc/{pid}/root")
+    if (ours.st_dev, ours.st_ino) != (root.st_dev, root.st_ino):
+        wrong.append("its root directory is not the room's")
+    return wrong

@@ -1,0 +1,58 @@
+"""Whether this machine can put up desks behind gVisor: with which runsc, and on which platform."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from hotdesk.config import Config
+from hotdesk.desk.wall.program import find_program, read_version
+from hotdesk.walls import TRAITS, WallStatus
+
+NAME = "gvisor"
+OLDEST = 20240729
+"""The first release that is known to run desks."""
+_REMEDY = "`hotdesk setup --wall gvisor` sets it up"
+
+
+def look(settings: Config) -> WallStatus:
+    """Say whether desks can be opened behind gVisor here."""
+    program = find_program(settings.gvisor_program)
+    if program is None:
+        return WallStatus(NAME, TRAITS[NAME], f"there is no {settings.gvisor_program}", _REMEDY)
+    version = read_version(program, settings.lib / "cache")
+    release = find_release(version)
+    missing = ""
+    if not release:
+        missing = f"{program.path} does not say its release"
+    elif release < OLDEST:
+        missing = f"{program.path} is of {release}, and desks need {OLDEST} or newer"
+    return WallStatus(
+        NAME,
+        TRAITS[NAME],
+        missing,
+        _REMEDY if missing else "",
+        program=program.path,
+        version=f"runsc {version}".strip(),
+        platform=choose_platform(settings.gvisor_platform),
+        released=_date(release),
+    )
+
+
+def find_release(version: str) -> int:
+    """Return the date in a version of runsc, such as 20240729; 0 when there is none."""
+    found = re.search(r"20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])", version)
+    return int(found[0]) if found else 0
+
+
+def _date(release: int) -> float:
+    """Return when a release was made, in seconds since 1970; 0: it is not known."""
+    try:  # not by strptime, which imports: who is confined by now cannot
+        return datetime(release // 10000, release // 100 % 100, release % 100, tzinfo=UTC).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def choose_platform(name: str) -> str:
+    """Return how the sentry runs programs: as the settings say, or `auto`: what costs an idle desk nothing."""
+    return "ptrace" if name == "auto" else name

@@ -1,0 +1,123 @@
+"""The wall `gvisor`: a desk's programs run on a kernel in user space, put up by runsc without host privileges."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from contextlib import suppress
+from functools import cached_property
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.room import identity
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.gvisor import bundle, prove, runsc, status
+from hotdesk.desk.wall.seam import Standby, StartError
+from hotdesk.errors import BriefError
+from hotdesk.linux import syscalls
+from hotdesk.linux.openat2 import RootDirectory
+from hotdesk.walls import TRAITS
+
+MARKER = "tmp/.hotdesk"
+"""While a desk starts: gVisor lays a tmpfs over an empty /tmp, whose files no snapshot and no disk limit would have."""
+KVM = "/dev/kvm"
+MIN_MEMORY = 64 * MIB
+"""With less the sentry itself is out of memory."""
+
+
+class GvisorWall:
+    """Desks on a sentry of their own."""
+
+    name = "gvisor"
+    traits = TRAITS["gvisor"]
+
+    def __init__(self, settings: Config) -> None:
+        self.settings = settings
+
+    @cached_property
+    def runsc(self) -> runsc.Runsc:
+        """The program and the platform that desks run on."""
+        found = status.look(self.settings)
+        return runsc.Runsc(found.program, found.platform)
+
+    def stand_by(self, room: Room) -> Standby:
+        if room.spec.memory < MIN_MEMORY:
+            raise BriefError(f"a desk behind gVisor takes at least {MIN_MEMORY // MIB}M of memory")
+        return runsc.stand_by(self.runsc, room)
+
+    def prepare(self, room: Room) -> None:
+        folder = room.folder
+        for name in (runsc.STATE, runsc.BUNDLE, runsc.SYSTEM, "tmp", bundle.COVERED[1:]):
+            (folder / name).mkdir(mode=0o711, exist_ok=True)
+        (folder / runsc.PROGRAM).touch(0o444)
+        make_state(room)
+        (folder / runsc.BUNDLE / "config.json").write_text(json.dumps(bundle.config(_bundle_input(room))))
+        if self.runsc.platform == "kvm":
+            make_kvm(room)
+        with syscalls.making_files_as(room.base):
+            identity.plant(folder / "root", {MARKER: b""})
+
+    def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
+        if status != 0:
+            raise StartError(runsc.complaint(room, status, runsc.ROOT_LOG if root else runsc.LOG))
+        try:
+            return int((room.folder / (runsc.ROOT_PID if root else runsc.PID)).read_text())
+        except (OSError, ValueError) as e:
+            raise StartError(str(e)) from e
+
+    def prove(self, room: Room, pid: int) -> None:
+        prove.check(room, pid)
+        remove_marker(room)
+
+    def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
+        supervisor = int((room.folder / runsc.PID).read_text())
+        return prove.find_gofer(room, supervisor), room.base
+
+    def enter(self, room: Room) -> int:
+        process = json.dumps(bundle.root_process(_bundle_input(room)))
+        (room.folder / runsc.BUNDLE / "root.json").write_text(process)
+        return runsc.enter(self.runsc, room, int((room.folder / runsc.PID).read_text()))
+
+    def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
+        return prove.root_flaws(room, pid, first)
+
+    def settle(self, room: Room, spec: Spec, pid: int) -> None:
+        if (spec.memory, spec.cpus) != (room.spec.memory, room.spec.cpus):
+            raise BriefError("memory and CPUs of a desk behind gVisor are those it was started with; open another")
+
+    def dial(self, room: Room, port: int) -> socket.socket:
+        raise OSError("ports of a desk behind gVisor are reached through its guest")
+
+
+def make_state(room: Room) -> None:
+    """Make an empty folder for runsc's notes; what its sentry logs there takes no room of the keeper's."""
+    at = str(room.folder / runsc.STATE)
+    if os.path.ismount(at):
+        syscalls.umount(at)
+    else:
+        room.undo.append(lambda: syscalls.umount(at))
+    options = f"size=256k,nr_inodes=64,mode=700,uid={room.base},gid={room.base}"
+    syscalls.mount("notes", at, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC, options)
+
+
+def make_kvm(room: Room) -> None:
+    """Make a node of the desk's own for /dev/kvm, which runsc opens; the desk's programs never see it."""
+    node = room.folder / "dev/kvm"
+    if not node.exists():
+        os.mknod(node, stat.S_IFCHR | 0o600, os.stat(KVM).st_rdev)
+        os.chown(node, room.base, room.base)
+    room.cgroup.allow_device("c 10:232")
+
+
+def remove_marker(room: Room) -> None:
+    """Remove what kept gVisor from covering /tmp; whatever a desk has put in its place stays."""
+    folder, _, name = MARKER.rpartition("/")
+    with RootDirectory(room.folder / "root") as root, suppress(OSError), root.folder(folder.encode()) as fd:
+        os.unlink(name, dir_fd=fd)
+
+
+def _bundle_input(room: Room) -> bundle.GvisorBundle:
+    """Describe a room as the bundle needs it."""
+    return bundle.GvisorBundle(room.desk, room.spec.memory, room.image.python, room.guest, room.environment())

@@ -1,0 +1,35 @@
+"""Small files that one keeper leaves for later ones: taken only if a keeper wrote them.
+
+They lie in a tenant's folder, where a server may write as well.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hotdesk.linux import uids
+from hotdesk.linux.filesystem import hold_folder
+
+
+def read_own(path: Path, most: int) -> bytes | None:
+    """Read a file that a keeper wrote; None: there is none, or it is somebody else's."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most) if os.fstat(file.fileno()).st_uid == uids.KEEPER else None
+    except OSError:
+        return None
+
+
+def write_own(path: Path, data: bytes) -> None:
+    """Write a file that is a keeper's before it has a name by which somebody else could open it."""
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    with hold_folder(path.parent) as place:
+        fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=place)
+        with open(fd, "wb") as file:
+            os.fchown(fd, uids.KEEPER, uids.KEEPER)
+            file.write(data)
+            file.flush()
+            os.link(f"/proc/self/fd/{fd}", fresh.name, dst_dir_fd=place)
+    fresh.replace(path)
