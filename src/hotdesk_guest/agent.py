@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hotdesk_guest.acts import SudoCalls
+    from hotdesk_guest.ports import DialledPort, GuestPorts
     from hotdesk_guest.process import GuestProcess
     from hotdesk_guest.watch import GuestWatch
 
@@ -61,6 +62,7 @@ class GuestChannel:
         self.steps: Steps | None = None
         self.sink: files.Sink | None = None
         self.watch: GuestWatch | None = None
+        self.port: DialledPort | None = None
 
 
 class Guest:
@@ -74,6 +76,9 @@ class Guest:
         self.watches: dict[int, GuestChannel] = {}
         """Channels that watch files, by the descriptor that tells of them."""
         self.acts: SudoCalls | None = None
+        self.ports: GuestPorts | None = None
+        self.ends_with_link = False
+        """Whether it ends when its host hangs up: a host that wants it again starts another."""
         self.wake, wake_w = posix.pipe()
         posix.set_blocking(self.wake, False)
         posix.set_blocking(wake_w, False)
@@ -86,6 +91,8 @@ class Guest:
 
     def hang_up(self) -> None:
         """Drop the link and all channels; programs go on."""
+        if self.ends_with_link:
+            posix._exit(0)
         self.line.hang_up()
         for number in list(self.channels):
             self.forget(number)
@@ -135,6 +142,8 @@ class Guest:
             channel.credit += int.from_bytes(payload, "big")
             if channel.process is not None:
                 self.programs.listen(channel.process)
+            elif channel.port is not None:
+                channel.port.listen()
             elif self.acts is not None:
                 self.acts.propose()
         elif kind == DATA:
@@ -174,6 +183,8 @@ class Guest:
         if channel.watch is not None:
             del self.watches[channel.watch.fd]
             channel.watch.close()
+        if channel.port is not None:
+            channel.port.close()
         self.programs.leave(channel)
         if self.acts is not None and self.acts.channel is channel:
             self.acts.leave()
@@ -192,6 +203,8 @@ class Guest:
             channel.sink = files.Sink(ask["path"], ask["mode"])
         elif operation == "watch":
             self.begin_watch(channel, ask)
+        elif operation == "dial" and self.ports is not None:
+            self.ports.dial(channel, ask["port"])
         elif operation == "acts" and self.acts is not None:
             self.acts.attend(channel)
         elif operation == "settle":
@@ -215,6 +228,8 @@ class Guest:
         """Take bytes for a program's standard input or a file."""
         if channel.process is not None:
             self.programs.consume(channel, channel.process, data)
+        elif channel.port is not None:
+            channel.port.consume(data)
         elif channel.sink is not None:
             try:
                 channel.sink.write(data)
@@ -227,6 +242,8 @@ class Guest:
         """Take the end of what the host sends on a channel."""
         if channel.process is not None:
             self.programs.finish(channel.process)
+        elif channel.port is not None:
+            channel.port.finish()
         elif channel.sink is not None:
             try:
                 channel.sink.finish()
@@ -300,13 +317,17 @@ class Guest:
             if event & select.EPOLLOUT:
                 self.line.flush()
                 self.programs.listen_again()
+                if self.ports is not None:
+                    self.ports.listen_again()
             if event & ~select.EPOLLOUT:
                 self.receive()
         elif fd in self.watches:
             watch = self.watches[fd].watch
             if watch is not None:
                 watch.read()
-        elif not self.programs.ready(fd) and self.acts is not None:
+        elif self.programs.ready(fd) or (self.ports is not None and self.ports.ready(fd, event)):
+            pass
+        elif self.acts is not None:
             self.acts.ready(fd)
 
 
@@ -329,13 +350,20 @@ def hide() -> None:
         pass  # an image without it: ptrace on pid 1 is refused all the same
 
 
-def main(path: str, sudo: int | None = None) -> None:
-    """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor."""
+def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
+    """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor.
+
+    `sentry` says that the kernel is gVisor's, where the first to call is taken for the guest.
+    """
     guest = Guest(path)
-    if sudo is not None:
+    if not sentry and sudo is not None:
         from hotdesk_guest.acts import SudoCalls
 
         guest.acts = SudoCalls(guest, sudo)
     guest.line.dial()
+    if sentry:
+        from hotdesk_guest import ports
+
+        ports.attach(guest, path.rpartition("/")[0], sudo is not None)
     hide()
     guest.run()

@@ -35,7 +35,10 @@ found_programs: dict[tuple[str, str], str] = {}
 """Where programs were found last; looked at again before use."""
 DEFAULT_PATH = "/bin:/usr/bin"
 TIOCSWINSZ = 0x5414
+TIOCGPGRP = 0x540F
 END_OF_FILE = b"\x04"
+signals_terminals = False
+"""Whether this guest tells programs that their terminal changed or is gone: gVisor's kernel does not."""
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
@@ -132,6 +135,24 @@ class GuestProcess:
         """Tell its terminal how large it is, in rows and columns."""
         if self.terminal and self.stdout >= 0:
             fcntl.ioctl(self.stdout, TIOCSWINSZ, b"".join(n.to_bytes(2, sys.byteorder) for n in (*size, 0, 0)))
+            if signals_terminals and self.pid:
+                self.signal_terminal(_signal.SIGWINCH)
+
+    def hang_up(self) -> None:
+        """Tell whoever is left at its terminal that it is gone, where the kernel does not."""
+        if signals_terminals and self.terminal:
+            self.signal_terminal(_signal.SIGHUP)
+
+    def signal_terminal(self, number: int) -> None:
+        """Signal what runs in the foreground of its terminal; never ourselves, whatever the terminal says."""
+        try:
+            group = int.from_bytes(fcntl.ioctl(self.stdout, TIOCGPGRP, bytes(4)), sys.byteorder)
+        except (OSError, ValueError):
+            group = self.pid  # its terminal is closed already
+        try:
+            posix.killpg(group if group > 1 and group != posix.getpgrp() else self.pid, number)
+        except OSError:
+            pass  # it has ended
 
     def open_outputs(self) -> list[int]:
         """List the pipes it may still write to."""

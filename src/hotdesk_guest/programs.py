@@ -190,6 +190,7 @@ class GuestPrograms:
             process = self.by_pid.get(pid)
             if process is not None and process.status is None:
                 process.status = status
+                process.hang_up()
                 self.conclude(process)
             elif pid in self.awaited:
                 self.awaited.pop(pid)(status)

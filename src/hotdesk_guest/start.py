@@ -1,5 +1,7 @@
 """Starts the guest. Its argument is the folder that holds the socket to dial; `root` after it starts root's guest.
 
+`sentry` at the end says that the kernel is gVisor's, for which a guest does more (`ports.py`).
+
 A file of its own, because `python -c` makes newer Pythons import what only tracebacks need.
 """
 
@@ -30,7 +32,5 @@ except FileNotFoundError:
 
 from hotdesk_guest import agent
 
-if sys.argv[2:] == ["root"]:
-    agent.main(sys.argv[1] + "/root.sock", SUDO)
-else:
-    agent.main(sys.argv[1] + "/link.sock")
+root = "root" in sys.argv[2:]
+agent.main(sys.argv[1] + ("/root.sock" if root else "/link.sock"), SUDO if root else None, "sentry" in sys.argv[2:])

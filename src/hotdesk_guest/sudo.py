@@ -10,6 +10,7 @@ import array
 import os
 import signal
 import sys
+import time
 
 from hotdesk_guest.wire import WireError, decode, encode
 
@@ -33,6 +34,8 @@ REQUEST_LIMIT = 24576
 SHORT_OPTIONS = set("EHSiknsv")
 LONG_OPTIONS = {"--preserve-env": "E", "--set-home": "H", "--login": "i", "--non-interactive": "n", "--shell": "s"}
 FAILED = 1
+START_TRIES, START_PAUSE_S = 220, 0.005
+"""How often, and in what first interval, a root's guest that is being started is tried: about 20 s."""
 
 
 class UsageError(Exception):
@@ -81,7 +84,27 @@ def require_root(name: str) -> None:
         raise UsageError("nobody but root to be here, not %s" % (name or "nobody"))
 
 
-def call(path: str, request: bytes) -> int:
+def connect(sock: _socket.socket, knock: str, inside: str) -> None:
+    """Connect to root's guest; where it listens inside the desk, a call at `knock` has it started on first need."""
+    if not inside:
+        sock.connect(knock)
+        return
+    bell = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    pause = START_PAUSE_S
+    for _ in range(START_TRIES):
+        try:
+            sock.connect(inside)
+            return
+        except (FileNotFoundError, ConnectionRefusedError):
+            pass
+        if pause == START_PAUSE_S:
+            bell.connect(knock)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+    raise OSError(0, "it did not start")
+
+
+def call(path: str, request: bytes, inside: str = "") -> int:
     """Ask, pass signals on, and give the exit code of what ran."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     sent_request = False  # until then the first byte must be the request's
@@ -96,7 +119,7 @@ def call(path: str, request: bytes) -> int:
 
     for number in FORWARDED:
         signal.signal(number, forward)
-    sock.connect(path)
+    connect(sock, path, inside)
     streams = array.array("i", [0, 1, 2])
     # What runs may be heard of before this program goes on: a signal meant for it then must not end this one.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
@@ -122,15 +145,15 @@ def call(path: str, request: bytes) -> int:
     return int(reply["code"])
 
 
-def main(folder: str) -> None:
-    """Be `sudo`."""
+def main(folder: str, inside: str = "") -> None:
+    """Be `sudo`; `inside`, root's guest listens there and not at the host's socket."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         words, env, cwd = parse(sys.argv[1:])
         value = encode({"argv": words, "cwd": cwd, "env": env})
         if len(value) + 4 > REQUEST_LIMIT:
             raise UsageError("a command with its variables of %d bytes is too long; put it in a file" % len(value))
-        code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value)
+        code = call(folder + "/sudo.sock", len(value).to_bytes(4, "big") + value, inside)
     except UsageError as e:
         print("sudo: %s\n%s" % (e, USAGE), file=sys.stderr)
         code = FAILED

@@ -14,6 +14,11 @@ from hotdesk.linux import cgroup
 
 _SUPPORTED = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
 ARCHITECTURES = ("aarch64", "x86_64")
+TESTED = {
+    ("debian", "12", "aarch64", 1),
+    ("debian", "12", "x86_64", 1),
+}
+"""Release, architecture and version of cgroups that the suite or the host lab passed on; README.md has the same."""
 ANY_HOST = "HOTDESK_ANY_HOST"
 """Set to 1, it lets set-up go on where nothing is promised."""
 PACKAGES = ("crun", "btrfs-progs", "e2fsprogs", "erofs-utils", "mmdebstrap", "mount", "util-linux")
@@ -50,8 +55,6 @@ class KernelConfig:
     """modules.dep and modules.builtin: what could be loaded."""
     max_user_namespaces: str | None = None
     """None where the kernel knows no user namespaces."""
-    unprivileged_userns: str = "1"
-    """Debian's own switch; desks' namespaces are made by their own users."""
     has_loop: bool = True
 
 
@@ -88,6 +91,15 @@ def refusal(machine: HostMachine) -> str | None:
     return (
         f"this machine is {machine.name} on {machine.arch}; hotdesk is made for {', '.join(_SUPPORTED.values())} "
         f"on {' and '.join(ARCHITECTURES)}; use a remote `hotdesk serve` from here, or set {ANY_HOST}=1 to try anyway"
+    )
+
+
+def caveat(machine: HostMachine, cgroup_version: int) -> str | None:
+    """Say that hotdesk was not tested on such a machine; None where it was."""
+    if (machine.distro, machine.release, machine.arch, cgroup_version) in TESTED:
+        return None
+    return (
+        f"hotdesk was not tested on {machine.name}, {machine.arch}, with cgroup v{cgroup_version}; doctor is the test"
     )
 
 
@@ -141,7 +153,6 @@ def look_at_kernel() -> KernelConfig:
         filesystems=read(Path("/proc/filesystems")),
         modules=read(modules / "modules.dep") + read(modules / "modules.builtin"),
         max_user_namespaces=read(limit) if limit.exists() else None,
-        unprivileged_userns=read(Path("/proc/sys/kernel/unprivileged_userns_clone")) or "1",
         has_loop=Path("/dev/loop-control").exists(),
     )
 
@@ -155,8 +166,6 @@ def lacks(kernel: KernelConfig) -> list[str]:
         found.append("no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")
     if not kernel.max_user_namespaces or not int(kernel.max_user_namespaces):
         found.append("no user namespaces: `sysctl user.max_user_namespaces=16384`")
-    if kernel.unprivileged_userns.strip() == "0":
-        found.append("user namespaces only for root: `sysctl kernel.unprivileged_userns_clone=1`")
     if not kernel.has_loop:
         found.append("no loop devices for desks' disks: `modprobe loop`")
     return found

@@ -274,7 +274,7 @@ class LinkedDesk:
             raise link.lost()
         failure = 0
         for _ in range(_DIAL_ATTEMPTS):
-            sock = await self.outside.dial(parse_port(port))
+            sock = await self.outside.dial(parse_port(port), link)
             try:
                 failure = await self.wait_connected(sock, port)
             except BaseException:

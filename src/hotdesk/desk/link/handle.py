@@ -46,8 +46,11 @@ class Handle(Protocol):
         """Open desks that begin with what a snapshot has."""
         ...
 
-    async def dial(self, port: int) -> socket.socket:
-        """Give a socket connected, or about to be, to a server on the desk's loopback."""
+    async def dial(self, port: int, link: Link) -> socket.socket:
+        """Give a socket connected, or about to be, to a server on the desk's loopback.
+
+        `link` leads to the desk's guest, which connects where nobody outside can.
+        """
         ...
 
     async def root(self) -> Link:
@@ -90,7 +93,7 @@ class NoHandle:
         """Refuse."""
         raise HostError("a desk without a keeper cannot be forked")
 
-    async def dial(self, port: int) -> socket.socket:
+    async def dial(self, port: int, link: Link) -> socket.socket:
         """Refuse."""
         raise HostError("a desk without a keeper cannot be dialled")
 

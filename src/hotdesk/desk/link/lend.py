@@ -5,6 +5,7 @@ And join two sockets, for a stream that has no frames.
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 from collections import deque
@@ -25,6 +26,11 @@ MAX_BYTES = 64 * MIB
 """What they may take together."""
 _MAX_CHANNELS = 4096
 """What one borrower may have open."""
+_OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|6:settle)")
+"""Requests that are not for borrowers: to answer `sudo`, which would then not be noted, and to begin anew.
+
+Wherever a value has such an operation it has these bytes; it is not read for that, as it may be large.
+"""
 SLICE = 64
 """Frames of one borrower that are passed on before others get their turn."""
 
@@ -96,6 +102,10 @@ class Loan:
 
     async def take(self, kind: int, theirs: int, payload: bytes) -> None:
         """Pass a borrower's frame on to the guest."""
+        if kind == wire.OPEN and _OWNERS_ALONE.search(payload):
+            refusal = {"error": "denied", "text": "only the desk's owner may ask this"}
+            self.put(wire.frame(wire.REPLY, theirs, wire.encode(refusal)))
+            return
         if kind == wire.OPEN:
             if theirs in self.numbers or len(self.numbers) >= _MAX_CHANNELS:
                 raise wire.WireError("a borrower opened a channel twice, or too many")
@@ -137,6 +147,7 @@ async def relay(sock: socket.socket, link: Link) -> None:
         async with anyio.create_task_group() as tasks:
             loan.scope = tasks.cancel_scope
             tasks.start_soon(deliver, sock, loan)
+            tasks.start_soon(tell_end, loan)
             await pass_on(sock, loan)
             tasks.cancel_scope.cancel()
     except* (OSError, wire.WireError, HotdeskError):
@@ -144,6 +155,12 @@ async def relay(sock: socket.socket, link: Link) -> None:
     finally:
         with anyio.move_on_after(5, shield=True), suppress(HotdeskError):
             await loan.give_back()
+
+
+async def tell_end(loan: Loan) -> None:
+    """Have a borrower learn that the link ended, also when it has nothing open."""
+    await loan.link.ended.wait()
+    loan.news.set()
 
 
 async def pass_on(sock: socket.socket, loan: Loan) -> None:

@@ -59,6 +59,8 @@ class Link:
         """Whether its guest stands still because a person holds the wheel."""
         self.clock = DeskClock()
         """Stands still while the guest is hushed: no program's time is up because a person drives."""
+        self.carried = 0
+        """Channels that carry connections to ports: a connection that is open is no use of the desk."""
         self.moves = 0
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.opening: Callable[[bytes], Awaitable[None]] | None = None

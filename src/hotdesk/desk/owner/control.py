@@ -15,6 +15,8 @@ GET    /questions        what desks ask for and nobody has answered
 POST   /questions/ID     answer one; the body says how, and the digest of what was asked
 POST   /allow/ID         let a desk reach something more; the body names a rule
 POST   /unlock           give keys the vault's root key
+POST   /leases           open a desk for the length of this call, and upgrade to its link: a resident holder's alone
+DELETE /leases/IMAGE     keep no desk of an image ready: a resident holder's alone
 
 What is done at a desk with hands and eyes (`tools`, `view`, `wheel`) is answered by whoever is given as `people`.
 """
@@ -27,7 +29,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -39,19 +41,22 @@ from hotdesk.brief import CLOSED, Scope, parse_scope
 from hotdesk.desk.keeper import state
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.lend import join, relay
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
 from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
-from hotdesk.errors import BriefError, DeskGone, HotdeskError
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
 from hotdesk.linux.sockets import accept, listen, peer, receive, send
+from hotdesk_guest import wire
 
 BODY_LIMIT = 1 << 16
 _REQUEST_SECONDS = 30.0
 _MAX_CALLS = 256
 """Calls that may be amid their request at once; more wait in the socket's queue."""
 ACCEPT_RETRY_S = 0.1
+_EXPLAIN_SECONDS = 1.0
 _REMEDY = "put what makes it large in a file"
 STATUS = {BriefError.code: 400, DeskGone.code: 404}
 BEHIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
@@ -80,6 +85,21 @@ class Asks(Protocol):
         ...
 
 
+class Leases(Protocol):
+    """Reads what shall be opened for the length of a call."""
+
+    identity: str
+    """Which holder this is; a caller that looked for another one hangs up."""
+
+    def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
+        """Give the desk that a caller asks for; `BriefError` when it gets none here."""
+        ...
+
+    def release_ready(self, image: str) -> None:
+        """Burn what is kept ready of an image: somebody removes it."""
+        ...
+
+
 class ScreenServices(Protocol):
     """Answers those who use desks' tools, or look at their screens."""
 
@@ -101,6 +121,7 @@ class ControlServer:
     """Gives who answers calls of a kind, one of `PEOPLE`."""
     personal: Callable[[DeskId], None] | None = None
     """Is told of desks that a person opens for themselves."""
+    leases: Leases | None = None
     free: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(_MAX_CALLS))
 
     async def serve(self, listener: socket.socket) -> None:
@@ -131,6 +152,7 @@ class ControlServer:
             pass
         finally:
             self.runtime.calls -= 1
+            self.runtime.served += 1
             anyio.notify_closing(sock)
             sock.close()
 
@@ -159,6 +181,11 @@ class ControlServer:
                     await respond(sock, 200, state.desks(self.runtime.config))
                 case "POST", ["desks"]:
                     await self.open(sock, *_parse_order(json.loads(body)))
+                case "POST", ["leases"] if self.leases is not None:
+                    await self.lease(sock, self.leases, body)
+                case "DELETE", ["leases", name] if self.leases is not None:
+                    self.leases.release_ready(name)
+                    await respond(sock, 200, {})
                 case "DELETE", ["desks", name]:
                     await self.runtime.burn(as_id(name))
                     await respond(sock, 200, {})
@@ -269,6 +296,46 @@ class ControlServer:
                 await self.runtime.burn(desk.id)
             raise
 
+    async def lease(self, sock: socket.socket, leases: Leases, body: bytes) -> None:
+        """Open a desk for the length of a call; it is burnt once the caller is done or gone, and then the call ends."""
+        desk = await self.open_unless_gone(sock, leases.read_lease(body, *peer(sock)))
+        try:
+            link = await desk.up()
+            await switch(sock, "hotdesk-link", {"Desk": desk.id, "Holder": leases.identity})
+            await relay(sock, link)
+            if link.failure is not None:
+                await explain(sock, link.failure)
+        finally:
+            with anyio.move_on_after(BURN_SECONDS, shield=True):
+                await self.runtime.burn(desk.id)
+
+    async def open_unless_gone(self, sock: socket.socket, spec: Spec) -> LinkedDesk:
+        """Open a desk, unless its caller hangs up meanwhile."""
+        desk: LinkedDesk | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(wait_hang_up, sock, tasks.cancel_scope)
+                desk = await self.runtime.open(spec)
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise alone(group) from None
+        if desk is None:
+            raise DeskGone("the caller hung up")
+        return desk
+
+
+async def wait_hang_up(sock: socket.socket, scope: anyio.CancelScope) -> None:
+    """Cancel what is done for a caller once it hangs up; one that speaks out of turn is left to whoever reads it."""
+    await anyio.wait_readable(sock)
+    if sock.recv(1, socket.MSG_PEEK) == b"":
+        scope.cancel()
+
+
+async def explain(sock: socket.socket, why: HotdeskError) -> None:
+    """Tell a caller why its desk ended: a reply on a channel that no guest has."""
+    with anyio.move_on_after(_EXPLAIN_SECONDS), contextlib.suppress(OSError):
+        await send(sock, wire.frame(wire.REPLY, 0, wire.encode({"text": str(why)})))
+
 
 def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     """Read what shall be opened, and whether a person opens it for themselves."""
@@ -343,9 +410,10 @@ async def read_request(sock: socket.socket, limit: int = BODY_LIMIT) -> tuple[h1
             raise h11.RemoteProtocolError("the caller hung up")
 
 
-async def switch(sock: socket.socket, protocol: str) -> None:
+async def switch(sock: socket.socket, protocol: str, fields: Mapping[str, str] | None = None) -> None:
     """Tell a caller that its call is now a stream."""
-    answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+    more = "".join(f"{name}: {value}\r\n" for name, value in (fields or {}).items())
+    answer = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n{more}\r\n"
     await send(sock, answer.encode())
 
 
@@ -365,13 +433,16 @@ async def serve_control(
     mode: int = 0o600,
     people: Callable[[str], ScreenServices] | None = None,
     personal: Callable[[DeskId], None] | None = None,
+    leases: Leases | None = None,
 ) -> AsyncIterator[None]:
     """Serve a runtime's desks, what they ask, and who looks at them, at a control socket."""
     with listen(path, mode) as listener:
         try:
             async with background() as tasks:
                 everyone = mode != 0o600
-                control = ControlServer(runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal)
+                control = ControlServer(
+                    runtime, tasks, everyone=everyone, asks=asks, people=people, personal=personal, leases=leases
+                )
                 tasks.start(lambda: control.serve(listener))
                 yield
         finally:

@@ -15,6 +15,7 @@ import anyio.lowlevel
 from hotdesk.brief.data import Scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link, explain_stop
+from hotdesk.desk.link.port import call_port
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
 from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
 from hotdesk.desk.request import KeeperRequest
@@ -41,6 +42,8 @@ class KeeperHandle:
         """The digest of what it stands on."""
         self.pid = pid
         """Its first process when it was opened, as the host counts them."""
+        self.can_dial = True
+        """Whether its keeper can connect to its ports; if not, its guest does."""
         self.env: Mapping[str, str] = {}
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
@@ -155,12 +158,14 @@ class KeeperHandle:
             raise
         return forks
 
-    async def dial(self, port: int) -> socket.socket:
-        """Have the keeper call a server inside.
+    async def dial(self, port: int, link: Link) -> socket.socket:
+        """Have the keeper call a server inside; behind a wall where it cannot, have the guest.
 
         A crowd of callers waits here, not in the keeper's queue, where others' requests would wait behind them; who is
         cancelled while waiting never asks. What was asked is waited for: the keeper answers at once.
         """
+        if not self.can_dial:
+            return await call_port(link, self.desk, port, self.runtime.tasks.start)
         async with self.dialling:
             with anyio.CancelScope(shield=True):
                 _, fds = await self.runtime.keeper.ask(KeeperRequest("dial", self.desk, port=port), 1)

@@ -17,6 +17,7 @@ from hotdesk.desk.image.image import ImageCatalog
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError, ImageError
+from hotdesk.walls import TRAITS
 
 MAX_READY = 1000
 """Desks a pool may keep ready."""
@@ -46,6 +47,9 @@ class Kind:
     disk_in: str
     disk: int
     """Its size where that cannot be changed."""
+    memory: int = 0
+    cpus: float = 0.0
+    """What it has of both, behind a wall that cannot change them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +217,6 @@ class Pool:
 def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
     """Give the kind of desk a spec means, with an image."""
     size = spec.disk if spec.disk_in == "memory" else 0
-    return Kind(spec.tenant, image, spec.sterile, proven, spec.wall, spec.disk_in, size)
+    traits = TRAITS.get(spec.wall)
+    memory, cpus = (0, 0.0) if traits is None or traits.can_resize else (spec.memory, spec.cpus)
+    return Kind(spec.tenant, image, spec.sterile, proven, spec.wall, spec.disk_in, size, memory, cpus)

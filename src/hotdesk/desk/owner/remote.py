@@ -92,7 +92,7 @@ class RemoteHandle:
                     await self.runtime.burn(each)
             raise
 
-    async def dial(self, port: int) -> socket.socket:
+    async def dial(self, port: int, link: Link | None = None) -> socket.socket:
         """Have the owner call a server inside, and pass bytes both ways."""
         return await self.runtime.upgrade(f"/desks/{self.desk}/dial/{port}", "hotdesk-stream")
 

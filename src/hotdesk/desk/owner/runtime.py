@@ -75,13 +75,18 @@ class KeeperRuntime:
         """Desks that are being opened."""
         self.calls = 0
         """Calls of other processes that are being answered."""
+        self.served = 0
+        """Calls that were answered so far."""
         self.departed: Callable[[DeskId], None] = lambda desk: None
         """Told of a desk that is let go of."""
+        self.route: Callable[[Spec], Spec] = lambda spec: spec
+        """Gives a spec the wall that whoever runs this owner demands; it never weakens what was asked for."""
         self.idle = _MAX_IDLE_S
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Give a desk: one that is kept ready, or one opened now."""
+        spec = self.route(spec)
         self.opening += 1
         try:
             if (found := self.pool.take(spec, scope)) is not None:
@@ -172,7 +177,7 @@ class KeeperRuntime:
             with closing(fds):
                 link = await self.answer(desk, body, fds[0], fds[1])
             handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
-            handle.env = spec.env
+            handle.env, handle.can_dial = spec.env, body.get("can_dial") is not False
             opened = self.take(desk, link, handle)
             if not spare:
                 self.desks[desk] = opened
@@ -222,7 +227,11 @@ class KeeperRuntime:
     async def answer(
         self, desk: DeskId, body: dict[str, object], listening: int, console: int = -1, root: bool = False
     ) -> Link:
-        """Accept a guest's call: only from the very process the keeper started."""
+        """Accept a guest's call: only from the very process that the keeper named, and only one.
+
+        Behind a wall whose programs all call through one process, the guest is the first to call: nothing else runs
+        before it has, and from then on nobody listens.
+        """
         listener = socket.socket(fileno=listening)
         listener.setblocking(False)
         link = None
@@ -231,7 +240,7 @@ class KeeperRuntime:
                 tasks.start_soon(self.stop_waiting, desk, root, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
-                    if peer(sock) == (body["pid"], body["uid"]):
+                    if peer(sock) == (body["caller"], body["uid"]):
                         link = Link(sock)
                     else:
                         sock.close()
@@ -289,7 +298,12 @@ class KeeperRuntime:
             for desk in self.live():
                 link, handle = self.desks[desk].link, self.handles[desk]
                 moves = link.moves + handle.calls()
-                if link.channels or handle.is_busy() or desk in self.used or moves != previous.get(desk):
+                if (
+                    len(link.channels) > link.carried
+                    or handle.is_busy()
+                    or desk in self.used
+                    or moves != previous.get(desk)
+                ):
                     previous[desk] = moves
                     self.used.discard(desk)
                     await self.keeper.tell(KeeperRequest("touch", desk))

@@ -30,9 +30,9 @@ def identity(desk: str) -> dict[str, bytes]:
     }
 
 
-def privileges(root: bool, ca: str, python: str) -> dict[str, bytes]:
-    """Give what lets a desk become root, and believe its door, as far as it may."""
-    sudo = {layout.SUDO: layout.sudo_program(python).encode()} if root else {}
+def privileges(root: bool, ca: str, python: str, inside: bool = False) -> dict[str, bytes]:
+    """Give what lets a desk become root, and believe its door, as far as it may; `inside`, root listens in the desk."""
+    sudo = {layout.SUDO: layout.sudo_program(python, inside).encode()} if root else {}
     return sudo | (trusting(ca) if ca else {})
 
 

@@ -10,14 +10,17 @@ HOME = "/home/user"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROOT_HOME = "/root"
 SUDO = "usr/local/bin/sudo"
+SUDO_INSIDE = "/run/sudo.sock"
+"""Where root's guest listens in a desk whose programs cannot pass descriptors to a socket of the host."""
 
 
-def sudo_program(python: str) -> str:
-    """Return the source of `sudo` for a desk that may have root."""
+def sudo_program(python: str, inside: bool = False) -> str:
+    """Return the source of `sudo` for a desk that may have root; `inside`, root's guest listens in the desk."""
+    arguments = f"{LINK!r}, {SUDO_INSIDE!r}" if inside else repr(LINK)
     return (
         f"#!{python} -ISB\n"
         f"import sys\nsys.path.insert(0, {LINK + '/lib'!r})\n"
-        f"from hotdesk_guest import sudo\nsudo.main({LINK!r})\n"
+        f"from hotdesk_guest import sudo\nsudo.main({arguments})\n"
     )
 
 

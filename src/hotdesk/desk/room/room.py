@@ -24,6 +24,7 @@ from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.filesystem import hold_folder
 
 GATE = ("127.0.0.1", 3128)
+_GATE_BACKLOG = 256
 
 
 @dataclass(slots=True)
@@ -52,6 +53,11 @@ class Room:
     """Where a layer is read instead of in the store: a sterile desk's copies."""
     ca: str = ""
     """The authority of its door, which it believes."""
+    has_own_network: bool = False
+    """Whether its network stack is not the host's: its guest forwards calls to a gate that is a unix socket, and
+    `sudo` and root's guest meet inside."""
+    kernel_threads: int = 0
+    """Threads on the host of the desk's own kernel, where it has one."""
     created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
@@ -59,15 +65,22 @@ class Room:
         """Make every piece but the cgroup; `source` is the disk's snapshot to begin with. On failure `clear`."""
         spec = self.spec
         with syscalls.start_anchor(self.base + uids.ANCHOR) as anchor:
-            self.netns, self.gate = syscalls.run_in_new_netns(open_gate)
+            if self.has_own_network:
+                self.netns, _ = syscalls.run_in_new_netns(syscalls.raise_loopback)
+            else:
+                self.netns, self.gate = syscalls.run_in_new_netns(open_gate)
             self.furnish(guest)
+            if self.has_own_network:
+                self.gate = self.listen("gate.sock", uids.USER, 0o600, _GATE_BACKLOG)
             if spec.root:
-                self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+                self.await_sudo()
             self.userns = anchor.open(uids.id_map(self.base), uids.id_map(self.base))
         self.ca = ca
         self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
-        files = identity.identity(self.desk) | identity.privileges(spec.root, ca, self.image.python)
+        files = identity.identity(self.desk) | identity.privileges(
+            spec.root, ca, self.image.python, self.has_own_network
+        )
         self.layers.put_up(self.image, spec.disk, files, source)
 
     def furnish(self, guest: dict[str, bytes]) -> None:
@@ -91,7 +104,7 @@ class Room:
         """Listen where the desk's first process calls."""
         self.listener = self.listen("link.sock", uids.USER, 0o600)
 
-    def listen(self, name: str, uid: int, mode: int) -> socket.socket:
+    def listen(self, name: str, uid: int, mode: int, backlog: int = 16) -> socket.socket:
         """Listen in the folder a desk can read and not write, where this user inside finds it."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path = f"{self.folder}/link/{name}"
@@ -101,8 +114,20 @@ class Room:
             listener.bind(f"/proc/self/fd/{fd}/{name}")  # a socket's path is at most 107 bytes
         os.chmod(path, mode)
         os.chown(path, self.base + uid, self.base + uid)
-        listener.listen(16)
+        listener.listen(backlog)
         return listener
+
+    def await_sudo(self) -> None:
+        """Listen where `sudo` calls."""
+        self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+        self.sudo.setblocking(False)
+
+    def drop_knocks(self) -> None:
+        """Hang up on calls of `sudo` at a socket that root's guest cannot inherit: they only ask for its start."""
+        if self.has_own_network and self.sudo is not None:
+            with suppress(BlockingIOError):
+                while True:
+                    self.sudo.accept()[0].close()
 
     def admit_root(self) -> socket.socket:
         """Return the socket that root's guest will dial."""
@@ -119,19 +144,26 @@ class Room:
         if not ca and spec.is_like(self.spec):
             self.spec = spec
             return
-        if limits_of(spec) != limits_of(self.spec):
-            self.cgroup.limit(limits_of(spec))
+        if self.limits(spec) != self.limits(self.spec):
+            self.cgroup.limit(self.limits(spec))
         if spec.disk != self.spec.disk:
             self.disk.resize(self.desk, spec.disk)
         if spec.cpus != self.spec.cpus:
             self.show_cpus(spec.cpus)
         if spec.root:
-            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
-        if files := identity.privileges(spec.root, "" if ca == self.ca else ca, self.image.python):
+            self.await_sudo()
+        if files := identity.privileges(
+            spec.root, "" if ca == self.ca else ca, self.image.python, self.has_own_network
+        ):
             with syscalls.making_files_as(self.base):
                 identity.plant(self.folder / "root", files)
         self.spec, self.ca = spec, ca
         self.show_use()
+
+    def limits(self, spec: Spec) -> CgroupLimits:
+        """Return what the desk may use; a kernel of its own has threads on the host for each program."""
+        pids = 2 * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
+        return CgroupLimits(memory=spec.memory, pids=pids, cpus=spec.cpus)
 
     def show_cpus(self, cpus: float) -> None:
         """Have a desk that runs count other CPUs than before."""
@@ -155,7 +187,7 @@ class Room:
         self.await_guest()
         if self.sudo is not None:
             self.sudo.close()  # a call that waits there would be answered in the next life
-            self.sudo = self.listen("sudo.sock", uids.USER, 0o666)
+            self.await_sudo()
 
     def environment(self) -> dict[str, str]:
         """Return the variables that every program in the desk gets, those by which it finds the door among them."""
@@ -193,11 +225,6 @@ def _way_out(ca: str) -> dict[str, str]:
     return door_files.environment() if ca else door_files.build_closed_environment()
 
 
-def limits_of(spec: Spec) -> CgroupLimits:
-    """Give what a desk of a spec may use."""
-    return CgroupLimits(memory=spec.memory, pids=spec.pids, cpus=spec.cpus)
-
-
 def open_gate() -> socket.socket:
     """Listen where the desk finds its only way out; called inside the desk's network namespace.
 
@@ -207,7 +234,7 @@ def open_gate() -> socket.socket:
     syscalls.raise_loopback()
     gate = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     gate.bind(GATE)
-    gate.listen(256)
+    gate.listen(_GATE_BACKLOG)
     return gate
 
 

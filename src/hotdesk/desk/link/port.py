@@ -1,0 +1,96 @@
+"""Ports of a desk whose keeper cannot reach them: its guest connects, and the link carries the bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from hotdesk.desk.link.channel import GRACE_S, Channel, Data, GuestEvent, GuestReply
+from hotdesk.desk.link.lend import is_gone
+from hotdesk.desk.link.link import Link
+from hotdesk.errors import DeskError, HotdeskError, LinkError
+from hotdesk.linux.sockets import receive, send
+
+_CONNECT_TIMEOUT_S = 10.0
+_MAX_TEXT = 200
+
+
+async def call_port(
+    link: Link, desk: str, port: int, start: Callable[[Callable[[], Awaitable[None]]], None]
+) -> socket.socket:
+    """Have the guest connect to a port; return a socket whose bytes it carries. `start` starts what carries them.
+
+    A desk that is paused connects when it goes on: what is sent meanwhile waits.
+    """
+    channel = await link.open({"op": "dial", "port": port})
+    is_connected = not link.paused
+    try:
+        if is_connected:
+            await wait_connected(channel, desk, port)
+        ours, theirs = socket.socketpair()
+    except BaseException:
+        with anyio.move_on_after(GRACE_S, shield=True):
+            await channel.drop()
+        raise
+    for end in (ours, theirs):
+        end.setblocking(False)
+    link.carried += 1
+    start(lambda: carry(link, channel, ours, "" if is_connected else desk, port))
+    return theirs
+
+
+async def wait_connected(channel: Channel, desk: str, port: int, seconds: float = _CONNECT_TIMEOUT_S) -> None:
+    """Wait until the guest says that somebody answers."""
+    item = None
+    with anyio.move_on_after(seconds):
+        item = await channel.receive()
+    match item:
+        case None:
+            raise DeskError(f"port {port} of desk {desk} did not answer within {seconds:.0f} s")
+        case GuestEvent({"connected": True}):
+            return
+        case GuestReply(body) if "error" in body:
+            raise DeskError(f"port {port} of desk {desk}: {str(body.get('text'))[:_MAX_TEXT]}")
+    raise LinkError("the guest spoke out of turn")
+
+
+async def carry(link: Link, channel: Channel, sock: socket.socket, waiting: str, port: int) -> None:
+    """Pass bytes both ways until both sides have ended, either breaks off, or the caller is gone.
+
+    `waiting` is the desk whose guest has yet to connect; none, it has.
+    """
+    try:
+        if waiting:
+            await wait_connected(channel, waiting, port, math.inf)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bring_out, channel, sock, tasks.cancel_scope)
+            while data := await receive(sock):
+                await channel.send(data)
+            await channel.end()
+            if is_gone(sock):
+                tasks.cancel_scope.cancel()  # a server inside may hold its side for ever
+    except* (OSError, HotdeskError):
+        pass  # one side broke off, or the desk ended: so does the other
+    finally:
+        link.carried -= 1
+        sock.close()
+        with anyio.move_on_after(GRACE_S, shield=True), contextlib.suppress(HotdeskError):
+            await channel.drop()
+
+
+async def bring_out(channel: Channel, sock: socket.socket, scope: anyio.CancelScope) -> None:
+    """Pass on what a server inside sends."""
+    while True:
+        match await channel.receive():
+            case Data(_, data):
+                await send(sock, data)
+            case GuestEvent({"end": True}):
+                sock.shutdown(socket.SHUT_WR)
+                return
+            case _:
+                scope.cancel()  # the connection broke off
+                return

@@ -1,0 +1,73 @@
+"""What the files of a state directory say about its desks: read by `ps` and `burn`, written by keepers.
+
+Imports little, so that `hotdesk ps` is quick.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+
+ID_SHAPE = re.compile(r"i[a-z0-9]{20}")
+
+
+def facts(folder: os.PathLike[str] | str) -> dict[str, object] | None:
+    """Read a desk's facts; None while it is being made or removed."""
+    try:
+        with open(os.path.join(folder, "desk.json"), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
+    """List the desks of a state directory, oldest first, each with `kept`: whether a keeper answers for it."""
+    folder = os.path.join(run, "desks")
+    try:
+        names = [name for name in os.listdir(folder) if ID_SHAPE.fullmatch(name)]
+    except FileNotFoundError:
+        return []
+    found = []
+    for name in names:
+        record = facts(os.path.join(folder, name))
+        if record is not None:
+            found.append({**record, "kept": has_live_keeper(os.path.join(folder, name))})
+    return sorted(found, key=lambda record: float(str(record.get("opened", 0))))
+
+
+def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
+    """Say whether a live keeper holds a desk."""
+    lock = take(folder)
+    if lock is None:
+        return True
+    os.close(lock)
+    return False
+
+
+def take(folder: os.PathLike[str] | str) -> int | None:
+    """Take a desk's lock if nobody holds it; a folder that lost its lock gets one, so that it can be buried."""
+    path = os.path.join(folder, "owner.lock")
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_ino == os.stat(path).st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass  # somebody holds it, or the desk left while we looked
+    os.close(lock)
+    return None
+
+
+def age(record: dict[str, object]) -> float:
+    """Give the seconds since a desk was opened."""
+    return max(0.0, time.time() - float(str(record.get("opened", time.time()))))

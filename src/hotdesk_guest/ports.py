@@ -1,0 +1,319 @@
+"""What a guest does where the kernel is gVisor's, whose network stack the host cannot reach.
+
+It forwards programs' connections to the desk's gate, connects to ports inside for its host, and as root's guest listens
+for `sudo` inside the desk. All of it runs in the guest's own loop: no program can take the port or end it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs a desk 5 ms
+if TYPE_CHECKING:
+    from hotdesk_guest.agent import Guest, GuestChannel
+
+import _socket
+import errno
+import posix
+import select
+
+from hotdesk_guest import process
+from hotdesk_guest.wire import CHUNK, CREDIT, DATA, EVENT, STDOUT, STEP, encode
+
+GATE = ("127.0.0.1", 3128)
+LOOPBACKS = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
+SUDO = "/run/sudo.sock"
+"""Where `sudo` finds root's guest inside: in a folder that only root can write."""
+BACKLOG = 256
+MAX_FORWARDED = 512
+"""Connections to the gate at a time; others wait in the listener's queue."""
+READ = 1 << 16
+MAX_WAITING = 1 << 20
+"""Bytes one side may have sent that the other has not taken yet."""
+GONE = select.EPOLLHUP | select.EPOLLERR
+
+
+class PortSocket:
+    """One socket in the guest's loop, and what waits to be written to it."""
+
+    def __init__(self, poll: select.epoll, sock: _socket.socket) -> None:
+        sock.setblocking(False)
+        self.poll = poll
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.out = bytearray()
+        self.ending = False
+        """Whether nothing more will be written once `out` is."""
+        self.ended = False
+        """Whether the other end will send nothing more."""
+        self.events = 0
+
+    def watch(self, events: int) -> None:
+        """Be called when it can be read or written; nothing wanted is not asked for, not even its end."""
+        if events == self.events:
+            return
+        if not events:
+            self.poll.unregister(self.fd)
+        elif not self.events:
+            self.poll.register(self.fd, events)
+        else:
+            self.poll.modify(self.fd, events)
+        self.events = events
+
+    def read(self, size: int) -> bytes | None:
+        """Read what there is: None when there is nothing yet, b"" at the end."""
+        try:
+            data = self.sock.recv(size)
+        except BlockingIOError:
+            return None
+        self.ended = not data
+        return data
+
+    def flush(self) -> int:
+        """Write what it takes, and in the end that it is the end; return how much it took."""
+        before = len(self.out)
+        try:
+            while self.out:
+                del self.out[: self.sock.send(memoryview(self.out)[:READ])]
+        except BlockingIOError:
+            pass
+        if self.ending and not self.out:
+            self.ending = False
+            self.sock.shutdown(_socket.SHUT_WR)
+        return before - len(self.out)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.watch(0)
+        self.sock.close()
+
+
+class Forwarding:
+    """One program's connection to the gate."""
+
+    def __init__(self, program: PortSocket, gate: PortSocket) -> None:
+        self.other = {program.fd: gate, gate.fd: program}
+        self.ends = {program.fd: program, gate.fd: gate}
+
+    def turn(self, fd: int, event: int) -> bool:
+        """Pass on what can be; say whether both sides are done."""
+        end, other = self.ends[fd], self.other[fd]
+        try:
+            if event & select.EPOLLOUT:
+                end.flush()
+            if event & ~select.EPOLLOUT and not end.ended:
+                data = end.read(READ)
+                if data is not None:
+                    other.out += data
+                    other.ending = end.ended
+                    other.flush()
+        except OSError:
+            return True
+        self.listen()
+        return all(each.ended and not each.out for each in self.ends.values())
+
+    def listen(self) -> None:
+        """Read only what the other side can take."""
+        for fd, end in self.ends.items():
+            reads = not end.ended and len(self.other[fd].out) < MAX_WAITING
+            end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if end.out else 0))
+
+    def close(self) -> None:
+        for end in self.ends.values():
+            end.close()
+
+
+class DialledPort:
+    """A connection to a port inside, as a channel of the host."""
+
+    def __init__(self, ports: GuestPorts, channel: GuestChannel, port: int) -> None:
+        if not 0 < port < 1 << 16:
+            raise ValueError("that is not a port")
+        self.ports = ports
+        self.channel = channel
+        self.port = port
+        self.families = list(LOOPBACKS)
+        self.connecting = True
+        self.end = self.connect()
+
+    def connect(self) -> PortSocket:
+        """Begin to connect to the next loopback address."""
+        family, address = self.families.pop(0)
+        sock = _socket.socket(family, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC, _socket.IPPROTO_TCP)
+        end = PortSocket(self.ports.guest.poll, sock)
+        failure = sock.connect_ex((address, self.port))
+        if failure not in (0, errno.EINPROGRESS):
+            end.close()
+            if self.families:
+                return self.connect()
+            raise self.explain(failure)
+        self.ports.by_fd[end.fd] = self
+        end.watch(select.EPOLLOUT)
+        return end
+
+    def explain(self, failure: int) -> OSError:
+        """Say why there is no connection."""
+        refused = "nobody listens at port %d of the desk" % self.port
+        return OSError(failure, refused if failure == errno.ECONNREFUSED else posix.strerror(failure))
+
+    def turn(self, fd: int, event: int) -> None:
+        """Go on connecting, or pass bytes on."""
+        if self.connecting:
+            self.conclude()
+            return
+        try:
+            if event & select.EPOLLOUT:
+                self.write()
+            if event & ~select.EPOLLOUT and not self.end.ended and self.can_read():
+                self.read()
+        except OSError as e:
+            self.ports.guest.fail(self.channel, e)
+            return
+        self.listen()
+
+    def conclude(self) -> None:
+        """Tell the host whether somebody answers."""
+        failure = self.end.sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
+        if failure:
+            self.ports.let_go(self.end)
+            try:
+                if not self.families:
+                    raise self.explain(failure)
+                self.end = self.connect()
+            except OSError as e:
+                self.ports.guest.fail(self.channel, e)
+            return
+        self.connecting = False
+        self.ports.guest.tell(self.channel, EVENT, encode({"connected": True}))
+        self.turn(self.end.fd, select.EPOLLOUT)
+
+    def can_read(self) -> bool:
+        """Say whether the host has room."""
+        return self.channel.credit >= STEP and not self.ports.guest.line.full()
+
+    def read(self) -> None:
+        """Pass on what the server sent, and that it is done."""
+        data = self.end.read(CHUNK)
+        if data:
+            self.ports.guest.tell(self.channel, DATA, bytes((STDOUT,)) + data)
+        elif data is not None:
+            self.ports.guest.tell(self.channel, EVENT, encode({"end": True}))
+
+    def write(self) -> None:
+        """Give the server what the host sent, and the host its credit back."""
+        if size := self.end.flush():
+            self.ports.guest.line.send(CREDIT, self.channel.number, size.to_bytes(4, "big"))
+
+    def consume(self, data: bytes) -> None:
+        """Take bytes of the host's."""
+        self.end.out += data
+        if not self.connecting:
+            self.turn(self.end.fd, select.EPOLLOUT)
+
+    def finish(self) -> None:
+        """Take the end of what the host sends."""
+        self.end.ending = True
+        if not self.connecting:
+            self.turn(self.end.fd, select.EPOLLOUT)
+
+    def listen(self) -> None:
+        """Read while the host has room; a connection that is over on both sides ends its channel."""
+        if self.connecting:
+            return
+        reads = not self.end.ended and self.can_read()
+        self.end.watch((select.EPOLLIN if reads else 0) | (select.EPOLLOUT if self.end.out else 0))
+
+    def close(self) -> None:
+        self.ports.let_go(self.end)
+
+
+class GuestPorts:
+    """The connections a guest carries."""
+
+    def __init__(self, guest: Guest, gate: str, address: tuple[str, int] = GATE) -> None:
+        self.guest = guest
+        self.gate = gate
+        self.by_fd: dict[int, DialledPort | Forwarding] = {}
+        self.forwarded = 0
+        listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC, _socket.IPPROTO_TCP)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        self.listener = PortSocket(guest.poll, listener)
+        self.listener.watch(select.EPOLLIN)
+
+    def dial(self, channel: GuestChannel, port: int) -> None:
+        """Connect to a port inside."""
+        channel.port = DialledPort(self, channel, port)
+
+    def ready(self, fd: int, event: int) -> bool:
+        """Take what happened to a descriptor; False when it is none of these."""
+        if fd == self.listener.fd:
+            self.accept()
+            return True
+        connection = self.by_fd.get(fd)
+        if connection is None:
+            return False
+        if isinstance(connection, DialledPort):
+            connection.turn(fd, event)
+        elif connection.turn(fd, event):
+            self.end(connection)
+        return True
+
+    def accept(self) -> None:
+        """Take one program's connection, and connect it to the gate."""
+        try:
+            fd, _ = self.listener.sock._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        program = PortSocket(self.guest.poll, _socket.socket(fileno=fd))
+        gate = PortSocket(self.guest.poll, _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC))
+        try:
+            gate.sock.connect(self.gate)
+        except OSError:
+            program.close()
+            gate.close()
+            return
+        connection = Forwarding(program, gate)
+        for end in connection.ends:
+            self.by_fd[end] = connection
+        connection.listen()
+        self.forwarded += 1
+        if self.forwarded >= MAX_FORWARDED:
+            self.listener.watch(0)
+
+    def end(self, connection: Forwarding) -> None:
+        """Let go of a program's connection."""
+        for fd in connection.ends:
+            del self.by_fd[fd]
+        connection.close()
+        self.forwarded -= 1
+        self.listener.watch(select.EPOLLIN)
+
+    def let_go(self, end: PortSocket) -> None:
+        """Let go of a dialled connection."""
+        self.by_fd.pop(end.fd, None)
+        end.close()
+
+    def listen_again(self) -> None:
+        """Look at every dialled port again: the line has room."""
+        for connection in list(self.by_fd.values()):
+            if isinstance(connection, DialledPort):
+                connection.listen()
+
+
+def attach(guest: Guest, folder: str, is_root: bool) -> None:
+    """Have a guest do what gVisor does not."""
+    process.signals_terminals = True
+    if not is_root:
+        guest.ports = GuestPorts(guest, folder + "/gate.sock")
+        return
+    from hotdesk_guest.acts import SudoCalls
+
+    try:
+        posix.unlink(SUDO)
+    except FileNotFoundError:
+        pass
+    listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    listener.bind(SUDO)
+    posix.chmod(SUDO, 0o666)
+    listener.listen(BACKLOG)
+    guest.acts = SudoCalls(guest, listener.detach())
+    guest.ends_with_link = True
