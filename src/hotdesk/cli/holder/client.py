@@ -1,0 +1,65 @@
+"""How `hotdesk open` finds a holder, so that a desk opened on the command line outlives its command."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.cli.quick.call import is_own_socket, is_private
+from hotdesk.cli.quick.place import Place, name_holder, read_settings, socket_path
+from hotdesk.cli.quick.start import start
+from hotdesk.config import Config
+from hotdesk.desk.keeper import state
+from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.errors import DeskGone, HostError, HotdeskError
+from hotdesk.host import server
+
+START_SECONDS = 15.0
+RELEASE_SECONDS = 30.0
+
+
+async def release_ready(settings: Config, image: str) -> None:
+    """Have holders burn the desks of an image that they keep ready, and wait for that, so that it can be removed."""
+    if not _has_ready(settings, image):
+        return
+    for path in sorted((settings.run / "control").glob("holder-*.sock")):
+        if is_private(str(path.parent)) and is_own_socket(str(path)):
+            with suppress(HotdeskError):  # it is about to end, and its desks with it
+                async with remote_runtime(path) as runtime:
+                    await runtime.call("DELETE", f"/leases/{image}")
+    with anyio.move_on_after(RELEASE_SECONDS):
+        while _has_ready(settings, image):  # noqa: ASYNC110 - another process's
+            await anyio.sleep(0.02)
+
+
+def _has_ready(settings: Config, image: str) -> bool:
+    return any((facts.get("state"), facts.get("image")) == ("ready", image) for facts in state.desks(settings))
+
+
+async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
+    """Open a desk at the holder, starting one where there is none; an ordinary user's at the server."""
+    if os.geteuid() != 0:
+        async with remote_runtime(server(settings)) as runtime:
+            return (await runtime.open(spec, scope, personal=True)).id
+    place = Place()
+    name = name_holder(read_settings(place))
+    path = Path(socket_path(place, name))
+    why = "none started"
+    end = anyio.current_time() + START_SECONDS
+    while anyio.current_time() < end:
+        if is_private(str(path.parent)) and is_own_socket(str(path)):
+            try:
+                async with remote_runtime(path) as runtime:
+                    if key:
+                        await runtime.unlock(key)
+                    return (await runtime.open(spec, scope, personal=True)).id
+            except (NoOwnerError, DeskGone) as e:  # it was about to end: it had no desk for a while
+                why = str(e)
+        start(place, name)
+        await anyio.sleep(0.02)
+    raise HostError(f"no holder came up within {START_SECONDS:.0f} s ({why}); try `hotdesk run --debug -- true`")

@@ -1,0 +1,23 @@
+"""How a holder starts: its keeper first, then everything it would otherwise import for every command."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hotdesk.cli.quick.place import Place, name_holder, read_settings
+from hotdesk.cli.quick.start import LOCK
+
+
+def main() -> None:
+    """Be the holder whose lock this process was started with."""
+    os.set_inheritable(LOCK, False)  # for as long as this process lives, and not its keeper
+    name = sys.argv[2]
+    if name != name_holder(read_settings(Place())):
+        return  # settings or code changed meanwhile
+    from hotdesk.cli import prestart
+
+    prestart.begin()
+    from hotdesk.cli.holder import service  # imported while its keeper starts
+
+    service.main(name)

@@ -1,0 +1,152 @@
+"""What a holder does: owns desks until nobody has used it for a while."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import anyio
+
+from hotdesk.cli import prestart
+from hotdesk.cli.desks import run
+from hotdesk.cli.parser import parse
+from hotdesk.cli.quick.arguments import FLAGS, SIZES
+from hotdesk.config import Config
+from hotdesk.desk.seam import Spec
+from hotdesk.drive.identity import describe_caller
+from hotdesk.errors import BriefError
+from hotdesk.host import Host, control_path
+from hotdesk.linux.landlock import confine
+from hotdesk_guest import wire
+
+_LOOK_INTERVAL_S = 0.5
+_MAX_ARGUMENTS = 1000
+
+
+class ResidentHolder:
+    """One holder: who it is, and what it opens for whom."""
+
+    def __init__(self, settings: Config, name: str) -> None:
+        self.settings = settings
+        self.identity = name
+        self.path = settings.run / "control" / f"holder-{name}.sock"
+        self.sources: dict[str, int] = {}
+        """When the file of each module was changed last."""
+        self.started = time.time_ns()
+        self.host: Host | None = None
+        self.ready_spec: Spec | None = None
+        """What is kept ready for the next command."""
+        self.is_current()
+
+    def read_lease(self, body: bytes, pid: int, uid: int) -> Spec:
+        """Read what `hotdesk run` asks for, as its own parser does; who asks is what the kernel says."""
+        if not self.settings.holder:
+            raise BriefError("the settings say that no holder opens desks for `hotdesk run`")
+        if not self.is_current():
+            self.retire()
+            raise BriefError("this holder runs code that was changed since")
+        argv, variables = _parse_lease(body)
+        arguments = parse("run", run, [*argv, "--", "true"])
+        spec = run.make_run_spec(arguments)
+        self.keep_ready(spec)
+        return replace(spec, by=describe_caller(uid, pid, variables))
+
+    def keep_ready(self, spec: Spec) -> None:
+        """Have a desk ready for the next command, like this one's; none with a screen, which is dear."""
+        if self.host is None or (self.ready_spec is not None and spec.is_like(self.ready_spec)):
+            return
+        if self.ready_spec is not None:
+            self.release_ready(self.ready_spec.image)
+        if self.settings.holder_ready and not self.host.has_screen(spec.image):
+            self.host.pool.keep(spec, self.settings.holder_ready)
+            self.ready_spec = spec
+
+    def release_ready(self, image: str) -> None:
+        """Burn the desk that is kept ready if it is of an image, and keep none until the next command."""
+        if self.host is not None and self.ready_spec is not None and self.ready_spec.image == image:
+            self.host.pool.keep(self.ready_spec, 0)
+            self.ready_spec = None
+
+    def is_current(self) -> bool:
+        """Say whether the modules of this process are those on disk."""
+        for module in list(sys.modules.values()):
+            path = getattr(module, "__file__", None)
+            if not isinstance(path, str):
+                continue
+            try:
+                changed = os.stat(path).st_mtime_ns
+            except OSError:
+                return False
+            if changed > self.started or self.sources.setdefault(path, changed) != changed:
+                return False
+        return True
+
+    def announce(self) -> None:
+        """Be found: a second name for the control socket, put there whole."""
+        fresh = self.path.with_name(f".{self.path.name}")
+        fresh.unlink(missing_ok=True)
+        os.link(control_path(self.settings, os.getpid()), fresh)
+        fresh.replace(self.path)
+
+    def retire(self) -> None:
+        """Be found by nobody any more; desks that are open stay."""
+        if self.is_announced():
+            self.path.unlink(missing_ok=True)
+
+    def is_announced(self) -> bool:
+        """Say whether who looks for this holder finds it: not when its state directory was removed."""
+        with suppress(OSError):
+            return self.path.stat().st_ino == control_path(self.settings, os.getpid()).stat().st_ino
+        return False
+
+    async def hold(self) -> None:
+        """Own desks until there are none and nobody calls."""
+        async with Host(self.settings, keeper=prestart.keeper(), leases=self) as host:
+            self.host = host
+            confine([self.path.parent])
+            self.announce()
+            try:
+                await self.wait_until_idle(host)
+            finally:
+                self.retire()
+
+    async def wait_until_idle(self, host: Host) -> None:
+        """Wait until nobody has used this holder for a while, or nobody can."""
+        runtime = host.keeper_runtime()
+        patience = float(os.environ.get("HOTDESK_LINGER") or self.settings.holder_idle)
+        quiet = 0.0
+        while runtime.keeper.failure is None:
+            served = runtime.served
+            await anyio.sleep(min(_LOOK_INTERVAL_S, patience))
+            if runtime.live() or runtime.opening or runtime.calls or runtime.served != served:
+                quiet = 0.0
+            elif (quiet := quiet + _LOOK_INTERVAL_S) >= patience or not self.is_announced():
+                return
+
+
+def _parse_lease(body: bytes) -> tuple[list[str], dict[str, str]]:
+    """Read the options of a `run` that a holder may serve, and on whose behalf it is."""
+    try:
+        match wire.decode(body):
+            case {"argv": list(argv), "variables": dict(variables), **rest} if not rest and len(argv) < _MAX_ARGUMENTS:
+                if all(_is_option(each) for each in argv) and all(isinstance(each, str) for each in variables.values()):
+                    return argv, variables
+    except wire.WireError as e:
+        raise BriefError(f"a lease is malformed: {e}") from e
+    raise BriefError("a lease has options of `hotdesk run`, and the variables of its caller")
+
+
+def _is_option(text: object) -> bool:
+    """Say whether a text is an option that a holder knows, with its value."""
+    if not isinstance(text, str):
+        return False
+    name, equals, _ = text.partition("=")
+    return name in SIZES if equals else name in FLAGS
+
+
+def main(name: str) -> None:
+    """Hold desks."""
+    anyio.run(ResidentHolder(prestart.settings(), name).hold)

@@ -1,0 +1,205 @@
+"""`hotdesk run` without a holder, and without asyncio: this process owns one desk, through a keeper of its own.
+
+The first command takes this way, and those that find no holder. It knows plain desks only: every option that makes one
+another computer is left to the command itself, and so is every error, which nobody tells better.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import sys
+import time
+from _json import encode_basestring_ascii as quote
+
+from hotdesk.cli.quick.arguments import QuickRun
+from hotdesk.cli.quick.place import IDENTITY, holder_environment
+from hotdesk.cli.quick.signals import EndingSignals, Interrupted
+from hotdesk.desk.keeper.program import launch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotdesk.errors import HotdeskError
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+MAX_PACKET_BYTES = 1 << 16
+OPEN_SECONDS, GREET_SECONDS, END_EVENT_SECONDS = 60.0, 15.0, 5.0
+"""Seconds for a keeper to open a desk, for its guest to call, and for the keeper to say why a desk ended."""
+PULSE_INTERVAL_S = 1.0
+DAY, SPARE_SECONDS, MAX_SECONDS = 86400.0, 300.0, 365 * 86400.0
+_ORDER = sys.byteorder
+
+
+def run(order: QuickRun, signals: EndingSignals, when_open: Callable[[], None]) -> int | None:
+    """Run a command on a fresh desk; None: it could not be opened, and nothing was done.
+
+    `when_open` is what else needs privileges, and can wait until the desk is open.
+    """
+    if not all(_is_plain(text) for text in order.own):
+        return None
+    owner = _Owner(order, signals)
+    try:
+        sock = owner.open()
+    except Interrupted as e:
+        owner.close()
+        return 128 + e.number
+    if sock is None:
+        owner.close()
+        return None
+    when_open()
+    from hotdesk.cli.quick.follow import Follower
+    from hotdesk.cli.quick.leased import follow
+
+    return follow(Follower(sock, b"", signals, owner.explain_end, owner.pulse), order, owner.close)
+
+
+def _is_plain(option: str) -> bool:
+    """Say whether a desk with this option is the computer it is by default."""
+    name, _, value = option.partition("=")
+    return name == "--timeout" or (name == "--env" and value.partition("=")[1] == "=" and value[0] != "=")
+
+
+def _describe_actor() -> str:
+    """Say on whose behalf root acts, where anything says so; otherwise the keeper knows who this process is."""
+    if not any(os.environ.get(name) for name in IDENTITY):
+        return ""
+    from hotdesk.drive.identity import describe_actor
+
+    return describe_actor()
+
+
+class _Owner:
+    """The owner of one desk: its keeper burns the desk when this process ends, however it does."""
+
+    def __init__(self, order: QuickRun, signals: EndingSignals) -> None:
+        self.signals = signals
+        self.desk = "i" + "".join(ALPHABET[each % 36] for each in os.urandom(64) if each < 252)[:20]
+        self.sock, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        for end in (self.sock, theirs):
+            end.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDBUF, 4 * MAX_PACKET_BYTES)
+        try:
+            self.pid = launch(_object({"environ": _object(_quote_values(holder_environment()))}), theirs.fileno())
+        finally:
+            theirs.close()
+        lasting = min((order.timeout or DAY) + SPARE_SECONDS, MAX_SECONDS)
+        env = dict(text[len("--env=") :].partition("=")[::2] for text in order.own if text.startswith("--env="))
+        spec = {
+            "deadline": str(lasting),
+            "idle": str(lasting),
+            "env": _object(_quote_values(env)),
+            "by": quote(_describe_actor()),
+        }
+        self.request = _object({"n": "1", "verb": '"open"', "desk": quote(self.desk), "spec": _object(spec)}).encode()
+        self.pulsed = time.monotonic()
+
+    def open(self) -> _socket.socket | None:
+        """Have the desk opened, and take its guest's call; None: the keeper refused, or the guest is silent."""
+        if len(self.request) > MAX_PACKET_BYTES:
+            return None
+        self.sock.sendall(self.request)
+        import json  # noqa: F401  these two while the keeper starts
+
+        import hotdesk.cli.quick.leased  # noqa: F401
+
+        end = time.monotonic() + OPEN_SECONDS
+        while self.signals.wait(self.sock.fileno(), max(0.0, end - time.monotonic())):
+            message, fds = self.receive()
+            body = message.get("ok")
+            if message.get("re") == 1 and isinstance(body, dict) and len(fds) == 2:
+                os.close(fds[1])  # what the runtime said
+                return self.accept(_socket.socket(fileno=fds[0]), body)
+            for fd in fds:
+                os.close(fd)
+            if not message or "error" in message or message.get("event"):
+                return None
+        return None
+
+    def receive(self) -> tuple[dict[str, object], list[int]]:
+        """Read one message of the keeper, with its descriptors; an empty one once it is gone."""
+        try:
+            data, controls, _, _ = self.sock.recvmsg(MAX_PACKET_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            return {}, []
+        rights = b"".join(each[2] for each in controls)
+        fds = [int.from_bytes(rights[at : at + 4], _ORDER) for at in range(0, len(rights) // 4 * 4, 4)]
+        import json
+
+        message = json.loads(data) if data else {}
+        return message if isinstance(message, dict) else {}, fds
+
+    def accept(self, listener: _socket.socket, body: dict[str, object]) -> _socket.socket | None:
+        """Take the call of the very process the keeper started; any other is hung up on."""
+        end = time.monotonic() + GREET_SECONDS
+        watched = select.poll()
+        for fd in (listener.fileno(), self.sock.fileno(), self.signals.fd):
+            watched.register(fd, select.POLLIN)
+        try:
+            listener.setblocking(False)
+            while (remaining := end - time.monotonic()) > 0:
+                ready = dict(watched.poll(remaining * 1000))
+                if self.signals.fd in ready:
+                    self.signals.raise_pending()
+                if listener.fileno() in ready:
+                    sock = _socket.socket(fileno=listener._accept()[0])  # type: ignore[attr-defined]
+                    peer = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+                    if (int.from_bytes(peer[:4], _ORDER), int.from_bytes(peer[4:8], _ORDER)) == (
+                        body["caller"],
+                        body["uid"],
+                    ):
+                        return sock
+                    sock.close()
+                elif self.sock.fileno() in ready:
+                    return None  # the desk ended, or its keeper did
+        except BlockingIOError:
+            pass
+        finally:
+            listener.close()
+        return None
+
+    def pulse(self) -> None:
+        """Tell the keeper that the desk is in use, so that its programs see what they use."""
+        if time.monotonic() - self.pulsed >= PULSE_INTERVAL_S:
+            self.pulsed = time.monotonic()
+            try:
+                self.sock.send(
+                    _object({"n": "0", "verb": '"touch"', "desk": quote(self.desk)}).encode(), _socket.MSG_DONTWAIT
+                )
+            except OSError:
+                pass  # the keeper is gone, and the desk with it
+
+    def explain_end(self) -> HotdeskError:
+        """Say why the guest hung up: the keeper tells that within a moment."""
+        from hotdesk.errors import DeskGone
+
+        self.sock.settimeout(END_EVENT_SECONDS)
+        why = "its guest hung up"
+        while (message := self.receive()[0]) and message.get("event") != "ended":
+            pass
+        if message:
+            why = str(message.get("why"))
+        return DeskGone(f"desk {self.desk} is gone: {why}; open another")
+
+    def close(self) -> None:
+        """Hang up; the keeper burns the desk, and this waits for that."""
+        from hotdesk.cli.quick.leased import BURN_SECONDS
+
+        try:
+            self.sock.shutdown(_socket.SHUT_WR)
+            self.sock.settimeout(BURN_SECONDS)
+            while self.sock.recv(MAX_PACKET_BYTES):
+                pass
+        except OSError:
+            pass  # it takes too long, or the keeper was killed: the next one buries
+        self.sock.close()
+
+
+def _quote_values(table: dict[str, str]) -> dict[str, str]:
+    return {name: quote(value) for name, value in table.items()}
+
+
+def _object(fields: dict[str, str]) -> str:
+    """Write a JSON object whose values are written already."""
+    return "{" + ", ".join(f"{quote(name)}: {value}" for name, value in fields.items()) + "}"

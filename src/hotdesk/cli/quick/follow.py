@@ -1,0 +1,270 @@
+"""Follow one program of a desk over a link: streams as they are, signals, an exit code as a shell gives it.
+
+The same as `cli/terminal.py` and `desk/link/process.py` do for every other command, in one loop without asyncio. Every
+frame is a desk's and progressed as hostile: bounded by the reader, checked, and waited for only so long.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import select
+import sys
+import time
+
+from hotdesk.cli.quick.link_socket import CHUNK, read_some, send_some
+from hotdesk.cli.quick.signals import EndingSignals
+from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError, printable
+from hotdesk_guest import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HELLO_SECONDS = 10.0
+SILENCE_SECONDS = 60.0
+"""Seconds a guest may take to say that a program was started."""
+START_SECONDS, EXIT_GRACE_S = 5.0, 2.0
+"""Seconds a program with less time may take to start, and those after its time is up until its guest must say so."""
+KILL_SECONDS = 10.0
+TIMED_OUT = 124
+CHANNEL = 1
+_TEXT_LIMIT = 500
+PULSE_INTERVAL_S = 1.0
+
+
+def explain_end() -> HotdeskError:
+    """Say what is known of a desk that hung up, when nobody knows more."""
+    return DeskGone("the desk hung up: it was burnt, or its first process ended; open another")
+
+
+class Deaf(Exception):  # noqa: N818 - no error: `| head` has read enough
+    """Nobody reads what the program says."""
+
+
+class Follower:
+    """One program, from its start to its end."""
+
+    def __init__(
+        self,
+        sock: _socket.socket,
+        rest: bytes,
+        signals: EndingSignals,
+        explain: Callable[[], HotdeskError] = explain_end,
+        pulse: Callable[[], None] | None = None,
+    ) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.signals = signals
+        self.explain = explain
+        """Says why the other end hung up."""
+        self.pulse = pulse
+        """Called at least once in a while."""
+        self.reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        self.reader.buffer += rest
+        self.out = bytearray()
+        self.greeted = self.started = False
+        self.stdin_open = True
+        self.credit = wire.WINDOW
+        """What we may still send."""
+        self.eaten = 0
+        """What was written out, and not yet given back."""
+        self.reply: dict[str, object] | None = None
+        self.due: float | None = time.monotonic() + HELLO_SECONDS
+        """When whatever is waited for must have come."""
+
+    def run(self, ask: dict[str, object], timeout: float | None) -> int:
+        """Start a program and follow it; give its exit code."""
+        while not self.greeted:
+            self.turn("the desk's guest did not greet in time; open another desk")
+        self.put(wire.OPEN, wire.encode(ask))
+        silence = (
+            SILENCE_SECONDS if timeout is None else min(SILENCE_SECONDS, max(timeout, START_SECONDS) + EXIT_GRACE_S)
+        )
+        self.due = time.monotonic() + silence
+        while not self.started and self.reply is None:
+            self.turn(f"the desk's guest said nothing for {silence:.0f} s; burn it and open another")
+        self.due = None if timeout is None else time.monotonic() + timeout + EXIT_GRACE_S
+        try:
+            while self.reply is None:
+                self.turn("")
+        except TimeoutError:
+            self.kill()
+            return tell_timeout(timeout)
+        return self.tell_end(timeout)
+
+    def tell_end(self, timeout: float | None) -> int:
+        """Check how the guest says the program ended, and tell it."""
+        body = self.reply or {}
+        if "error" in body:
+            raise HotdeskError(
+                f"{'the program' if self.started else 'process None'}: {str(body.get('text'))[:_TEXT_LIMIT]}"
+            )
+        code, text = body.get("code"), body.get("text", "")
+        if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
+            raise LinkError("the guest gave a strange exit")
+        if text:
+            print(f"hotdesk: {printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
+        return tell_timeout(timeout) if body.get("timed_out") is True else code
+
+    # -- one turn ---------------------------------------------------------------------------------------------
+
+    def turn(self, late: str) -> None:
+        """Wait for whatever comes next, and take it; `late` is the error when nothing came in time."""
+        if self.reader.buffer and self.take_frames():
+            return
+        watched = select.poll()
+        watched.register(self.sock.fileno(), select.POLLIN | (select.POLLOUT if self.out else 0))
+        watched.register(self.signals.fd, select.POLLIN)
+        if self.stdin_open and self.started and self.credit > 0 and len(self.out) < wire.WINDOW:
+            watched.register(0, select.POLLIN)
+        wait = None if self.due is None else max(0.0, self.due - time.monotonic())
+        if self.pulse is not None:
+            wait = min(PULSE_INTERVAL_S, PULSE_INTERVAL_S if wait is None else wait)
+        ready = dict(watched.poll(None if wait is None else wait * 1000 + 1))
+        if self.pulse is not None:
+            self.pulse()
+        if self.signals.fd in ready:
+            self.signals.raise_pending()
+        if 0 in ready:
+            self.read_stdin()
+        if self.out:
+            self.flush()
+        if ready.get(self.sock.fileno(), 0) & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            self.receive()
+        elif wait is not None and self.due is not None and time.monotonic() >= self.due:
+            if not late:
+                raise TimeoutError
+            raise LinkError(late)
+
+    def read_stdin(self) -> None:
+        """Pass on what comes at standard input, as far as the guest has room."""
+        try:
+            data = os.read(0, min(CHUNK, self.credit))
+        except BlockingIOError:
+            return
+        if not data:
+            self.stdin_open = False
+            self.put(wire.END)
+            return
+        self.credit -= len(data)
+        for at in range(0, len(data), wire.CHUNK):
+            self.put(wire.DATA, b"\0" + data[at : at + wire.CHUNK])
+
+    def put(self, kind: int, payload: bytes = b"") -> None:
+        """Have a frame sent."""
+        self.out += wire.frame(kind, CHANNEL, payload)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what the socket takes."""
+        send_some(self.sock, self.out)
+
+    def receive(self) -> None:
+        """Read once, and take the frames that are whole."""
+        data = read_some(self.sock)
+        if data is None:
+            return
+        if not data:
+            raise self.explain()
+        self.reader.buffer += data
+        self.take_frames()
+
+    def take_frames(self) -> bool:
+        """Take the frames that are whole; say whether there were any."""
+        progressed = False
+        try:
+            while self.reply is None and (frame := self.reader.next()) is not None:
+                progressed = True
+                self.take(*frame)
+        except wire.WireError as e:
+            raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None
+        return progressed
+
+    def take(self, kind: int, number: int, payload: bytes) -> None:
+        """Take one frame."""
+        if kind == wire.HELLO:
+            body = wire.decode(payload, wire.MAX_PARTS)
+            if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
+                raise LinkError("the guest greets in another version; rebuild the image with `hotdesk setup`")
+            self.greeted = True
+        elif kind == wire.REPLY and number == 0:
+            raise _end_of_desk(wire.decode(payload, wire.MAX_PARTS))
+        elif number == CHANNEL:
+            self.take_own(kind, payload)
+        elif kind != wire.PONG:
+            raise wire.WireError("words on a channel nobody opened")
+
+    def take_own(self, kind: int, payload: bytes) -> None:
+        """Take a frame of our program's channel."""
+        if kind == wire.DATA:
+            if len(payload) < 2:
+                raise wire.WireError("an empty frame")
+            if payload[0] not in (wire.STDOUT, wire.STDERR) or not self.started:
+                raise LinkError("the guest sent an unknown stream")
+            write_all(payload[0], payload[1:], self.signals)
+            self.give_back(wire.cost(payload))
+        elif kind == wire.EVENT:
+            body = wire.decode(payload, wire.MAX_PARTS)
+            if self.started or not isinstance(body, dict) or type(body.get("pid")) is not int:
+                raise LinkError("the guest spoke out of turn")
+            self.started = True
+            self.give_back(wire.cost(payload))
+        elif kind == wire.CREDIT:
+            self.credit += int.from_bytes(payload, "big")
+            if len(payload) != 4 or self.credit > wire.WINDOW:
+                raise wire.WireError("more credit than there is")
+        elif kind == wire.REPLY:
+            reply = wire.decode(payload, wire.MAX_PARTS)
+            if not isinstance(reply, dict):
+                raise wire.WireError("a reply that is not a table")
+            self.reply = reply
+
+    def give_back(self, cost: int) -> None:
+        """Give credit back for what was written out: nothing more is read before, so a flood waits in the socket."""
+        self.eaten += cost
+        if self.eaten >= wire.WINDOW // 4:
+            granted, self.eaten = self.eaten, 0
+            self.put(wire.CREDIT, granted.to_bytes(4, "big"))
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """Have the program killed with all its descendants, and forgotten."""
+        self.put(wire.SIGNAL, wire.encode({"signal": 9, "tree": True}))
+        self.put(wire.DROP)
+        end = time.monotonic() + KILL_SECONDS
+        while self.out and (remaining := end - time.monotonic()) > 0:
+            waiting = select.poll()
+            waiting.register(self.sock.fileno(), select.POLLOUT)
+            waiting.poll(remaining * 1000)
+            self.flush()
+
+
+def _end_of_desk(body: object) -> HotdeskError:
+    """Make an error of what a holder says about the end of a desk."""
+    if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
+        return KeeperError("the holder answered strangely")
+    return DeskGone(text)
+
+
+def tell_timeout(timeout: float | None) -> int:
+    """Say that a program's time was up."""
+    print(f"hotdesk: the command did not end within {timeout} s and was killed", file=sys.stderr)
+    return TIMED_OUT
+
+
+def write_all(fd: int, data: bytes, signals: EndingSignals) -> None:
+    """Write to a terminal or pipe of ours."""
+    try:
+        while data:
+            try:
+                data = data[os.write(fd, data) :]
+            except BlockingIOError:
+                waiting = select.poll()
+                waiting.register(fd, select.POLLOUT)
+                waiting.register(signals.fd, select.POLLIN)
+                waiting.poll()
+                signals.raise_pending()
+    except BrokenPipeError:
+        raise Deaf from None

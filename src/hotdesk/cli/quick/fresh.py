@@ -1,0 +1,84 @@
+"""`hotdesk run`: a desk of the resident holder for the length of one call; without a holder, one of this process."""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from hotdesk.cli.quick.arguments import QuickRun
+from hotdesk.cli.quick.call import ask, dial, read_answer
+from hotdesk.cli.quick.place import IDENTITY, Place, name_holder, read_settings, socket_path
+from hotdesk.cli.quick.signals import EndingSignals, Interrupted
+from hotdesk.cli.quick.streams import are_open
+from hotdesk_guest import wire
+
+
+def run(order: QuickRun, *, may_hold: bool) -> int | None:
+    """Run a command on a fresh desk; None: it cannot be had this way, and nothing was done."""
+    place = Place()
+    if not place.is_known or not are_open():
+        return None
+    signals = EndingSignals()
+    try:
+        code = _run(place, order, signals, may_hold)
+        if code is None:
+            signals.close()
+        return code
+    except Interrupted as e:
+        return 128 + e.number
+
+
+def _run(place: Place, order: QuickRun, signals: EndingSignals, may_hold: bool) -> int | None:
+    """Run it with a holder's desk, or with one of our own while a holder starts."""
+    try:
+        settings = read_settings(place)
+    except OSError:
+        return None
+    name = name_holder(settings)
+    sock = dial(socket_path(place, name)) if may_hold else None
+    found = None if sock is None else _lease(sock, name, order, signals)
+    if found is not None:
+        from hotdesk.cli.quick.leased import follow_lease
+
+        return follow_lease(*found, signals, order)
+
+    def start_holder() -> None:
+        if may_hold and sock is None and (b"holder" not in settings or _is_holder_allowed()):
+            from hotdesk.cli.quick.start import start
+
+            start(place, name, later=True)
+
+    from hotdesk.cli.quick import alone
+
+    code = alone.run(order, signals, start_holder)
+    if code is None:
+        start_holder()
+    return code
+
+
+def _is_holder_allowed() -> bool:
+    from hotdesk import config
+
+    return config.load().holder
+
+
+def _lease(
+    sock: _socket.socket, name: str, order: QuickRun, signals: EndingSignals
+) -> tuple[_socket.socket, bytes] | None:
+    """Make a call the lease of a desk; None: whoever listens there is not this holder, or opens no desk."""
+    variables = {each: value for each in IDENTITY if (value := os.environ.get(each))}
+    answer = None
+    try:
+        if ask(sock, "/leases", wire.encode({"argv": order.own, "variables": variables})):
+            import hotdesk.cli.quick.leased  # noqa: F401  while the desk is opened
+
+            answer = read_answer(sock, signals)
+    except Interrupted:
+        from hotdesk.cli.quick.leased import wait_burnt
+
+        wait_burnt(sock)
+        raise
+    if answer is None or answer[0].get("holder") != name:
+        sock.close()
+        return None
+    return sock, answer[1]

@@ -1,0 +1,63 @@
+"""Follow the command of `hotdesk run` on the desk that was opened for it, and have the desk burnt."""
+
+from __future__ import annotations
+
+import _socket
+import time
+
+from hotdesk.cli.quick.arguments import QuickRun
+from hotdesk.cli.quick.follow import Deaf, Follower
+from hotdesk.cli.quick.link_socket import CHUNK
+from hotdesk.cli.quick.signals import SIGPIPE, EndingSignals, Interrupted
+from hotdesk.cli.quick.streams import FAILED, complain
+from hotdesk.errors import DeskGone, HotdeskError
+from hotdesk.linux.landlock import confine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BURN_SECONDS = 30.0
+"""Seconds a desk may take to burn before nobody waits for it any longer."""
+
+
+def follow(follower: Follower, order: QuickRun, burn: Callable[[], None]) -> int:
+    """Run the command and give its exit code; whatever happens, its desk is burnt before this returns."""
+    ask: dict[str, object] = {"op": "exec", "argv": order.command, "stdin": True, "tell": True}
+    if order.timeout is not None:
+        ask["timeout"] = int(order.timeout * 1000)
+    try:
+        confine([])
+        return follower.run(ask, order.timeout)
+    except Interrupted as e:
+        return 128 + e.number
+    except Deaf:
+        return 128 + SIGPIPE
+    except HotdeskError as e:
+        complain(str(e))
+        return FAILED
+    finally:
+        burn()
+
+
+def follow_lease(sock: _socket.socket, rest: bytes, signals: EndingSignals, order: QuickRun) -> int:
+    """Run the command on a holder's desk."""
+    return follow(Follower(sock, rest, signals, _explain_end), order, lambda: wait_burnt(sock))
+
+
+def _explain_end() -> HotdeskError:
+    """Say why a holder hung up without a word."""
+    return DeskGone("the holder of the desk ended, and the desk with it; run the command again")
+
+
+def wait_burnt(sock: _socket.socket) -> None:
+    """Say that nothing more comes, and wait until the holder has burnt the desk and hangs up."""
+    end = time.monotonic() + BURN_SECONDS
+    try:
+        sock.shutdown(_socket.SHUT_WR)
+        while (remaining := end - time.monotonic()) > 0:
+            sock.settimeout(remaining)
+            if not sock.recv(CHUNK):
+                return
+    except OSError:
+        pass  # the holder is gone: its keeper burns the desk

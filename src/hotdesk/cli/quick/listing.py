@@ -1,0 +1,79 @@
+"""`hotdesk ps` for root: the files of every tenant's state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from hotdesk.cli.columns import align_columns
+from hotdesk.cli.quick.place import DEFAULT_TENANT, Place, is_tenant, list_holders
+from hotdesk.desk.records import age, list_desks
+
+MIB = 1 << 20
+
+
+def run(tenant: str | None, as_json: bool) -> int | None:
+    """List open desks; None: that is not the name of a tenant."""
+    place = Place()
+    if not place.is_known or not (tenant is None or is_tenant(tenant)):
+        return None
+    names = [tenant] if tenant is not None else name_tenants(place.run)
+    desks = [{**facts, "tenant": name} for name in names for facts in list_desks(below(place.run, name))]
+    print(format_desks(desks, as_json))
+    if not as_json:
+        mention_holders(place)
+    return 0
+
+
+def mention_holders(place: Place) -> None:
+    """Say on standard error that a process without a desk stays for a while."""
+    if pids := list_holders(place):
+        listed = ", ".join(map(str, pids))
+        print(f"hotdesk: resident holder, for quick commands, ends when unused: pid {listed}", file=sys.stderr)
+
+
+def name_tenants(run: str) -> list[str]:
+    """Name the tenants that have a state directory, the machine's own first."""
+    try:
+        found = sorted(name for name in os.listdir(f"{run}/tenants") if is_tenant(name))
+    except (FileNotFoundError, NotADirectoryError):
+        found = []
+    return [DEFAULT_TENANT, *(name for name in found if name != DEFAULT_TENANT)]
+
+
+def below(run: str, tenant: str) -> str:
+    """Give the state directory of a tenant."""
+    return run if tenant == DEFAULT_TENANT else f"{run}/tenants/{tenant}"
+
+
+def describe_wall(facts: dict[str, object]) -> str:
+    """Write the wall that a desk's keeper proved, with its platform; one in brackets is asked for, not proven yet."""
+    proof = facts.get("proof")
+    if not isinstance(proof, dict):
+        return f"({facts.get('wall', '')})"
+    return "/".join(str(part) for part in (proof.get("wall"), proof.get("platform")) if part)
+
+
+def format_desks(desks: list[dict[str, object]], as_json: bool) -> str:
+    """Write a list of desks, each with its tenant, for people or as JSON."""
+    for facts in desks:
+        if not facts["kept"]:
+            facts["state"] = "orphaned"
+    if as_json:
+        return json.dumps(desks, indent=1)
+    rows = [("ID", "TENANT", "IMAGE", "WALL", "STATE", "AGE", "CPUS", "MEMORY")]
+    rows += [
+        (
+            str(facts["id"]),
+            str(facts["tenant"]),
+            str(facts["image"]),
+            describe_wall(facts),
+            str(facts["state"]),
+            f"{age(facts):.0f}s",
+            str(facts.get("cpus", "")),
+            f"{int(str(facts.get('memory', 0))) // MIB}M",
+        )
+        for facts in desks
+    ]
+    return "\n".join(align_columns(rows))

@@ -1,0 +1,116 @@
+"""Where the state directory is, and which holder in it is right for this very command.
+
+A holder opens desks with the settings, the code and the surroundings it was started with. Whatever of these differs
+makes another name, and so another holder: nothing has to be compared, and a holder of yesterday is not found.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _blake2 import blake2b
+
+from hotdesk import __version__
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+"""The folder of our packages."""
+OF_ONE_CALL = frozenset({"HOTDESK_HOLDER", "HOTDESK_REQUESTER"})
+"""Variables that a call tells its holder, or that no holder knows of."""
+IDENTITY = ("SUDO_UID", "SUDO_GID", "HOTDESK_REQUESTER")
+"""Variables that say on whose behalf root acts, for the journal."""
+NAMESPACES = ("mnt", "net", "pid", "user", "cgroup", "ipc", "uts", "time")
+MAX_PATH_BYTES = 107
+"""Bytes a unix socket's path may have."""
+DEFAULT_TENANT = "default"
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+class Place:
+    """The state directory of this command, as root has it."""
+
+    def __init__(self) -> None:
+        home = os.environ.get("HOTDESK_HOME")
+        base = os.path.abspath(home) if home else ""
+        self.run = f"{base}/run" if home else "/run/hotdesk"
+        self.settings = f"{base}/etc/config.toml" if home else "/etc/hotdesk/config.toml"
+        tenant = os.environ.get("HOTDESK_TENANT", DEFAULT_TENANT)
+        self.is_known = is_tenant(tenant)
+        """Whether this is a state directory at all."""
+        if tenant != DEFAULT_TENANT:
+            self.run = f"{self.run}/tenants/{tenant}"
+
+    @property
+    def control(self) -> str:
+        """Give the folder of the owners' sockets."""
+        return f"{self.run}/control"
+
+
+def is_tenant(name: str) -> bool:
+    """Say whether something can be a tenant's name."""
+    return 0 < len(name) <= 32 and name[0] != "-" and _NAME_CHARACTERS.issuperset(name)
+
+
+def holder_environment() -> dict[str, str]:
+    """Give the variables a holder is started with, and chosen by."""
+    return {
+        name: value for name, value in os.environ.items() if name.startswith("HOTDESK_") and name not in OF_ONE_CALL
+    }
+
+
+def read_settings(place: Place) -> bytes:
+    """Read the settings file as it is; none is an empty one."""
+    try:
+        with open(place.settings, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def name_holder(settings: bytes) -> str:
+    """Name the holder for this command: by code, settings, variables, and what a process hands down to its children."""
+    digest = blake2b(digest_size=8)
+    root = os.stat("/")
+    facts = (
+        __version__, SOURCE, sys.executable, sys.version, settings, sorted(holder_environment().items()),
+        os.geteuid(), os.getegid(), root.st_dev, root.st_ino, [_namespace(kind) for kind in NAMESPACES],
+        _read("/proc/self/cgroup"), _read("/proc/self/limits"), sorted(os.sched_getaffinity(0)),
+        os.getpriority(os.PRIO_PROCESS, 0),
+    )  # fmt: skip
+    digest.update(repr(facts).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def socket_path(place: Place, name: str) -> str:
+    """Give where a holder listens."""
+    return f"{place.control}/holder-{name}.sock"
+
+
+def list_holders(place: Place) -> list[int]:
+    """List the processes that are holders here: each has a second name for its control socket."""
+    owners: dict[int, int] = {}
+    holders: set[int] = set()
+    try:
+        for name in os.listdir(place.control):
+            inode = os.lstat(f"{place.control}/{name}").st_ino
+            if name.endswith(".sock") and name[:-5].isdigit():
+                owners[inode] = int(name[:-5])
+            elif name.endswith(".sock") and name.startswith("holder-"):
+                holders.add(inode)
+    except OSError:
+        return []  # there are none, or one ended while we looked
+    return sorted(pid for inode, pid in owners.items() if inode in holders and os.path.exists(f"/proc/{pid}"))
+
+
+def _namespace(kind: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}")
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,59 @@
+"""EndingSignals that end a command, as something to poll: `signal` itself would import enumerations."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import os
+import select
+
+ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+SIGPIPE: int = _signal.SIGPIPE
+
+
+class Interrupted(Exception):  # noqa: N818 - no error: somebody pressed Ctrl-C
+    """A signal that ends the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class EndingSignals:
+    """SIGINT, SIGTERM and SIGHUP, until `close`."""
+
+    def __init__(self) -> None:
+        self.fd, self.writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        _signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
+        for number in ENDING:
+            _signal.signal(number, lambda number, frame: None)
+
+    def close(self) -> None:
+        """Have signals do what they do by default again; raise one that came meanwhile."""
+        _signal.set_wakeup_fd(-1)
+        for number in ENDING:
+            _signal.signal(number, _signal.default_int_handler if number == _signal.SIGINT else _signal.SIG_DFL)
+        try:
+            self.raise_pending()
+        finally:
+            os.close(self.fd)
+            os.close(self.writing)
+
+    def wait(self, fd: int, seconds: float) -> bool:
+        """Wait until something can be read, or a signal comes; say whether it was in time."""
+        watched = select.poll()
+        watched.register(fd, select.POLLIN)
+        watched.register(self.fd, select.POLLIN)
+        ready = dict(watched.poll(seconds * 1000))
+        if self.fd in ready:
+            self.raise_pending()
+        return fd in ready
+
+    def raise_pending(self) -> None:
+        """Raise the first signal that came."""
+        try:
+            numbers = os.read(self.fd, 64)
+        except BlockingIOError:
+            return
+        for number in numbers:
+            if number in ENDING:
+                raise Interrupted(number)

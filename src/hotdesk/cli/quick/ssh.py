@@ -1,0 +1,83 @@
+"""`hotdesk ssh --stdio ID`: call the desk's owner, or its server, before anything dear is imported."""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from hotdesk.cli.quick.borrowed import ID_LENGTH, find_owner
+from hotdesk.cli.quick.call import OPEN_SECONDS, ask, dial
+from hotdesk.cli.quick.place import MAX_PATH_BYTES, Place
+from hotdesk.cli.quick.streams import are_open
+from hotdesk.errors import HostError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SERVER = "serve.sock"
+
+
+def run(desk: str) -> int | None:
+    """Serve an SSH client; None: the desk cannot be found this way, and nothing was done."""
+    path = find_path(desk) if are_open() else None
+    if path is None:
+        return None
+    try:
+        first = dial_owner(path)()
+    except HostError:
+        return None
+    if not ask(first, f"/desks/{desk}/link"):
+        return None
+    from hotdesk.cli.ssh.stdio import serve
+
+    return serve(desk, dial_owner(path), first)
+
+
+def find_path(desk: str) -> str | None:
+    """Give the socket of a desk's owner; an ordinary user's desks are a server's."""
+    if len(desk) != ID_LENGTH or not (desk.isascii() and desk.isalnum()):
+        return None
+    if os.geteuid() == 0:
+        place = Place()
+        owner = find_owner(place, desk) if place.is_known else None
+        return None if owner is None else f"{place.control}/{owner}.sock"
+    if "HOTDESK_TENANT" in os.environ:
+        return None
+    server, home, runtime = (os.environ.get(name) for name in ("HOTDESK_SERVER", "HOTDESK_HOME", "XDG_RUNTIME_DIR"))
+    if server or home:
+        return server or f"{os.path.abspath(home or '')}/run/{SERVER}"
+    own = f"{runtime}/hotdesk/{SERVER}"
+    return own if runtime and os.path.exists(own) else f"/run/hotdesk/{SERVER}"
+
+
+def dial_owner(path: str) -> Callable[[], _socket.socket]:
+    """Give what calls the owner or server at a path, as often as it is asked."""
+
+    def call() -> _socket.socket:
+        sock = dial(path) if os.geteuid() == 0 else connect(path)
+        if sock is None:
+            raise HostError(f"nobody answers at {path}; `hotdesk ps` says what is open")
+        return sock
+
+    return call
+
+
+def connect(path: str) -> _socket.socket | None:
+    """Call a server; its socket's own mode says who may. None: there is none."""
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        return None
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        sock.settimeout(OPEN_SECONDS)
+        sock.connect(path)
+    except PermissionError as e:
+        sock.close()
+        raise HostError(
+            f"{path} is not for this user; ask whoever runs this machine to put you into group hotdesk "
+            "(`usermod -aG hotdesk USER`), and sign in again"
+        ) from e
+    except OSError:
+        sock.close()
+        return None
+    return sock

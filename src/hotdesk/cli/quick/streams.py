@@ -1,0 +1,26 @@
+"""This process's own streams."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hotdesk.errors import printable
+
+FAILED = 125
+"""Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
+
+
+def are_open() -> bool:
+    """Say whether standard input, output and error are there at all."""
+    try:
+        for fd in (0, 1, 2):
+            os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def complain(text: str) -> None:
+    """Print an error in one line."""
+    print(f"hotdesk: {printable(text)}", file=sys.stderr)
