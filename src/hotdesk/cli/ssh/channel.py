@@ -1,0 +1,125 @@
+"""One channel of an SSH connection, with flow control both ways (RFC 4254, section 5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
+from hotdesk.cli.ssh.transport import Transport
+from hotdesk_guest import wire
+
+OPEN, OPEN_CONFIRMATION, OPEN_FAILURE, WINDOW_ADJUST, DATA, EXTENDED_DATA, EOF, CLOSE, REQUEST, SUCCESS, FAILURE = (
+    range(90, 101)
+)
+PROHIBITED, CONNECT_FAILED, UNKNOWN_TYPE, RESOURCE_SHORTAGE = 1, 2, 3, 4
+STDERR = 1
+"""The one kind of extended data there is."""
+WINDOW = wire.WINDOW
+"""What a client may send before more is admitted: what a program's channel takes, so that nothing waits here."""
+PACKET = 1 << 15
+MAX_OUT_BYTES = 1 << 20
+"""What may wait for the client before nothing more is taken from a desk."""
+
+
+class SshChannel(ABC):
+    """One channel; what it is for is said by those who inherit."""
+
+    def __init__(self, transport: Transport, local: int, remote: int, window: int, packet: int) -> None:
+        self.transport = transport
+        self.local, self.remote = local, remote
+        self.window = window
+        """What the client still takes."""
+        self.packet = max(1, min(packet, PACKET))
+        self.admitted = WINDOW
+        """What the client may still send."""
+        self.got_eof = self.sent_eof = self.sent_close = self.got_close = False
+
+    # -- to the client ---------------------------------------------------------------------------------------------
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        """Send a message of this channel."""
+        if not self.sent_close:
+            self.transport.send(bytes((kind,)) + uint32(self.remote) + payload)
+
+    def confirm(self) -> None:
+        """Say that the channel is open."""
+        self.send(OPEN_CONFIRMATION, uint32(self.local) + uint32(WINDOW) + uint32(PACKET))
+
+    def room(self) -> int:
+        """Say how many bytes may be sent now."""
+        return min(self.window, self.packet) if len(self.transport.out) < MAX_OUT_BYTES else 0
+
+    def send_data(self, data: bytes, *, is_error: bool = False) -> None:
+        """Send bytes, within `room`."""
+        self.window -= len(data)
+        if is_error:
+            self.send(EXTENDED_DATA, uint32(STDERR) + string(data))
+        else:
+            self.send(DATA, string(data))
+
+    def admit(self, count: int) -> None:
+        """Let the client send so much more."""
+        self.admitted += count
+        if not self.got_eof:
+            self.send(WINDOW_ADJUST, uint32(count))
+
+    def send_eof(self) -> None:
+        """Say that no more data comes."""
+        if not self.sent_eof:
+            self.send(EOF)
+            self.sent_eof = True
+
+    def close(self) -> None:
+        """Say that this side is done."""
+        self.send(CLOSE)
+        self.sent_close = True
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether both sides are done."""
+        return self.sent_close and self.got_close
+
+    # -- from the client -------------------------------------------------------------------------------------------
+
+    def take(self, kind: int, fields: FieldReader) -> None:
+        """Take a message of the client's."""
+        if kind == WINDOW_ADJUST:
+            self.window = min(self.window + fields.uint32(), 0xFFFFFFFF)
+        elif kind == DATA:
+            data = fields.string()
+            self.admitted -= len(data)
+            if self.admitted < 0 or self.got_eof:
+                raise SshError("the client sends more than it was allowed")
+            self.take_data(data)
+        elif kind == EOF:
+            self.got_eof = True
+            self.take_eof()
+        elif kind == CLOSE:
+            self.got_close = True
+            self.leave()
+            self.close()
+        elif kind == REQUEST:
+            name, wants_reply = fields.string(), fields.boolean()
+            accepted = self.take_request(name, fields)
+            if wants_reply:
+                self.send(SUCCESS if accepted else FAILURE)
+
+    @abstractmethod
+    def take_data(self, data: bytes) -> None:
+        """Take what the client sends."""
+
+    @abstractmethod
+    def take_eof(self) -> None:
+        """Learn that the client sends no more."""
+
+    def take_request(self, name: bytes, fields: FieldReader) -> bool:
+        """Do what the client asks; say whether it was done."""
+        return False
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Let go of what the channel was for."""
+
+    @abstractmethod
+    def pump(self) -> None:
+        """Send on what waits, as far as the client takes it."""

@@ -1,0 +1,197 @@
+"""An SSH connection to one desk: who the client is inside, and the channels it opens (RFC 4252, 4254)."""
+
+from __future__ import annotations
+
+from hotdesk.cli.quick.arguments import DESK_SUFFIX
+from hotdesk.cli.ssh import channel as messages
+from hotdesk.cli.ssh.channel import PROHIBITED, RESOURCE_SHORTAGE, UNKNOWN_TYPE, SshChannel
+from hotdesk.cli.ssh.fields import FieldReader, SshError, names, string
+from hotdesk.cli.ssh.forwarding import GATE_PORT, LOOPBACK, PortForwarding, fail_opening
+from hotdesk.cli.ssh.session import Session
+from hotdesk.cli.ssh.transport import SERVICE_ACCEPT, SERVICE_REQUEST
+from hotdesk.errors import HotdeskError, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from collections.abc import Callable
+
+    from hotdesk.cli.ssh.desk_link import DeskLink
+    from hotdesk.cli.ssh.transport import Transport
+
+USERAUTH_REQUEST, USERAUTH_FAILURE, USERAUTH_SUCCESS, USERAUTH_BANNER = 50, 51, 52, 53
+GLOBAL_REQUEST, REQUEST_SUCCESS, REQUEST_FAILURE = 80, 81, 82
+USERS = ("user", "root")
+MAX_CHANNELS = 256
+MAX_REFUSALS = 6
+"""Tries to be somebody."""
+NO_REMOTE = (
+    "-R is refused: a desk that could call this machine would have a way out beside its door; "
+    "let it reach a host by `hotdesk open --allow`, or copy what it needs"
+)
+NO_SOCKETS = "only ports of the desk can be reached, not its unix sockets"
+
+
+class DeskOwner:
+    """How the desk's owner is called; each call is a connection of its own."""
+
+    def __init__(
+        self,
+        desk: str,
+        link: Callable[[str], DeskLink],
+        call: Callable[[str], tuple[_socket.socket, bytes]],
+    ) -> None:
+        self.desk = desk
+        self.link = link
+        """Borrows the link to whoever runs programs as a user; `HotdeskError` says why there is none."""
+        self.call = call
+        """Dials the owner; gives the request to send first, for a path below the desk's."""
+
+
+class SshConnection:
+    """Everything a client does on one connection."""
+
+    def __init__(self, transport: Transport, owner: DeskOwner, tell: Callable[[str], None]) -> None:
+        self.transport = transport
+        self.owner = owner
+        self.tell = tell
+        self.link: DeskLink | None = None
+        """The link of the user that the client is inside; none before that is known."""
+        self.channels: dict[int, SshChannel] = {}
+        self.last = 0
+        self.refusals = 0
+
+    def take_all(self) -> None:
+        """Take what the client sent, as far as it is whole."""
+        while (payload := self.transport.receive()) is not None:
+            self.take(payload[0], FieldReader(payload, 1))
+
+    def take(self, kind: int, fields: FieldReader) -> None:
+        """Take one message."""
+        if kind == SERVICE_REQUEST:
+            self.offer_service(fields.string())
+        elif kind == USERAUTH_REQUEST:
+            self.admit(fields.text(), fields.string(), fields.string())
+        elif self.link is None:
+            raise SshError("the client opens a channel before it has signed in")
+        elif kind == GLOBAL_REQUEST:
+            self.refuse_global(fields.string(), fields.boolean())
+        elif kind == messages.OPEN:
+            self.open_channel(fields)
+        elif messages.OPEN < kind <= messages.FAILURE:
+            self.pass_on(kind, fields)
+        else:
+            self.transport.refuse()
+
+    def offer_service(self, name: bytes) -> None:
+        """Say which service is there."""
+        if name != b"ssh-userauth":
+            raise SshError("the client asks for an unknown service")
+        self.transport.send(bytes((SERVICE_ACCEPT,)) + string(name))
+
+    def admit(self, user: str, service: bytes, method: bytes) -> None:
+        """Let the client be a user of the desk: whoever started this process may use it, and says no password."""
+        if self.link is not None:
+            return  # RFC 4252: after a success further requests are ignored
+        try:
+            if user not in USERS:
+                raise SshError(
+                    f"there is no user {printable(user[:40])!r} in a desk; it is `user`, or `root` if allowed"
+                )
+            if service != b"ssh-connection":
+                raise SshError("the client asks for an unknown service")
+            self.link = self.owner.link(user)
+        except HotdeskError as e:
+            self.refuse_user(str(e))
+        else:
+            self.transport.send(bytes((USERAUTH_SUCCESS,)))
+
+    def refuse_user(self, why: str) -> None:
+        """Say that the client cannot be that user, and why."""
+        self.refusals += 1
+        if self.refusals == 1:
+            self.tell(why)
+        if self.refusals > MAX_REFUSALS:
+            raise SshError("too many tries to be another user")
+        self.transport.send(bytes((USERAUTH_FAILURE,)) + names((b"none",)) + b"\0")
+
+    def refuse_global(self, name: bytes, wants_reply: bool) -> None:
+        """Refuse what is asked of the connection: a port for the desk to call, mostly."""
+        if name in (b"tcpip-forward", b"streamlocal-forward@openssh.com"):
+            self.tell(NO_REMOTE)
+        if wants_reply:
+            self.transport.send(bytes((REQUEST_FAILURE,)))
+
+    # -- channels --------------------------------------------------------------------------------------------------
+
+    def open_channel(self, fields: FieldReader) -> None:
+        """Open a channel, or say why not."""
+        kind, remote = fields.string(), fields.uint32()
+        opening = (remote, fields.uint32(), fields.uint32())
+        if len(self.channels) >= MAX_CHANNELS:
+            self.fail(remote, RESOURCE_SHORTAGE, f"more than {MAX_CHANNELS} channels")
+        elif kind == b"session":
+            self.open_session(opening)
+        elif kind == b"direct-tcpip":
+            self.open_forwarding(opening, fields.text(), fields.uint32())
+        elif kind == b"direct-streamlocal@openssh.com":
+            self.fail(remote, PROHIBITED, NO_SOCKETS)
+        else:
+            self.fail(remote, UNKNOWN_TYPE, "not offered")
+
+    def open_session(self, opening: tuple[int, int, int]) -> None:
+        """Open a channel for a program."""
+        assert self.link is not None
+        session = Session(self.transport, self.next_number(), opening, self.link, self.tell)
+        self.channels[session.local] = session
+        session.confirm()
+
+    def open_forwarding(self, opening: tuple[int, int, int], host: str, port: int) -> None:
+        """Open a channel to a port inside; nothing else is reached from here."""
+        desk = self.owner.desk
+        if host.lower() not in LOOPBACK | {desk, desk + DESK_SUFFIX}:
+            name = printable(host[:80])
+            why = f"{name} is not in the desk: only localhost is; programs inside reach hosts through the door"
+            self.fail(opening[0], PROHIBITED, why)
+            return
+        if port == GATE_PORT:
+            self.fail(opening[0], PROHIBITED, f"port {port} is the desk's own way out, for programs inside")
+            return
+        try:
+            sock, request = self.owner.call(f"dial/{port}")
+        except HotdeskError as e:
+            self.fail(opening[0], messages.CONNECT_FAILED, printable(str(e)))
+            return
+        stream = PortForwarding(self.transport, self.next_number(), opening, sock, request)
+        self.channels[stream.local] = stream
+        stream.flush()
+
+    def fail(self, remote: int, code: int, why: str) -> None:
+        """Say that a channel does not open."""
+        self.transport.send(fail_opening(remote, code, why))
+
+    def next_number(self) -> int:
+        """Give a number that no channel had."""
+        self.last += 1
+        return self.last
+
+    def pass_on(self, kind: int, fields: FieldReader) -> None:
+        """Give a message to its channel."""
+        channel = self.channels.get(fields.uint32())
+        if channel is None:
+            raise SshError("the client speaks on a channel that is not open")
+        channel.take(kind, fields)
+
+    def pump(self) -> None:
+        """Send on what waits, and forget the channels that are over."""
+        for channel in list(self.channels.values()):
+            channel.pump()
+            if channel.is_over:
+                channel.leave()
+                del self.channels[channel.local]
+
+    def leave(self) -> None:
+        """Let go of everything."""
+        for channel in self.channels.values():
+            channel.leave()
+        self.channels.clear()

@@ -1,0 +1,187 @@
+"""A borrowed link to a desk's guest with many programs at once, without asyncio. Every frame is a desk's: hostile.
+
+As `desk/link/link.py` does it; the owner that lends the link has checked windows before us, and still they are checked.
+"""
+
+from __future__ import annotations
+
+import _socket
+
+from hotdesk.cli.quick.link_socket import read_some, send_some
+from hotdesk.errors import DeskGone, LinkError
+from hotdesk_guest import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Follower(Protocol):
+        """Whoever follows a program."""
+
+        def take_output(self, stream: int, data: bytes, cost: int) -> None:
+            """Take what the program wrote; `cost` is given back once it went on."""
+
+        def take_room(self, count: int) -> None:
+            """Learn that the program took so much of its input."""
+
+        def take_end(self, code: int, text: str) -> None:
+            """Learn that it ended; a text says why it could not start."""
+
+
+_TEXT_LIMIT = 500
+GONE = "the desk hung up: it was burnt or stopped, or its first process ended"
+
+
+class ProgramChannel:
+    """One program at the other end of a link."""
+
+    def __init__(self, link: DeskLink, number: int, follower: Follower) -> None:
+        self.link = link
+        self.number = number
+        self.follower = follower
+        self.window = self.credit = wire.WINDOW
+        """What the guest may still send, and what we may."""
+        self.eaten = 0
+        """What went on, and was not given back yet."""
+        self.is_over = self.is_started = False
+
+    def send(self, data: bytes) -> None:
+        """Send a part of the program's input; its caller keeps to what `take_room` gave back."""
+        if self.is_over:
+            return
+        self.credit -= len(data)
+        for at in range(0, len(data), wire.CHUNK):
+            self.link.put(wire.DATA, self.number, b"\0" + data[at : at + wire.CHUNK])
+
+    def end(self) -> None:
+        """Say that no more input comes."""
+        if not self.is_over:
+            self.link.put(wire.END, self.number)
+
+    def order(self, body: dict[str, object]) -> None:
+        """Have the guest signal the program, or change its terminal."""
+        if not self.is_over:
+            self.link.put(wire.SIGNAL, self.number, wire.encode(body))
+
+    def give_back(self, cost: int) -> None:
+        """Let the guest send as much again as went on."""
+        self.eaten += cost
+        if self.eaten >= wire.WINDOW // 4 and not self.is_over:
+            granted, self.eaten = self.eaten, 0
+            self.window += granted
+            self.link.put(wire.CREDIT, self.number, granted.to_bytes(4, "big"))
+
+    def drop(self) -> None:
+        """Follow it no longer; it goes on."""
+        self.link.channels.pop(self.number, None)
+        if not self.is_over:
+            self.is_over = True
+            self.link.put(wire.DROP, self.number)
+
+    def take(self, kind: int, payload: bytes) -> None:
+        """Take a frame of the guest's."""
+        if kind in (wire.DATA, wire.EVENT):
+            cost = wire.cost(payload)
+            self.window -= cost
+            if self.window < 0 or len(payload) < 2:
+                raise wire.WireError("more than it was allowed, or nothing")
+            if kind == wire.EVENT:
+                self.take_start(wire.decode(payload, wire.MAX_PARTS))
+                self.give_back(cost)
+            elif payload[0] in (wire.STDOUT, wire.STDERR) and self.is_started:
+                self.follower.take_output(payload[0], payload[1:], cost)
+            else:
+                raise wire.WireError("an unknown stream")
+        elif kind == wire.CREDIT:
+            count = int.from_bytes(payload, "big")
+            self.credit += count
+            if len(payload) != 4 or self.credit > wire.WINDOW:
+                raise wire.WireError("more credit than there is")
+            self.follower.take_room(count)
+        elif kind == wire.REPLY:
+            self.is_over = True
+            self.link.channels.pop(self.number, None)
+            self.follower.take_end(*read_end(wire.decode(payload, wire.MAX_PARTS)))
+
+    def take_start(self, value: object) -> None:
+        """Take the word that the program was started."""
+        if self.is_started or not isinstance(value, dict) or type(value.get("pid")) is not int:
+            raise wire.WireError("a word out of turn")
+        self.is_started = True
+
+
+class DeskLink:
+    """One connection to one guest, by way of its owner."""
+
+    def __init__(self, sock: _socket.socket, rest: bytes) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.reader = wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        self.reader.buffer += rest
+        self.channels: dict[int, ProgramChannel] = {}
+        self.last = 0
+        self.greeted = False
+        self.out = bytearray()
+
+    def start(self, follower: Follower, ask: dict[str, object]) -> ProgramChannel:
+        """Have a program started, and followed."""
+        try:
+            payload = wire.encode({"op": "exec", "stdin": True, "tell": True, **ask})
+        except wire.WireError as e:
+            raise LinkError(f"a desk cannot be asked this: {e}") from e
+        if len(payload) > wire.HOST_LIMIT:
+            raise LinkError(f"a command of {len(payload)} bytes is more than a desk takes; put it in a file")
+        self.last += 1
+        channel = self.channels[self.last] = ProgramChannel(self, self.last, follower)
+        self.put(wire.OPEN, self.last, payload)
+        return channel
+
+    def put(self, kind: int, number: int, payload: bytes = b"") -> None:
+        """Have a frame sent."""
+        self.out += wire.frame(kind, number, payload)
+
+    def flush(self) -> None:
+        """Send what the socket takes."""
+        send_some(self.sock, self.out)
+
+    def receive(self) -> None:
+        """Read once, and take the frames that are whole."""
+        data = read_some(self.sock)
+        if data is None:
+            return
+        if not data:
+            raise DeskGone(GONE)
+        self.reader.buffer += data
+        self.take_frames()
+
+    def take_frames(self) -> None:
+        """Take the frames that are whole; a guest that breaks the protocol ends the link."""
+        try:
+            while (frame := self.reader.next()) is not None:
+                self.take(*frame)
+        except wire.WireError as e:
+            raise LinkError(f"the desk's guest broke the protocol: {e}; open another desk") from None
+
+    def take(self, kind: int, number: int, payload: bytes) -> None:
+        """Sort one frame to its program."""
+        if kind == wire.HELLO:
+            body = wire.decode(payload, wire.MAX_PARTS)
+            if self.greeted or not isinstance(body, dict) or body.get("version") != wire.VERSION:
+                raise wire.WireError("a greeting in another version; rebuild the image with `hotdesk setup`")
+            self.greeted = True
+        elif (channel := self.channels.get(number)) is not None:
+            channel.take(kind, payload)
+        elif kind != wire.PONG and not 0 < number <= self.last:
+            raise wire.WireError("words on a channel nobody opened")
+
+
+def read_end(body: object) -> tuple[int, str]:
+    """Check how a guest says that a program ended."""
+    if not isinstance(body, dict):
+        raise wire.WireError("a reply that is not a table")
+    if "error" in body:
+        return 126, str(body.get("text"))[:_TEXT_LIMIT]
+    code, text = body.get("code"), body.get("text", "")
+    if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
+        raise wire.WireError("a strange exit")
+    return code, text[:_TEXT_LIMIT]

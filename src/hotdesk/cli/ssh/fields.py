@@ -1,0 +1,84 @@
+"""The data types of SSH messages (RFC 4251, section 5)."""
+
+from __future__ import annotations
+
+from hotdesk.errors import HotdeskError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SshError(HotdeskError):
+    """The SSH client broke the protocol, or asks for what is not offered."""
+
+
+def uint32(value: int) -> bytes:
+    """Write a number of four bytes."""
+    return value.to_bytes(4, "big")
+
+
+def string(data: bytes) -> bytes:
+    """Write a string: its length, then its bytes."""
+    return len(data).to_bytes(4, "big") + data
+
+
+def mpint(magnitude: bytes) -> bytes:
+    """Write a number that is not negative, given as big-endian bytes."""
+    magnitude = magnitude.lstrip(b"\0")
+    return string(b"\0" + magnitude if magnitude and magnitude[0] & 0x80 else magnitude)
+
+
+def names(values: Iterable[bytes]) -> bytes:
+    """Write a list of names."""
+    return string(b",".join(values))
+
+
+class FieldReader:
+    """Reads the fields of one message in order; what is missing raises `SshError`."""
+
+    def __init__(self, data: bytes, start: int = 0) -> None:
+        self.data = data
+        self.at = start
+
+    def take(self, count: int) -> bytes:
+        """Read so many bytes."""
+        end = self.at + count
+        if end > len(self.data):
+            raise SshError("an SSH message ends too early")
+        part = self.data[self.at : end]
+        self.at = end
+        return part
+
+    def byte(self) -> int:
+        """Read one byte."""
+        return self.take(1)[0]
+
+    def boolean(self) -> bool:
+        """Read a truth value."""
+        return self.take(1) != b"\0"
+
+    def uint32(self) -> int:
+        """Read a number of four bytes."""
+        return int.from_bytes(self.take(4), "big")
+
+    def uint64(self) -> int:
+        """Read a number of eight bytes."""
+        return int.from_bytes(self.take(8), "big")
+
+    def string(self) -> bytes:
+        """Read a string."""
+        return self.take(self.uint32())
+
+    def text(self) -> str:
+        """Read a string as text; bytes that are none are kept."""
+        return self.string().decode("utf-8", "surrogateescape")
+
+    def names(self) -> list[bytes]:
+        """Read a list of names."""
+        return self.string().split(b",")
+
+    def end(self) -> None:
+        """Refuse what comes after the last field."""
+        if self.at != len(self.data):
+            raise SshError("an SSH message has more than its fields")

@@ -1,0 +1,123 @@
+"""The host key of this user's SSH servers, and the known_hosts file that names it.
+
+The client starts the server itself, so the key proves nothing that it does not know; it spares people a question, and a
+habit of not looking.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from binascii import b2a_base64
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hotdesk.errors import HostError
+
+ALIAS = "hotdesk"
+"""What the key is known by; `HostKeyAlias` of the client."""
+KEY_BYTES = 32
+
+
+class KeyFiles:
+    """Where the key is, and where clients find its public half."""
+
+    def __init__(self) -> None:
+        home = os.environ.get("HOTDESK_HOME")
+        if os.geteuid() != 0:
+            data = os.environ.get("XDG_DATA_HOME") or f"{os.environ.get('HOME', '/')}/.local/share"
+            self.folder, self.public = f"{data}/hotdesk/ssh", f"{data}/hotdesk/known_hosts"
+        elif home:
+            base = os.path.abspath(home)
+            self.folder, self.public = f"{base}/lib/ssh", f"{base}/run/known_hosts"
+        else:
+            self.folder, self.public = "/var/lib/hotdesk/ssh", "/run/hotdesk/known_hosts"
+        self.private = f"{self.folder}/host_key"
+
+
+class HostKey:
+    """An ed25519 key."""
+
+    def __init__(self, seed: bytes) -> None:
+        self.private = Ed25519PrivateKey.from_private_bytes(seed)
+        self.public = self.private.public_key().public_bytes_raw()
+
+    def sign(self, data: bytes) -> bytes:
+        """Sign some bytes."""
+        return self.private.sign(data)
+
+    def known_host(self) -> bytes:
+        """Write the line of a known_hosts file."""
+        blob = b"\0\0\0\x0bssh-ed25519" + len(self.public).to_bytes(4, "big") + self.public
+        return f"{ALIAS} ssh-ed25519 ".encode() + b2a_base64(blob)
+
+
+def load_host_key() -> HostKey:
+    """Read this user's host key, making one where there is none, and have clients know it."""
+    files = KeyFiles()
+    seed = _read(files.private)
+    if seed is None:
+        _make_folder(files.folder)
+        _write(files.private, os.urandom(KEY_BYTES), 0o600)
+        seed = _read(files.private)
+    if seed is None or len(seed) != KEY_BYTES:
+        raise HostError(f"{files.private} is not a host key; remove it")
+    key = HostKey(seed)
+    line = key.known_host()
+    try:
+        with open(files.public, "rb") as file:
+            is_known = file.read(1 << 12) == line
+    except OSError:
+        is_known = False
+    if not is_known:
+        _make_folder(os.path.dirname(files.public), 0o711)
+        _write(files.public, line, 0o644, replaces=True)
+    return key
+
+
+def _read(path: str) -> bytes | None:
+    """Read a file that nobody but this user may read; None when there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise HostError(f"{path} cannot be read: {e.strerror}") from e
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise HostError(f"{path} is not this user's alone; remove it, and another key is made")
+        return os.read(fd, KEY_BYTES + 1)
+    finally:
+        os.close(fd)
+
+
+def _make_folder(folder: str, mode: int = 0o700) -> None:
+    try:
+        os.makedirs(folder, mode=mode, exist_ok=True)
+    except OSError as e:
+        raise HostError(f"the folder {folder} cannot be made: {e.strerror}") from e
+
+
+def _write(path: str, data: bytes, mode: int, *, replaces: bool = False) -> None:
+    """Write a file whole; where one is there already it stays, unless this one `replaces` it."""
+    fresh = f"{path}.{os.urandom(8).hex()}"
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        try:
+            os.fchmod(fd, mode)
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+        try:
+            if replaces:
+                os.rename(fresh, path)
+                return
+            os.link(fresh, path)
+        except FileExistsError:
+            pass  # somebody was first: that one holds
+        finally:
+            if os.path.lexists(fresh):
+                os.unlink(fresh)
+    except OSError as e:
+        raise HostError(f"{path} cannot be written: {e.strerror}") from e

@@ -1,0 +1,112 @@
+"""Calls to the desks of a server elsewhere, by its API key: each is a WebSocket that looks like an owner's socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.sync.client import ClientConnection, connect
+
+from hotdesk.errors import BriefError
+
+KEY = "HOTDESK_API_KEY"
+"""The variable that has the key: a command line is anybody's to read."""
+PREFIX = "/api/v1"
+OPENED = "open"
+READ = 1 << 15
+OPEN_SECONDS = 30.0
+MAX_MESSAGE_BYTES = 1 << 20
+_END = b"\r\n\r\n"
+_MAX_HEAD_BYTES = 1 << 14
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class ServerDialer:
+    """Calls one server."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BriefError(f"--server takes an address such as https://desks.example.test:3700, not {url!r}")
+        if parts.scheme == "http" and parts.hostname not in _LOCAL:
+            raise BriefError("--server takes https beyond this machine: the key would be sent in the clear")
+        self.key = os.environ.get(KEY, "")
+        if not self.key:
+            raise BriefError(f"no key for {url}; put one of `hotdesk key new` into {KEY}")
+        self.base = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{PREFIX}"
+
+    def __call__(self) -> socket.socket:
+        """Call the server; what is written first says what for, as to an owner's socket."""
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=self.carry, args=(theirs,), daemon=True).start()
+        return ours
+
+    def carry(self, sock: socket.socket) -> None:
+        """Carry one call from its request to its end."""
+        with sock, suppress(OSError):
+            try:
+                with self.open(*read_request(sock)) as line:
+                    sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+                    threading.Thread(target=send_up, args=(sock, line), daemon=True).start()
+                    pass_down(sock, line)
+                sock.shutdown(socket.SHUT_RDWR)  # closing alone is not seen while the other thread reads
+            except BriefError as e:
+                sock.sendall(b"HTTP/1.1 400 Error\r\n\r\n" + json.dumps({"text": str(e)}).encode())
+
+    def open(self, desk: str, to: str) -> ClientConnection:
+        """Open a stream to something of a desk."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        try:
+            line = connect(
+                f"{self.base}/desks/{desk}/stream?to={to}",
+                additional_headers=headers,
+                compression=None,
+                open_timeout=OPEN_SECONDS,
+                max_size=MAX_MESSAGE_BYTES,
+            )
+        except (OSError, TimeoutError, InvalidHandshake, InvalidURI) as e:
+            raise BriefError(f"the server does not let us in: {e}; is the key good, and desk {desk} open?") from e
+        try:
+            if line.recv(OPEN_SECONDS) == OPENED:
+                return line
+            why = "it answered strangely"
+        except TimeoutError:
+            why = "it took too long"
+        except ConnectionClosed as e:
+            why = e.rcvd.reason if e.rcvd is not None else "it hung up"
+        line.close()
+        raise BriefError(f"the server says: {why}")
+
+
+def read_request(sock: socket.socket) -> tuple[str, str]:
+    """Read what a call is for: a desk, and its link, root's, or a port."""
+    head = b""
+    while _END not in head and len(head) < _MAX_HEAD_BYTES and (data := sock.recv(READ)):
+        head += data
+    parts = head.partition(b" HTTP/")[0].decode("ascii", "replace").split("/")
+    if len(parts) not in (4, 5) or not parts[2].isalnum():
+        raise BriefError("a call that no server answers")
+    return parts[2], parts[-1]
+
+
+def send_up(sock: socket.socket, line: ClientConnection) -> None:
+    """Send the server what is written here, then its end."""
+    with suppress(OSError, ConnectionClosed):
+        while data := sock.recv(READ):
+            line.send(data)
+        line.send(b"")
+
+
+def pass_down(sock: socket.socket, line: ClientConnection) -> None:
+    """Pass on what the server sends, then its end; until the server hangs up."""
+    with suppress(OSError, ConnectionClosed):
+        for message in line:
+            if isinstance(message, bytes) and message:
+                sock.sendall(message)
+            else:
+                sock.shutdown(socket.SHUT_WR)

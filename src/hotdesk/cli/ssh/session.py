@@ -1,0 +1,200 @@
+"""A program at a desk, as an SSH session: a shell, a command, or the SFTP server."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hotdesk.cli.ssh.channel import REQUEST, SshChannel
+from hotdesk.cli.ssh.fields import FieldReader, string, uint32
+from hotdesk.cli.ssh.sftp_replies import SftpError, SftpReplies
+from hotdesk.errors import LinkError, printable
+from hotdesk_guest import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotdesk.cli.ssh.desk_link import DeskLink, ProgramChannel
+    from hotdesk.cli.ssh.transport import Transport
+
+SHELL = ["/bin/sh", "-c", "[ -x /bin/bash ] && exec /bin/bash -l; exec /bin/sh -l"]
+COMMAND = ["/bin/sh", "-c", '[ -x /bin/bash ] && exec /bin/bash -c "$1"; exec /bin/sh -c "$1"', "sh"]
+SFTP = ["python3", "-I", "-S", "-B", "-c"]
+_SFTP_PROGRAM = "sftp_server.py"
+MAX_VARIABLES = 128
+SIGNALS = {b"HUP": 1, b"INT": 2, b"QUIT": 3, b"ABRT": 6, b"KILL": 9, b"USR1": 10, b"USR2": 12, b"PIPE": 13,
+           b"ALRM": 14, b"TERM": 15}  # fmt: skip
+HANGUP = 1
+MAX_SIZE = 1 << 16
+FAILED = 255
+"""Exit code of a session that hotdesk ended, as `ssh` has it for its own failures."""
+REFUSED = {
+    b"auth-agent-req@openssh.com": "agent forwarding is refused: a desk must not use your keys",
+    b"x11-req": "X11 forwarding is refused: a desk must not see your screen; `hotdesk watch` shows the desk's own",
+}
+
+
+class Session(SshChannel):
+    """One program, with its streams."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        local: int,
+        opening: tuple[int, int, int],
+        link: DeskLink,
+        tell: Callable[[str], None],
+    ) -> None:
+        super().__init__(transport, local, *opening)
+        self.link = link
+        self.tell = tell
+        """Says something to the person, beside what programs say."""
+        self.variables: dict[str, str] = {}
+        self.size: list[int] | None = None
+        """Rows and columns, where there is a terminal."""
+        self.program: ProgramChannel | None = None
+        self.replies: SftpReplies | None = None
+        """Checks what a desk's SFTP server says, where that is the program."""
+        self.waiting: deque[tuple[int, bytes, int]] = deque()
+        """What the program wrote: stream, bytes, and what to give back once they went on."""
+        self.code: int | None = None
+        """How the program ended."""
+
+    # -- what the client asks --------------------------------------------------------------------------------------
+
+    def take_request(self, name: bytes, fields: FieldReader) -> bool:
+        """Do what the client asks of a session."""
+        if name in REFUSED:
+            self.tell(REFUSED[name])
+            return False
+        if name == b"signal" and self.program is not None and (number := SIGNALS.get(fields.string())):
+            self.program.order({"signal": number, "tree": False})
+        elif name == b"window-change":
+            columns, rows = fields.uint32(), fields.uint32()
+            if self.program is not None and self.size is not None and is_size(rows, columns):
+                self.program.order({"size": [rows, columns]})
+        elif self.program is not None or self.code is not None:
+            return False  # a session has one program
+        elif name == b"env":
+            return self.set_variable(fields.text(), fields.text())
+        elif name == b"pty-req":
+            self.variables["TERM"] = fields.text().partition("\0")[0] or "dumb"
+            columns, rows = fields.uint32(), fields.uint32()
+            self.size = [rows, columns] if is_size(rows, columns) else [24, 80]
+        elif name == b"shell":
+            self.start(SHELL)
+        elif name == b"exec":
+            self.start([*COMMAND, fields.text()])
+        elif name == b"subsystem" and fields.string() == b"sftp":
+            self.replies = SftpReplies(self.tell)
+            self.size = None
+            self.start([*SFTP, read_program()])
+        else:
+            return False
+        return True
+
+    def set_variable(self, name: str, value: str) -> bool:
+        """Note a variable of the program's environment."""
+        if not name or len(self.variables) >= MAX_VARIABLES or "=" in name or "\0" in name + value:
+            return False
+        self.variables[name] = value
+        return True
+
+    def start(self, argv: list[str]) -> None:
+        """Have a program started; one that cannot be is told as a program that failed."""
+        ask: dict[str, object] = {"argv": argv}
+        if self.variables:
+            ask["env"] = self.variables
+        if self.size is not None:
+            ask["pty"] = self.size
+        try:
+            if "\0" in argv[-1]:
+                raise LinkError("a command cannot hold a zero byte")
+            self.program = self.link.start(self, ask)
+            if self.got_eof:
+                self.program.end()
+        except LinkError as e:
+            self.take_end(FAILED, str(e))
+
+    def take_data(self, data: bytes) -> None:
+        """Pass on what the client types."""
+        if self.program is None:
+            self.admit(len(data))
+            return
+        if self.replies is not None:
+            self.replies.note_requests(data)
+        self.program.send(data)
+
+    def take_eof(self) -> None:
+        """Let the program read the end of its input."""
+        if self.program is not None:
+            self.program.end()
+
+    def leave(self) -> None:
+        """Follow the program no longer: it is told that whoever sat there hung up, and goes on if it likes."""
+        self.waiting.clear()
+        if self.program is not None:
+            if self.code is None:
+                self.program.order({"signal": HANGUP, "tree": False})
+            self.program.drop()
+            self.program = None
+
+    # -- what the desk says ----------------------------------------------------------------------------------------
+
+    def take_output(self, stream: int, data: bytes, cost: int) -> None:
+        """Keep what the program wrote until the client takes it."""
+        if self.replies is not None:
+            try:
+                data = b"" if stream == wire.STDERR else self.replies.check(data)
+            except SftpError as e:
+                self.abort(f"the desk's SFTP server broke the protocol: {e}")
+                return
+        self.waiting.append((stream, data, cost))
+
+    def take_room(self, count: int) -> None:
+        """Let the client send as much as the program took."""
+        self.admit(count)
+
+    def take_end(self, code: int, text: str) -> None:
+        """Note how the program ended; a text is the desk's, and shown as such."""
+        self.code = code
+        if text:
+            self.waiting.append((wire.STDERR, f"hotdesk: {printable(text)}\r\n".encode(), 0))
+        self.pump()
+
+    def abort(self, why: str) -> None:
+        """End the session of a desk that does what it must not."""
+        self.tell(why)
+        if self.program is not None:
+            self.program.order({"signal": 9, "tree": True})
+        self.leave()
+        self.take_end(FAILED, "")
+
+    def pump(self) -> None:
+        """Send on what the program wrote, as far as the client takes it; then how it ended."""
+        while self.waiting and not self.sent_close:
+            stream, data, cost = self.waiting.popleft()
+            while data and (room := self.room()):
+                self.send_data(data[:room], is_error=stream == wire.STDERR)
+                data = data[room:]
+            if data:
+                self.waiting.appendleft((stream, data, cost))
+                return
+            if self.program is not None:
+                self.program.give_back(cost)
+        if self.code is not None and not self.sent_close:
+            self.send_eof()
+            self.send(REQUEST, string(b"exit-status") + b"\0" + uint32(self.code))
+            self.close()
+
+
+def is_size(rows: int, columns: int) -> bool:
+    """Say whether a terminal can have a size."""
+    return 0 < rows < MAX_SIZE and 0 < columns < MAX_SIZE
+
+
+def read_program() -> str:
+    """Read the SFTP server that runs in the desk."""
+    folder = __file__.rpartition("/")[0]
+    with open(f"{folder}/inside/{_SFTP_PROGRAM}", encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,289 @@
+"""Check what a desk's SFTP server answers before an SFTP client reads it (version 3, draft-ietf-secsh-filexfer-02).
+
+A client believes its server: where a file goes here is decided by names that come from there. So every reply must be
+one that its request can have; names that could leave a folder or steer a terminal are left out, attributes are written
+anew.
+"""
+
+from __future__ import annotations
+
+import time
+
+from hotdesk.cli.ssh.fields import FieldReader, SshError, string, uint32
+from hotdesk.errors import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INIT, VERSION, OPEN, CLOSE, READ, WRITE, LSTAT, FSTAT, SETSTAT, FSETSTAT, OPENDIR, READDIR = range(1, 13)
+REMOVE, MKDIR, RMDIR, REALPATH, STAT, RENAME, READLINK, SYMLINK = range(13, 21)
+STATUS, HANDLE, DATA, NAME, ATTRS = range(101, 106)
+EXTENDED = 200
+EXPAND_PATH = b"expand-path@openssh.com"
+EXTENSIONS = (
+    (b"posix-rename@openssh.com", b"1"),
+    (b"hardlink@openssh.com", b"1"),
+    (b"fsync@openssh.com", b"1"),
+    (b"lsetstat@openssh.com", b"1"),
+    (EXPAND_PATH, b"1"),
+)
+"""What `inside/sftp_server.py` can do beyond the draft; a desk cannot announce more."""
+ANSWERS = {OPEN: HANDLE, OPENDIR: HANDLE, READ: DATA, READDIR: NAME, REALPATH: NAME, READLINK: NAME, STAT: ATTRS,
+           LSTAT: ATTRS, FSTAT: ATTRS}  # fmt: skip
+"""What each request may be answered with beside a status."""
+FAILURE = 4
+MAX_STATUS = 8
+MAX_MESSAGE_BYTES = 1 << 18
+"""The largest message of OpenSSH's client."""
+MAX_HANDLE_BYTES = 256
+MAX_NAMES = 256
+"""Names in one reply."""
+MAX_ENTRIES = 200_000
+"""Names of one folder."""
+MAX_FILE_BYTES = 16 << 30
+"""What may be read of one file."""
+MAX_OUTSTANDING = 4096
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 4096
+MAX_TOLD = 20
+"""Names left out that a person is told of, in one session."""
+SIZE, OWNER, PERMISSIONS, TIMES = 1, 2, 4, 8
+KINDS = {0o040000: "d", 0o100000: "-", 0o120000: "l"}
+FOLDER: dict[int, tuple[int, ...]] = {PERMISSIONS: (0o040755,)}
+"""What stands for a folder's names when none of them is admitted: OpenSSH's client takes an empty list for the end."""
+SPECIAL = 0o020000
+"""What every other kind of file is shown as: a character device, which no client opens on its own."""
+
+
+class SftpError(Exception):
+    """A desk's SFTP server answered what it must not."""
+
+
+class SftpRequest:
+    """What a client asked for, and waits for."""
+
+    def __init__(self, kind: int, subject: bytes = b"", offset: int = 0, length: int = 0) -> None:
+        self.kind = kind
+        self.subject = subject
+        """A handle, or the name of an extension."""
+        self.offset, self.length = offset, length
+
+    def answer(self) -> int:
+        """Give what it may be answered with beside a status."""
+        if self.kind == EXTENDED:
+            return NAME if self.subject == EXPAND_PATH else STATUS
+        return ANSWERS.get(self.kind, STATUS)
+
+
+class SftpReplies:
+    """The replies of one SFTP session."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.requests: dict[int, SftpRequest] = {}
+        self.is_greeted = self.awaits_version = False
+        self.asking = bytearray()
+        self.answering = bytearray()
+        self.entries: dict[bytes, int] = {}
+        """Names that came so far, by the handle of their folder."""
+        self.left_out = 0
+
+    def note_requests(self, data: bytes) -> None:
+        """Note what a client asks for."""
+        self.asking += data
+        while (message := next_message(self.asking)) is not None:
+            fields = FieldReader(message)
+            kind = fields.byte()
+            if kind == INIT:
+                self.awaits_version = True
+                continue
+            number = fields.uint32()
+            if len(self.requests) >= MAX_OUTSTANDING:
+                raise SshError(f"the SFTP client has more than {MAX_OUTSTANDING} requests open")
+            self.requests[number] = read_request(kind, fields)
+
+    def check(self, data: bytes) -> bytes:
+        """Take what the desk says; give what the client may read."""
+        self.answering += data
+        checked = bytearray()
+        try:
+            while (message := next_message(self.answering)) is not None:
+                checked += string(self.check_message(message))
+        except SshError as e:
+            raise SftpError(str(e)) from None
+        return bytes(checked)
+
+    def check_message(self, message: bytes) -> bytes:
+        """Check one reply, and write it anew."""
+        fields = FieldReader(message)
+        kind = fields.byte()
+        if kind == VERSION and self.awaits_version:
+            self.awaits_version = False
+            self.is_greeted = True
+            return bytes((VERSION,)) + uint32(3) + b"".join(string(a) + string(b) for a, b in EXTENSIONS)
+        number = fields.uint32()
+        request = self.requests.pop(number, None)
+        if request is None or not self.is_greeted:
+            raise SftpError("a reply to no request")
+        if request.kind == CLOSE:
+            self.entries.pop(request.subject, None)
+        if kind not in (STATUS, request.answer()):
+            raise SftpError(f"a reply of kind {kind} to a request of kind {request.kind}")
+        body = self.check_body(kind, request, fields)
+        fields.end()
+        if body is None:
+            return write_status(number, FAILURE, "left out by hotdesk: see its message")
+        return bytes((kind,)) + uint32(number) + body
+
+    def check_body(self, kind: int, request: SftpRequest, fields: FieldReader) -> bytes | None:
+        """Check what is in a reply; None where the client must not have it."""
+        if kind == STATUS:
+            code = fields.uint32()
+            text = fields.text() if fields.at < len(fields.data) else ""
+            fields.at = len(fields.data)
+            return uint32(min(code, MAX_STATUS)) + string(printable(text[:300]).encode()) + string(b"")
+        if kind == HANDLE:
+            handle = fields.string()
+            if len(handle) > MAX_HANDLE_BYTES:
+                raise SftpError("a handle that is too long")
+            return string(handle)
+        if kind == DATA:
+            data = fields.string()
+            if len(data) > request.length:
+                raise SftpError("more bytes than were asked for")
+            if request.offset + len(data) > MAX_FILE_BYTES:
+                self.tell(f"a file has more than {MAX_FILE_BYTES >> 30} GiB, and no more of it is copied")
+                return None
+            return string(data)
+        if kind == ATTRS:
+            return write_attributes(read_attributes(fields))
+        return self.check_names(request, fields)
+
+    def check_names(self, request: SftpRequest, fields: FieldReader) -> bytes | None:
+        """Check a list of names: those of a folder, or one path."""
+        count = fields.uint32()
+        if count > MAX_NAMES:
+            raise SftpError(f"{count} names at once")
+        found = []
+        for _ in range(count):
+            name, _, attributes = fields.string(), fields.string(), read_attributes(fields)
+            found.append((name, attributes))
+        if request.kind != READDIR:
+            if len(found) != 1 or not is_path(found[0][0], absolute=request.kind != READLINK):
+                self.leave_out(found[0][0] if found else b"")
+                return None
+            return uint32(1) + string(found[0][0]) + string(found[0][0]) + uint32(0)
+        total = self.entries[request.subject] = self.entries.get(request.subject, 0) + max(1, count)
+        if total > MAX_ENTRIES:
+            self.tell(f"a folder has more than {MAX_ENTRIES} entries, and no more of it is listed")
+            return None
+        admitted = [(name, attributes) for name, attributes in found if self.admit(name)] or [(b".", FOLDER)]
+        return uint32(len(admitted)) + b"".join(write_entry(name, attributes) for name, attributes in admitted)
+
+    def admit(self, name: bytes) -> bool:
+        """Say whether a name may be used here; a person is told of one that may not."""
+        if is_name(name):
+            return True
+        self.leave_out(name)
+        return False
+
+    def leave_out(self, name: bytes) -> None:
+        """Tell of a name that is left out, unless many were."""
+        self.left_out += 1
+        if self.left_out <= MAX_TOLD:
+            shown = printable(name[:MAX_NAME_BYTES].decode("utf-8", "surrogateescape"))
+            self.tell(f"left out {shown}: a name this machine must not use")
+        elif self.left_out == MAX_TOLD + 1:
+            self.tell("left out more names that this machine must not use")
+
+
+def next_message(buffer: bytearray) -> bytes | None:
+    """Take the next message; None until it is whole."""
+    if len(buffer) < 4:
+        return None
+    length = int.from_bytes(buffer[:4], "big")
+    if not 1 <= length <= MAX_MESSAGE_BYTES:
+        raise SshError(f"a message of {length} bytes")
+    if len(buffer) < 4 + length:
+        return None
+    message = bytes(buffer[4 : 4 + length])
+    del buffer[: 4 + length]
+    return message
+
+
+def read_request(kind: int, fields: FieldReader) -> SftpRequest:
+    """Read of a request what its reply is checked by."""
+    if kind in (CLOSE, READDIR, EXTENDED):
+        return SftpRequest(kind, fields.string())
+    if kind == READ:
+        return SftpRequest(kind, fields.string(), fields.uint64(), fields.uint32())
+    return SftpRequest(kind)
+
+
+def is_name(name: bytes) -> bool:
+    """Say whether a name may be a file's here: one plain component without tricks."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError:
+        return False
+    return 0 < len(name) <= MAX_NAME_BYTES and "/" not in text and text.isprintable()
+
+
+def is_path(path: bytes, *, absolute: bool) -> bool:
+    """Say whether a path may be shown, and sent back."""
+    try:
+        text = path.decode()
+    except UnicodeDecodeError:
+        return False
+    return 0 < len(path) <= MAX_PATH_BYTES and text.isprintable() and (text.startswith("/") or not absolute)
+
+
+def read_attributes(fields: FieldReader) -> dict[int, tuple[int, ...]]:
+    """Read the attributes of a file, by their flags; a reply has no others."""
+    flags = fields.uint32()
+    if flags & ~(SIZE | OWNER | PERMISSIONS | TIMES):
+        raise SftpError("attributes of an unknown kind")
+    found: dict[int, tuple[int, ...]] = {}
+    if flags & SIZE:
+        found[SIZE] = (fields.uint64(),)
+    for flag, count in ((OWNER, 2), (PERMISSIONS, 1), (TIMES, 2)):
+        if flags & flag:
+            found[flag] = tuple(fields.uint32() for _ in range(count))
+    return found
+
+
+def write_attributes(found: dict[int, tuple[int, ...]]) -> bytes:
+    """Write attributes: of a mode its kind and who may read, write and execute."""
+    written = uint32(sum(found))
+    if SIZE in found:
+        written += min(found[SIZE][0], (1 << 63) - 1).to_bytes(8, "big")
+    if OWNER in found:
+        written += uint32(found[OWNER][0]) + uint32(found[OWNER][1])
+    if PERMISSIONS in found:
+        written += uint32(clean_mode(found[PERMISSIONS][0]))
+    if TIMES in found:
+        written += uint32(found[TIMES][0]) + uint32(found[TIMES][1])
+    return written
+
+
+def clean_mode(mode: int) -> int:
+    """Give a mode without set-id and sticky bits, of a kind that is a file, a folder, a link, or nothing to open."""
+    kind = mode & 0o170000
+    return (kind if kind in KINDS else SPECIAL) | mode & 0o777
+
+
+def write_entry(name: bytes, attributes: dict[int, tuple[int, ...]]) -> bytes:
+    """Write one entry of a folder, with the line that `ls -l` of a client shows."""
+    mode = clean_mode(attributes.get(PERMISSIONS, (0o100000,))[0])
+    letters = KINDS.get(mode & 0o170000, "c")
+    letters += "".join(letter if mode >> 8 - at & 1 else "-" for at, letter in enumerate("rwxrwxrwx"))
+    owner, group = attributes.get(OWNER, (0, 0))
+    size = min(attributes.get(SIZE, (0,))[0], (1 << 63) - 1)
+    modified = time.strftime("%b %d %Y %H:%M", time.gmtime(attributes.get(TIMES, (0, 0))[1]))
+    line = f"{letters} 1 {owner:<8} {group:<8} {size:>8} {modified} ".encode() + name
+    return string(name) + string(line) + write_attributes(attributes)
+
+
+def write_status(number: int, code: int, text: str) -> bytes:
+    """Write a reply that says how a request went."""
+    return bytes((STATUS,)) + uint32(number) + uint32(code) + string(text.encode()) + string(b"")

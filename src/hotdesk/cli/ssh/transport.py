@@ -1,0 +1,273 @@
+"""SSH's packets and keys, as a server has them (RFC 4253, 5647, 8731): bytes in, messages out, and the other way.
+
+One key exchange (curve25519-sha256), one kind of host key (ed25519), one kind of cipher (AES-GCM), each done by the
+library `cryptography`. The other end is the SSH client that started this process; a desk never writes here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from hotdesk import __version__
+from hotdesk.cli.ssh.fields import FieldReader, SshError, mpint, names, string, uint32
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotdesk.cli.ssh.host_key import HostKey
+
+DISCONNECT, IGNORE, UNIMPLEMENTED, DEBUG, SERVICE_REQUEST, SERVICE_ACCEPT = 1, 2, 3, 4, 5, 6
+KEXINIT, NEWKEYS, KEX_ECDH_INIT, KEX_ECDH_REPLY = 20, 21, 30, 31
+
+VERSION = f"SSH-2.0-hotdesk_{__version__}".encode()
+MAX_VERSION_BYTES = 255
+MAX_PACKET_BYTES = 1 << 18
+"""The largest packet of OpenSSH."""
+TAG_BYTES = 16
+KEX_NAMES = (b"curve25519-sha256", b"curve25519-sha256@libssh.org")
+STRICT_CLIENT, STRICT_SERVER = b"kex-strict-c-v00@openssh.com", b"kex-strict-s-v00@openssh.com"
+"""Both sides list these: nothing but the key exchange is then taken before the first keys hold."""
+KEY_NAME = b"ssh-ed25519"
+CIPHER_KEY_BYTES = {b"aes128-gcm@openssh.com": 16, b"aes256-gcm@openssh.com": 32}
+MAC_NAMES = (b"hmac-sha2-256-etm@openssh.com", b"hmac-sha2-256")
+"""Named because a list cannot be empty; an AEAD cipher uses none."""
+DISCONNECT_BY_APPLICATION = 11
+
+
+class PacketCipher:
+    """AES-GCM for one direction; every packet has the next nonce."""
+
+    def __init__(self, key: bytes, iv: bytes) -> None:
+        self.aead = AESGCM(key)
+        self.fixed = iv[:4]
+        self.counter = int.from_bytes(iv[4:12], "big")
+
+    def next_nonce(self) -> bytes:
+        """Give the nonce of the next packet."""
+        nonce = self.fixed + self.counter.to_bytes(8, "big")
+        self.counter = (self.counter + 1) & 0xFFFFFFFFFFFFFFFF
+        return nonce
+
+
+class Transport:
+    """One connection to an SSH client."""
+
+    def __init__(self, key: HostKey) -> None:
+        self.key = key
+        self.out = bytearray(VERSION + b"\r\n")
+        """What is to be sent."""
+        self.buffer = bytearray()
+        self.client_version = b""
+        self.session_id = b""
+        self.sealing: PacketCipher | None = None
+        self.opening: PacketCipher | None = None
+        self.next_opening: PacketCipher | None = None
+        """Holds from the client's NEWKEYS on."""
+        self.received = 0
+        """Packets so far; a client is told the number of one that is not understood."""
+        self.is_strict = False
+        self.is_closed = False
+        """Whether the client said that it leaves."""
+        self.queue: list[bytes] = []
+        """Messages that wait until new keys hold."""
+        self.is_exchanging = False
+        self.ignores_guess = False
+        """Whether the client's next packet belongs to a key exchange that was not chosen."""
+        self.own_init = self.client_init = b""
+        self.cipher_names = (b"", b"")
+        """From the client, to the client."""
+        self.begin_exchange()
+
+    # -- packets --------------------------------------------------------------------------------------------------
+
+    def send(self, payload: bytes) -> None:
+        """Send a message; while keys are exchanged it waits."""
+        if self.is_exchanging:
+            self.queue.append(payload)
+        else:
+            self.put(payload)
+
+    def put(self, payload: bytes) -> None:
+        """Write a packet."""
+        if self.sealing is None:
+            padding = -(len(payload) + 5) % 8
+            padding += 8 if padding < 4 else 0
+            self.out += uint32(len(payload) + padding + 1) + bytes((padding,)) + payload + bytes(padding)
+            return
+        padding = -(len(payload) + 1) % 16
+        padding += 16 if padding < 4 else 0
+        length = uint32(len(payload) + padding + 1)
+        plain = bytes((padding,)) + payload + bytes(padding)
+        self.out += length
+        self.out += self.sealing.aead.encrypt(self.sealing.next_nonce(), plain, length)
+
+    def receive(self) -> bytes | None:
+        """Give the next message that is not the transport's own; None until more bytes come."""
+        while not self.is_closed:
+            payload = self.next_packet() if self.client_version or self.read_version() else None
+            if payload is None:
+                return None
+            self.received += 1
+            if not self.take(payload):
+                return payload
+        return None
+
+    def read_version(self) -> bool:
+        """Read how the client introduces itself; False until it is there."""
+        line, newline, _ = self.buffer.partition(b"\n")
+        if not newline:
+            if len(self.buffer) > MAX_VERSION_BYTES:
+                raise SshError("what calls here is no SSH client")
+            return False
+        del self.buffer[: len(line) + 1]
+        self.client_version = bytes(line).rstrip(b"\r")
+        if not self.client_version.startswith(b"SSH-2.0-") or len(line) > MAX_VERSION_BYTES:
+            raise SshError("what calls here is no SSH client of version 2")
+        return True
+
+    def next_packet(self) -> bytes | None:
+        """Give the payload of the next packet; None until it is whole."""
+        if len(self.buffer) < 4:
+            return None
+        length = int.from_bytes(self.buffer[:4], "big")
+        tag = 0 if self.opening is None else TAG_BYTES
+        if not 2 <= length <= MAX_PACKET_BYTES:
+            raise SshError(f"a packet of {length} bytes")
+        end = 4 + length + tag
+        if len(self.buffer) < end:
+            return None
+        body = bytes(self.buffer[4:end])
+        if self.opening is not None:
+            body = self.open_packet(self.opening, body, bytes(self.buffer[:4]))
+        del self.buffer[:end]
+        padding = body[0]
+        if not 4 <= padding < length - 1:
+            raise SshError("a packet with wrong padding")
+        return body[1 : length - padding]
+
+    def open_packet(self, cipher: PacketCipher, body: bytes, length: bytes) -> bytes:
+        """Decrypt a packet."""
+        try:
+            return cipher.aead.decrypt(cipher.next_nonce(), body, length)
+        except (InvalidTag, ValueError) as e:
+            raise SshError("a packet that was changed on its way") from e
+
+    # -- the transport's own messages ------------------------------------------------------------------------------
+
+    def take(self, payload: bytes) -> bool:
+        """Take a message; False when it is for others."""
+        kind = payload[0]
+        if self.ignores_guess and kind != KEXINIT:
+            self.ignores_guess = False
+        elif kind == DISCONNECT:
+            self.is_closed = True
+        elif kind == KEXINIT:
+            self.negotiate(payload)
+        elif kind == KEX_ECDH_INIT:
+            self.exchange(payload)
+        elif kind == NEWKEYS:
+            self.change_keys()
+        elif not self.session_id and (self.is_strict or kind not in (IGNORE, DEBUG, UNIMPLEMENTED)):
+            raise SshError("the client spoke before keys were exchanged")
+        else:
+            return kind in (IGNORE, DEBUG, UNIMPLEMENTED)
+        return True
+
+    def refuse(self) -> None:
+        """Say that the last message was not understood."""
+        self.send(bytes((UNIMPLEMENTED,)) + uint32(self.received - 1 & 0xFFFFFFFF))
+
+    def disconnect(self, text: str) -> None:
+        """Say why nothing more will come."""
+        self.put(bytes((DISCONNECT,)) + uint32(DISCONNECT_BY_APPLICATION) + string(text.encode()) + string(b""))
+        self.is_closed = True
+
+    def begin_exchange(self) -> None:
+        """Offer what we can."""
+        ciphers = names(CIPHER_KEY_BYTES)
+        macs = names(MAC_NAMES)
+        kinds = KEX_NAMES if self.session_id else (*KEX_NAMES, STRICT_SERVER)
+        self.own_init = (
+            bytes((KEXINIT,)) + os.urandom(16) + names(kinds) + names((KEY_NAME,)) + ciphers * 2 + macs * 2
+            + names((b"none",)) * 2 + string(b"") * 2 + bytes(5)
+        )  # fmt: skip
+        self.is_exchanging = True
+        self.put(self.own_init)
+
+    def negotiate(self, payload: bytes) -> None:
+        """Choose what the client prefers of what we offer."""
+        if not self.is_exchanging:
+            self.begin_exchange()
+        if self.client_init:
+            raise SshError("the client began to exchange keys twice")
+        self.client_init = payload
+        fields = FieldReader(payload, 17)
+        kinds, keys, inward, outward = (fields.names() for _ in range(4))
+        for _ in range(6):
+            fields.string()
+        follows = fields.boolean()
+        if not self.session_id:
+            self.is_strict = STRICT_CLIENT in kinds
+            if self.is_strict and self.received != 1:
+                raise SshError("the client spoke before keys were exchanged")
+        kind, key = choose(kinds, KEX_NAMES), choose(keys, (KEY_NAME,))
+        self.cipher_names = choose(inward, CIPHER_KEY_BYTES), choose(outward, CIPHER_KEY_BYTES)
+        self.ignores_guess = follows and (kinds[0] != kind or keys[0] != key)
+
+    def exchange(self, payload: bytes) -> None:
+        """Agree on keys, and use ours from now on."""
+        if not self.client_init or self.next_opening is not None:
+            raise SshError("the client exchanges keys out of turn")
+        theirs = FieldReader(payload, 1).string()
+        private = X25519PrivateKey.generate()
+        ours = private.public_key().public_bytes_raw()
+        try:
+            shared = mpint(private.exchange(X25519PublicKey.from_public_bytes(theirs)))
+        except ValueError as e:
+            raise SshError("the client exchanges keys with an invalid one") from e
+        key = string(KEY_NAME) + string(self.key.public)
+        transcript = (self.client_version, VERSION, self.client_init, self.own_init, key, theirs, ours)
+        digest = digest_of(b"".join(map(string, transcript)) + shared)
+        self.session_id = self.session_id or digest
+        signature = string(KEY_NAME) + string(self.key.sign(digest))
+        self.put(bytes((KEX_ECDH_REPLY,)) + string(key) + string(ours) + string(signature))
+        self.put(bytes((NEWKEYS,)))
+
+        def derive(letter: bytes) -> bytes:
+            return digest_of(shared + digest + letter + self.session_id)
+
+        inward, outward = (CIPHER_KEY_BYTES[name] for name in self.cipher_names)
+        self.next_opening = PacketCipher(derive(b"C")[:inward], derive(b"A"))
+        self.sealing = PacketCipher(derive(b"D")[:outward], derive(b"B"))
+
+    def change_keys(self) -> None:
+        """Use the client's new keys from now on, and send what waited."""
+        if self.next_opening is None:
+            raise SshError("the client changes keys out of turn")
+        self.opening, self.next_opening = self.next_opening, None
+        self.client_init = b""
+        self.is_exchanging = False
+        waiting, self.queue = self.queue, []
+        for payload in waiting:
+            self.put(payload)
+
+
+def digest_of(data: bytes) -> bytes:
+    """Give the SHA-256 of some bytes."""
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(data)
+    return digest.finalize()
+
+
+def choose(offered: list[bytes], available: tuple[bytes, ...] | dict[bytes, int]) -> bytes:
+    """Give the first name offered that is available."""
+    for name in offered:
+        if name in available:
+            return name
+    theirs = b",".join(offered).decode("ascii", "replace")
+    ours = b",".join(available).decode()
+    raise SshError(f"the SSH client offers {theirs}, and this server has {ours}; remove such restrictions for desks")
