@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-from contextlib import suppress
 from importlib import import_module
 
 from hotdesk import __version__
-from hotdesk.cli import prestart
+from hotdesk.cli import quick
+from hotdesk.cli.quick.streams import FAILED as FAILED
 from hotdesk.errors import BriefError, HostError, HotdeskError, printable
 
-FAILED = 125
-"""Exit code for hotdesk's own failure, as `docker run` has it; a command's own codes pass through."""
 EXTRAS = {
     "serve": {
         "fastapi", "httptools", "mcp", "mcp_types", "multipart", "pydantic", "pydantic_core", "python_multipart",
@@ -50,6 +47,8 @@ GROUPS = {
         "exec": "Run a command on an open desk.",
         "shell": "Open a terminal at a desk.",
         "cp": "Copy files to or from an open desk.",
+        "ssh": "Sign in to a desk with OpenSSH: ssh, scp, sftp, rsync, port forwarding.",
+        "forward": "Give a port of a desk an address on this machine.",
         "use": "Use a worker's tool at a desk: browser, screen, shell, files.",
         "watch": "See a desk's screen in a web page, and take the wheel.",
         "ps": "List open desks.",
@@ -99,14 +98,20 @@ def carry_out(argv: list[str]) -> int:
         print(f"hotdesk {__version__}")
         return 0
     if argv[0] not in COMMANDS:
-        meant = import_module("hotdesk.cli.suggest").did_you_mean(argv[0], COMMANDS)
+        from hotdesk.cli.suggest import did_you_mean
+
+        meant = did_you_mean(argv[0], COMMANDS)
         raise BriefError(f"there is no command {argv[0]!r}{meant or '; `hotdesk --help` lists them'}")
     own = before_dashes(argv[1:])
     if argv[0] in ("run", "work") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
+        from hotdesk.cli import prestart
+
         prestart.begin(keys=argv[0] == "work")
     try:
+        from hotdesk.cli.parser import parse
+
         module = import_module(module_of(argv[0]))
-        return int(module.main(import_module("hotdesk.cli.parser").parse(argv[0], module, argv[1:])))
+        return int(module.main(parse(argv[0], module, argv[1:])))
     except ModuleNotFoundError as e:
         extra = extra_of(e.name or "")
         if extra is None:
@@ -136,18 +141,25 @@ def main() -> None:
     if "--debug" in before_dashes(sys.argv[1:]):
         os.environ["HOTDESK_DEBUG"] = "1"
     try:
-        code = carry_out(sys.argv[1:])
+        code = quick.attempt(sys.argv[1:])
+        if code is None:
+            code = carry_out(sys.argv[1:])
     except HotdeskError as e:
         if os.environ.get("HOTDESK_DEBUG"):
-            print("\n".join(map(printable, traceback.format_exc().splitlines())), file=sys.stderr)
+            from traceback import format_exc
+
+            trace = format_exc()
+            print("\n".join(map(printable, trace.splitlines())), file=sys.stderr)
         print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
         code = FAILED
     except OSError as e:
         if os.environ.get("HOTDESK_DEBUG"):
             raise
         code = FAILED
-        with suppress(OSError):
+        try:
             print(f"hotdesk: {printable(str(e))}", file=sys.stderr)
+        except OSError:
+            pass  # nobody reads it
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)

@@ -44,7 +44,8 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
         yield "memory", [f"{job.memory}: its workers see what earlier jobs left there, and may leave more"]
     yield "approvals", [f"{job.approve}: {APPROVALS[job.approve]}; {job.wait:.15g} s for an answer, then it is no"]
     size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
-    yield "desk", [f"{job.image} behind the wall {job.wall}, {size}"]
+    more = f"steps that hold secrets or read foreign files: behind the wall {job.sensitive_wall}"
+    yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
 
 
 def _describe_input(folder: Path, name: str) -> str:
@@ -129,6 +130,7 @@ def as_json(job: Brief) -> dict[str, object]:
         "wait": job.wait,
         "image": job.image,
         "wall": job.wall,
+        "sensitive_wall": job.sensitive_wall,
         "size": asdict(job.size),
     }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
-from typing import Any
 
 from hotdesk.config import Config
 from hotdesk.desk.seam import ID_SHAPE, DeskId
@@ -32,8 +30,9 @@ def begin_with(settings: Config, text: str) -> list[DeskId]:
     """Give the open desks whose ids begin so."""
     if len(text) < MIN_PREFIX or not _PREFIX_SHAPE.fullmatch(text):
         return []
-    desks: list[dict[str, Any]] = import_module("hotdesk.cli.desks.ps").find_desks(settings)
-    return sorted(DeskId(str(desk["id"])) for desk in desks if str(desk["id"]).startswith(text))
+    from hotdesk.cli.desks.ps import find_desks
+
+    return sorted(DeskId(str(desk["id"])) for desk in find_desks(settings) if str(desk["id"]).startswith(text))
 
 
 def why_not(text: str) -> str:

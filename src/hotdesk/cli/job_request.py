@@ -43,6 +43,7 @@ from hotdesk.job.record.replay import harmless, load_replay
 from hotdesk.job.verify import OFFICE
 from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
+from hotdesk.walls import NAMES, UNWALLED
 
 APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
 MODELS = "models"
@@ -74,7 +75,7 @@ class JobRequest:
     """The path of the recording whose replies are repeated."""
     out: str = ""
     limits: dict[str, Any] = field(default_factory=dict)
-    """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts."""
+    """What the command line said instead of the brief: approve, seconds, tokens, dollars, acts; and the least wall."""
 
     def as_bytes(self) -> bytes:
         """Write it down."""
@@ -94,6 +95,8 @@ class JobRequest:
         limits = {name: value for name, value in self.limits.items() if value is not None}
         budget = replace(job.budget, **{name: limits[name] for name in ("tokens", "dollars", "acts") if name in limits})
         changed: dict[str, Any] = {name: limits[name] for name in ("approve", "seconds") if name in limits}
+        if wall := limits.pop("wall", ""):
+            changed |= {"least_wall": wall, "wall": wall if job.wall == UNWALLED else job.wall}
         models = Models(self.plan or job.models.plan, self.act or job.models.act)
         job = replace(job, budget=budget, models=models, explicit=job.explicit | {*limits, "models"}, **changed)
         return harmless(job) if self.replay else job
@@ -129,11 +132,12 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=int, metavar="N", help="how many tokens models may read and write")
     parser.add_argument("--dollars", type=float, metavar="X", help="what models may cost, where a price is known")
     parser.add_argument("--acts", type=int, metavar="N", help="how often tools may be used")
+    parser.add_argument("--wall", choices=NAMES[1:], help="the least around its desks; a brief may ask for more")
 
 
 def limits_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Give the limits of a command line."""
-    return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts")}
+    return {name: getattr(arguments, name) for name in ("approve", "seconds", "tokens", "dollars", "acts", "wall")}
 
 
 def choose(arguments: argparse.Namespace) -> JobRequest:

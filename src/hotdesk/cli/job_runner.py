@@ -12,12 +12,14 @@ from typing import Any
 import anyio
 
 from hotdesk.brief.ceiling import admit_brief
+from hotdesk.brief.routing import route_brief
 from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
 from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
+from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
 from hotdesk.drive.identity import OPERATOR, describe_actor
 from hotdesk.drive.journal import FILE as JOURNAL
@@ -71,7 +73,9 @@ class TerminalJob:
 
     async def work(self) -> int:
         """Do the work where its wall stands, with results going where they were wanted."""
-        job = admit_brief(self.chosen.job(), self.settings.limits)
+        walls = survey(self.settings)
+        job = admit_brief(self.chosen.job(), self.settings.limits, walls)
+        job = route_brief(job, walls, self.settings.verify_wall)
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
@@ -231,5 +235,7 @@ def go_on(
     `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
     """
     changed = {name: value for name, value in limits.items() if value is not None}
+    if wall := survey(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
+        changed["wall"] = wall  # it only goes up
     chosen = replace(request, limits={**request.limits, **changed})
     return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

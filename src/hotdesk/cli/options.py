@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from importlib import import_module
 
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.cli import prestart
 from hotdesk.cli.parser import COMMAND, seconds
-from hotdesk.config import parse_size
+from hotdesk.config import Config, parse_size
 from hotdesk.desk.image import image
 from hotdesk.desk.seam import Spec, format_bound
 from hotdesk.errors import BriefError, ImageError
+from hotdesk.walls import NAMES
 
 DEFAULT_CPUS, DEFAULT_MEMORY = 2.0, "2G"
 """What a desk has unless somebody says otherwise, even where the machine has less."""
@@ -31,6 +31,7 @@ def add_spec(parser: argparse.ArgumentParser) -> None:
         help="where that disk lies; in memory it counts as memory",
     )
     parser.add_argument("--pids", type=int, default=1024, help="processes it may have (1024)")
+    parser.add_argument("--wall", default="container", choices=NAMES[1:], help="what stands around it (container)")
     parser.add_argument(
         "--root", action="store_true", help="allow root inside: sudo, and --user root of exec and shell"
     )
@@ -130,6 +131,7 @@ def make_spec(arguments: argparse.Namespace, deadline: float, idle: float) -> Sp
         idle=idle,
         env=_make_env(arguments),
         root=arguments.root,
+        wall=arguments.wall,
     )
 
 
@@ -156,11 +158,21 @@ def _require_image(name: str) -> None:
 
 def _make_env(arguments: argparse.Namespace) -> dict[str, str]:
     """Read the variables of a desk: those of the presets it is allowed, and those that are passed."""
-    allowed = getattr(arguments, "allow", None)
-    presets: dict[str, str] = (
-        import_module("hotdesk.door.policy.presets").preset_environment(allowed) if allowed else {}
-    )
-    return {**presets, **parse_env(arguments.env)}
+    env = parse_env(arguments.env)
+    if allowed := getattr(arguments, "allow", None):
+        from hotdesk.door.policy.presets import preset_environment
+
+        return {**preset_environment(allowed), **env}
+    return env
+
+
+def find_key(settings: Config, scope: Scope) -> str:
+    """Give the vault's root key where a desk is granted secrets; see `unlock.find`."""
+    if not scope.grants:
+        return ""
+    from hotdesk.cli import unlock
+
+    return unlock.find(settings, scope)
 
 
 def make_scope(arguments: argparse.Namespace) -> Scope:
@@ -170,7 +182,6 @@ def make_scope(arguments: argparse.Namespace) -> Scope:
     names = parse_env(arguments.map, "--map", "HOST:PORT")
     if not rules and not arguments.grant and not names:
         return CLOSED
-    scope: Scope = import_module("hotdesk.door.policy.scope").scope_of(
-        rules, arguments.grant or [], names, not arguments.no_ask
-    )
-    return scope
+    from hotdesk.door.policy.scope import scope_of
+
+    return scope_of(rules, arguments.grant or [], names, not arguments.no_ask)

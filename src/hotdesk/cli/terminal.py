@@ -6,11 +6,12 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import anyio
 
+from hotdesk.cli.columns import align_columns as align_columns
 from hotdesk.desk.seam import Desk, Done, Process
 from hotdesk.errors import alone, printable
 
@@ -64,13 +65,6 @@ async def feed(process: Process) -> None:
             break
         await process.send(data)
     await process.close_stdin()
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lay rows out in columns, with nothing in them that could steer a terminal."""
-    clean = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in clean]
 
 
 def write_all(fd: int, data: bytes) -> bool:

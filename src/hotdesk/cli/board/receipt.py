@@ -100,6 +100,9 @@ def burnt(receipt: Receipt) -> Iterator[tuple[str, str]]:
         yield "burnt", f"desk {desk}"
     for desk in receipt.left:
         yield "LEFT", f"desk {desk}; `hotdesk burn {desk}`"
+    for wall in dict.fromkeys(each.describe() for each in receipt.walls.values()):
+        desks = [desk for desk, each in receipt.walls.items() if each.describe() == wall]
+        yield "wall", f"{wall}, around {plural(len(desks), 'desk')}: {', '.join(desks[:MAX_LINES])}"
     if receipt.ashes is None:
         return
     for each in receipt.ashes.destroyed:

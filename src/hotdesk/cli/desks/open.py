@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from importlib import import_module
 
 from hotdesk import config
-from hotdesk.cli import holder, options
+from hotdesk.cli import options
+from hotdesk.cli.holder.client import open_held
 from hotdesk.cli.parser import seconds
 from hotdesk.cli.terminal import run_interruptible
 
@@ -41,10 +41,10 @@ def main(arguments: argparse.Namespace) -> int:
     spec = options.make_spec(arguments, arguments.deadline, arguments.idle)
     settings = config.load()
     scope = options.make_scope(arguments)
-    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
+    key = options.find_key(settings, scope)
 
     async def work() -> int:
-        desk = await holder.open_held(settings, spec, scope, key)
+        desk = await open_held(settings, spec, scope, key)
         print(json.dumps({"id": desk}) if arguments.json else desk)
         return 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import Any
 
@@ -11,8 +10,8 @@ import anyio
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.terminal import align_columns
-from hotdesk.config import DEFAULT_TENANT, MIB, Config, for_tenant, tenant_names
+from hotdesk.cli.quick.listing import format_desks
+from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
 from hotdesk.errors import HostError
@@ -60,25 +59,5 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk ps --tenant acme
       hotdesk ps --json | jq -r '.[].id'
     """
-    desks = find_all_desks(config.load(), arguments.tenant)
-    for facts in desks:
-        if not facts["kept"]:
-            facts["state"] = "orphaned"
-    if arguments.json:
-        print(json.dumps(desks, indent=1))
-        return 0
-    rows = [("ID", "TENANT", "IMAGE", "STATE", "AGE", "CPUS", "MEMORY")]
-    rows += [
-        (
-            str(facts["id"]),
-            str(facts["tenant"]),
-            str(facts["image"]),
-            str(facts["state"]),
-            f"{state.age(facts):.0f}s",
-            str(facts.get("cpus", "")),
-            f"{int(str(facts.get('memory', 0))) // MIB}M",
-        )
-        for facts in desks
-    ]
-    print("\n".join(align_columns(rows)))
+    print(format_desks(find_all_desks(config.load(), arguments.tenant), arguments.json))
     return 0

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from hotdesk.brief.data import CLOSED, Scope
@@ -38,6 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--in", action="append", dest="carried_in", metavar="LOCAL:REMOTE", help="copied in before; repeatable"
     )
     parser.add_argument("--out", action="append", metavar="REMOTE:LOCAL", help="copied out after; repeatable")
+    parser.add_argument("--no-holder", action="store_true", help="open the desk in this process, not in the holder")
     options.add_command(parser)
 
 
@@ -69,6 +69,12 @@ def show(question: Asked) -> None:
     complain(printable(f"desk {question.desk} asks: {what}: hotdesk approve {question.id}"))
 
 
+def make_run_spec(arguments: argparse.Namespace) -> Spec:
+    """Put the options of a desk together that lasts as long as its command may."""
+    lasting = min((arguments.timeout or DAY) + 300, MAX_SECONDS)
+    return options.make_spec(arguments, deadline=lasting, idle=lasting)
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Run a command on a fresh desk, then burn the desk.
 
@@ -85,14 +91,13 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk run --allow erp.test --grant erp-token@erp.test -- curl https://erp.test/orders
     """
     command = options.require_command(arguments.command, "hotdesk run uname -a")
-    lasting = min((arguments.timeout or DAY) + 300, MAX_SECONDS)
-    spec = options.make_spec(arguments, deadline=lasting, idle=lasting)
+    spec = make_run_spec(arguments)
     carried_in = [options.parse_pair(text, "--in") for text in arguments.carried_in or []]
     carried_out = [options.parse_pair(text, "--out") for text in arguments.out or []]
     written = [Path(local) for _, local in carried_out]
     scope = options.make_scope(arguments)
     settings = prestart.settings()
-    key = import_module("hotdesk.cli.unlock").find(settings, scope) if scope.grants else ""
+    key = options.find_key(settings, scope)
 
     confine_to = partial(confine, any_owner=bool(carried_in or carried_out))
 

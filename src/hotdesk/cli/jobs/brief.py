@@ -15,6 +15,7 @@ from hotdesk.brief import parse_rule
 from hotdesk.brief.brief import Brief, Deliverable
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import find_brief, read_job
+from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.cli import options
@@ -23,6 +24,7 @@ from hotdesk.cli.parser import add_acts
 from hotdesk.cli.shipped import find_shipped_file
 from hotdesk.cli.terminal import align_columns
 from hotdesk.config import Config
+from hotdesk.desk.wall.registry import survey
 from hotdesk.door.policy.policy import find_beyond_ceiling
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError, printable
@@ -109,7 +111,8 @@ def load_checked_brief(path: Path, settings: Config) -> Brief:
             for name, expect in checks_of(item):
                 _find_check(item, name, expect)
         _check_hosts(job, settings)
-        return admit_brief(job, settings.limits)
+        walls = survey(settings)
+        return route_brief(admit_brief(job, settings.limits, walls), walls, settings.verify_wall)
     except BriefError as e:
         raise BriefError(f"{file}: {e}") from None
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from hotdesk.drive.certificate import Fields
+from hotdesk.walls import WallProof
 
 MAX_LINES = 40
 """Lines of one kind for one check."""
@@ -102,6 +103,7 @@ def approvals(records: Sequence[Fields]) -> str:
 def check(record: Fields) -> Iterator[tuple[str, str]]:
     """Tell of one check."""
     yield "check", f"{record['check']}, {place(record)}"
+    yield from wall(record["desk"])
     yield from some("holds", record["held"])
     yield from some("value", [f"{name}: {value}" for name, value in record["values"].items()])
     yield from some(
@@ -120,6 +122,13 @@ def place(record: Fields) -> str:
     if not desk["sterile"] or desk["network"]:
         return f"NOT in a clean desk: wall {desk['wall']}, {'with' if desk['network'] else 'without'} network"
     return f"in clean desk {desk['id']} without network, image {image['name']} {image['digest'][:16]}"
+
+
+def wall(desk: Fields) -> Iterator[tuple[str, str]]:
+    """Say which wall the desk's keeper proved; older certificates have the job's word alone, which is not shown."""
+    if "kernel" in desk:
+        proof = WallProof(desk["wall"], desk["kernel"], desk["boundary"], desk["version"], desk["platform"])
+        yield "wall", f"{proof.describe()}, as proven before the desk was released"
 
 
 def some(word: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -9,16 +9,19 @@ import shutil
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hotdesk import __version__, config
 from hotdesk.cli import FAILED, options
+from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
 from hotdesk.doctor.machine import line
 from hotdesk.doctor.measure import THEMES, Result, State
+from hotdesk.doctor.walls import ExaminedWall
+from hotdesk.doctor.walls import as_json as wall_json
 
 SCHEMA = 1
 NARROW, WIDE = 60, 120
@@ -50,7 +53,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Try the wall on this machine: every measure, just now, in desks opened for that.
 
-    Says what held, what did not and the remedy, and what could not be tested here and why.
+    Begins with the walls of this machine: which can be used, how another is set up, and what an idle desk costs. Then
+    says what held, what did not and the remedy, and what could not be tested here and why.
 
     Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
     no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
@@ -96,6 +100,8 @@ def exit_code(found: Examination) -> int:
     """Say how it went, as a shell hears it."""
     if found.unopened is not None:
         return FAILED
+    if any(wall.failure for wall in found.walls):
+        return 1
     return int(any(result.finding.state == "failed" for result in found.results))
 
 
@@ -115,6 +121,9 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     """Write the whole of it for a person."""
     results = found.sort_results()
     yield line(found.facts)
+    if holders := list_holders(Place()):
+        yield f"resident holder, for quick commands: pid {', '.join(map(str, holders))}"
+    yield from render_walls(found.walls, on)
     column = max(len(result.measure.name) for result in results)
     for theme, heading in THEMES.items():
         shown = [result for result in results if result.measure.theme == theme]
@@ -125,6 +134,22 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
                 yield from describe(result, column, on)
     yield ""
     yield summary(found, on)
+
+
+def render_walls(walls: Sequence[ExaminedWall], on: Paper) -> Iterator[str]:
+    """Write the walls of this machine, from the weakest: which there are, and how another is set up."""
+    if not walls:
+        return
+    yield ""
+    yield on.paint("Walls, from the weakest", "1")
+    column = max(len(each.status.name) for each in walls)
+    indent = " " * (column + 6)
+    for each in walls:
+        state: State = "failed" if each.failure else "held" if each.status.is_available else "untested"
+        lines = wrap(each.describe(), on.width - len(indent))
+        lines += [line for flaw in each.status.flaws for line in wrap(f"note: {flaw}", on.width - len(indent))]
+        yield f"  {on.paint(on.marks[state], COLOURS[state])} {each.status.name.ljust(column)}  {lines[0]}"
+        yield from (indent + line for line in lines[1:])
 
 
 def describe(result: Result, column: int, on: Paper) -> Iterator[str]:
@@ -177,6 +202,8 @@ def as_json(found: Examination) -> dict[str, object]:
             "runtime_version": ".".join(map(str, found.facts.version)),
             "cgroup": found.facts.cgroups[:2],
         },
+        "walls": [wall_json(each) for each in found.walls],
+        "holders": list_holders(Place()),
         "unopened": found.unopened,
         "counts": {state: count[state] for state in MARKS},
         "measures": [

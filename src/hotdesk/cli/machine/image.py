@@ -12,8 +12,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from hotdesk import __version__, config
 from hotdesk.cli import options
+from hotdesk.cli.holder.client import release_ready
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.parser import add_acts
 from hotdesk.cli.signers import load_trusted_signers
@@ -259,6 +262,7 @@ def rm(arguments: argparse.Namespace) -> None:
         for name in arguments.names:
             confirm(name, _dependents(settings, name, arguments.names))
     for name in arguments.names:
+        anyio.run(release_ready, settings, image.as_name(name))
         store.rm(settings.images, name, {str(facts.get("image")) for facts in state.desks(settings)})
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import time
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -27,8 +26,6 @@ from hotdesk.errors import BriefError, printable
 if TYPE_CHECKING:
     from hotdesk.api.keys import ApiKeys, Key
 
-KEYS = "hotdesk.api.keys"
-"""A server's keys; imported where they are used, for its packages are an extra that `key show` does not need."""
 POWERS = tuple(sorted(ALL))
 DAY = "%Y-%m-%d %H:%M"
 
@@ -173,15 +170,18 @@ def show(arguments: argparse.Namespace) -> None:
 
 def _load_keys() -> ApiKeys:
     """Give this machine's keys: a tenant has none of its own."""
+    from hotdesk.api.keys import ApiKeys  # its packages are an extra, which `key show` does not need
+
     environ = {name: value for name, value in os.environ.items() if name != "HOTDESK_TENANT"}
-    found: ApiKeys = import_module(KEYS).ApiKeys(config.load(environ).lib / "serve")
-    return found
+    return ApiKeys(config.load(environ).lib / "serve")
 
 
 def describe_key(key: Key) -> dict[str, Any]:
     """Say of a key what may be known."""
+    from hotdesk.api.keys import is_valid
+
     now = time.time()
-    state = "valid" if import_module(KEYS).is_valid(key, now) else "revoked" if key.revoked else "expired"
+    state = "valid" if is_valid(key, now) else "revoked" if key.revoked else "expired"
     fields = {name: getattr(key, name) for name in ("id", "name", "tenant", "made", "expires", "revoked")}
     return {**fields, "powers": list(key.powers), "state": state}
 

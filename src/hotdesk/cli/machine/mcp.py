@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 
 from hotdesk import config
@@ -23,8 +22,6 @@ from hotdesk.errors import ImageError
 from hotdesk.host import Host, control_path
 from hotdesk.linux.landlock import confine
 
-SESSION, STDIO = "hotdesk.api.mcp.session", "hotdesk.api.mcp.stdio"
-"""What speaks MCP; imported once it is used, for its packages are an extra that `--help` does not need."""
 _CHECKED_IN = ("base", "office")
 """Images in which delivered files are looked at."""
 
@@ -48,7 +45,10 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk mcp
       hotdesk mcp --image desktop --allow pypi --memory 2G
     """
-    make_session, serve = import_module(SESSION).McpSession, import_module(STDIO).serve
+    # Their packages are an extra, which --help does not need.
+    from hotdesk.api.mcp.session import McpSession
+    from hotdesk.api.mcp.stdio import serve
+
     spec = options.make_spec(arguments, deadline=LASTING, idle=arguments.idle)
     scope = options.make_scope(arguments)
     settings = config.load()
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
                     host.doors.on_question = show
                 if key:
                     await host.doors.unlock(key)
-            await serve(make_session(host, McpPolicy(spec, scope), me(), f"{describe_actor()} mcp"))
+            await serve(McpSession(host, McpPolicy(spec, scope), me(), f"{describe_actor()} mcp"))
         return 0
 
     return run_interruptible(work)

@@ -11,24 +11,22 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 
 import anyio
 
 from hotdesk import config
 from hotdesk.api import settings as settings_of
 from hotdesk.api.settings import PORT, SETTINGS, Serving
+from hotdesk.api.walls import TenantWalls
 from hotdesk.cli.shipped import find_shipped_file
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
+from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
-SERVER, KEYS, RELOADING = "hotdesk.api.server", "hotdesk.api.keys", "hotdesk.api.reload"
-_TEMPLATES = "hotdesk.api.e2b.templates"
-"""What serves, who may use it, and from what; imported once the settings are known to be right."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
     "domain": "domain", "egress": "egress", "name": "names",
@@ -72,20 +70,23 @@ def main(arguments: argparse.Namespace) -> int:
     require_desks(settings)
     has_keys = _any_key(settings)
     serving = settings_of.check(serving, has_keys)
-    import_module(SERVER)  # now that the settings are right: it takes seconds
+    import hotdesk.api.server  # noqa: F401  now that the settings are right: it takes seconds
+
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
+    warn_of_walls(settings, serving)
     return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True))
 
 
 def _any_key(settings: Config) -> bool:
     """Say whether anybody has a key that is valid now."""
-    module = import_module(KEYS)
-    keys = module.ApiKeys(settings.lib / "serve")
+    from hotdesk.api.keys import ApiKeys, is_valid
+
+    keys = ApiKeys(settings.lib / "serve")
     keys.refresh()
-    return any(module.is_valid(key, time.time()) for key in keys.by_id.values())
+    return any(is_valid(key, time.time()) for key in keys.by_id.values())
 
 
 def _require_certificate(serving: Serving) -> None:
@@ -108,9 +109,11 @@ def _require_templates(settings: Config, serving: Serving, *, named: bool) -> No
     """Refuse to keep desks of a template ready that is not there; one that nobody named may be built later."""
     if not named:
         return
+    from hotdesk.api.e2b.templates import image_of
+
     there = sorted(each.name for each in image.ls(settings.images) if not each.name.startswith("snapshot-"))
     for template in serving.ready:
-        if import_module(_TEMPLATES).image_of(template) not in there:
+        if image_of(template) not in there:
             raise BriefError(
                 f"there is no template {printable(template[:64])!r} to keep ready; there are {', '.join(there)}"
             )
@@ -141,11 +144,14 @@ def run(
     read: Callable[[], Serving],
 ) -> int:
     """Serve until a signal: the first ends it gently, the second at once; SIGHUP has settings read again."""
+    from hotdesk.api.reload import Reloading
+    from hotdesk.api.server import serve
+
     stopping = anyio.Event()
-    reloading = import_module(RELOADING).Reloading(serving, read)
+    reloading = Reloading(serving, read)
 
     async def work() -> int:
-        await import_module(SERVER).serve(settings, reloading, plain, tls, stopping)
+        await serve(settings, reloading, plain, tls, stopping)
         return 0
 
     return run_interruptible(work, stopping.set, reloading.ask)
@@ -195,6 +201,16 @@ def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
     sys.stderr.flush()
     if as_json:
         print(json.dumps({"url": url, "tls": tls, "domain": serving.reached}), flush=True)
+
+
+def warn_of_walls(settings: Config, serving: Serving) -> None:
+    """Say before anybody asks for a desk that none can be opened behind the wall a tenant needs."""
+    from hotdesk.api.keys import ApiKeys
+
+    keys = ApiKeys(settings.lib / "serve")
+    walls = TenantWalls(survey(settings), settings.limits.wall, serving.wall, serving.tenants, keys.count_tenants)
+    for why in dict.fromkeys(walls.find_faults(("default", *serving.tenants))):
+        print(f"hotdesk: {why}", file=sys.stderr, flush=True)
 
 
 assert set(OPTIONS.values()) <= SETTINGS.keys()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hotdesk import config
 from hotdesk.cli import options
-from hotdesk.cli.machine import undo
+from hotdesk.cli.machine import setup_wall, undo
 from hotdesk.cli.machine.image import add_signer, find_image, import_signed, say, seal
 from hotdesk.cli.machine.setup_record import (
     ACCOUNT,
@@ -50,6 +50,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image", action="append", metavar="NAME", help="image to build; repeatable (default: base)")
     parser.add_argument("--no-image", action="store_true", help="build no image")
     parser.add_argument(
+        "--wall", action="append", choices=setup_wall.WALLS, help="install what this wall needs as well; repeatable"
+    )
+    parser.add_argument(
         "--from",
         dest="sources",
         action="append",
@@ -68,6 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
 
       hotdesk setup
       hotdesk setup --no-image
+      hotdesk setup --wall gvisor
       hotdesk setup --image base --image ./figures.toml
       hotdesk setup --from base.image --signer 0123456789abcdef0123456789abcdef
       hotdesk setup --undo
@@ -85,7 +89,8 @@ def main(arguments: argparse.Namespace) -> int:
     settings = config.load()
     if os.geteuid() != 0:
         become_root(missing(here))
-    return report(prepare(settings, here, recipes, arguments.sources or [], arguments.signer), arguments)
+    walls = arguments.wall or []
+    return report(prepare(settings, here, recipes, arguments.sources or [], arguments.signer, walls), arguments)
 
 
 def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
@@ -102,8 +107,8 @@ def report(steps: Iterator[SetupStep], arguments: argparse.Namespace) -> int:
 
 def undo_setup(arguments: argparse.Namespace) -> Iterator[SetupStep]:
     """Remove what set-up made, once a person agreed."""
-    if arguments.image or arguments.no_image or arguments.sources:
-        raise BriefError("--undo takes no images: it removes all of them.")
+    if arguments.image or arguments.no_image or arguments.sources or arguments.wall:
+        raise BriefError("--undo takes no images and no walls: it removes all of them.")
     settings = config.load()
     if os.geteuid() != 0:
         become_root([])
@@ -122,10 +127,13 @@ def prepare(
     recipes: Sequence[Recipe],
     sources: Sequence[str] = (),
     signers: list[str] | None = None,
+    walls: Sequence[str] = (),
 ) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
     yield _check_kernel()
     yield install(settings, requirements.packages(here))
+    if "gvisor" in walls:
+        yield setup_wall.install_gvisor(settings, here)
     yield _add_account()
     yield reserve()
     yield make_folders(settings)
@@ -136,6 +144,8 @@ def prepare(
         yield import_image(settings, source, signers)
     for each in recipes:
         yield furnish(settings, here, each)
+    if "gvisor" in walls and find_image(settings, "base") is not None:
+        yield setup_wall.prove_gvisor(settings)
 
 
 # -- who may ---------------------------------------------------------------------------------------------------

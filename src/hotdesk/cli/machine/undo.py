@@ -33,9 +33,9 @@ from hotdesk.desk.image import store
 from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError, HostError
 from hotdesk.host import burn
-from hotdesk.linux import uids
+from hotdesk.linux import cgroup, uids
 
-MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "viewer")
+MADE = ("cache", "disks", "pool.btrfs", "pool.lock", "ssh", "viewer")
 """What desks and set-up leave in a state directory's `lib`, beside images. Everything else there is somebody's own."""
 OWNERS_TIMEOUT_S = 15.0
 UNIT = Path("/etc/systemd/system/hotdesk.service")
@@ -66,7 +66,7 @@ def confirm(settings: Config, arguments: argparse.Namespace) -> None:
         return
     what = " and ".join(reasons)
     if not sys.stdin.isatty():
-        raise BriefError(f"This {what}. To do it without being asked, add --yes.")
+        raise BriefError(f"This {what}. Add --yes to do it without a question.")
     if input(f"This {what}. Go on? [y/N] ").strip().lower() not in ("y", "yes"):
         raise BriefError("Nothing was removed.")
 
@@ -236,6 +236,8 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
             store.discard(claims)
         yield SetupStep("user ids", "removed" if changed else "none there", changed)
         yield _remove_account()
+        if remove_cgroup():
+            yield SetupStep("cgroup", "removed", True)
     record = read_record(settings)
     if record.link:
         Path(record.link).unlink(missing_ok=True)
@@ -243,6 +245,14 @@ def remove_shared(settings: Config, claims: Path = uids.CLAIMS) -> Iterator[Setu
         yield SetupStep("command", f"{record.link} removed", True)
     if settings.lib.is_dir() and not any(settings.lib.iterdir()):
         settings.lib.rmdir()
+
+
+def remove_cgroup() -> bool:
+    """Remove the cgroup above all desks'; nothing on a machine that has none for desks."""
+    try:
+        return cgroup.here().remove_above()
+    except (HostError, OSError):
+        return False
 
 
 def _remove_account() -> SetupStep:

@@ -1,0 +1,139 @@
+"""`hotdesk setup --wall gvisor`: have what a stronger wall needs, and prove that a desk opens behind it."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hotdesk.cli.machine.image import say
+from hotdesk.cli.machine.setup_record import SetupStep, apt, note_packages
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.image import requirements, sources
+from hotdesk.desk.image.requirements import HostMachine
+from hotdesk.desk.image.sources import PackageIndex
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.gvisor.status import OLDEST, choose_platform, find_release
+from hotdesk.desk.wall.program import ask_version, find_program
+from hotdesk.errors import HostError
+from hotdesk.host import Host
+
+WALLS = ("gvisor",)
+PACKAGE = "runsc"
+_DATE = re.compile(r"\b(20[0-9]{6})\b")
+_FAILED = 1
+
+
+def install_gvisor(settings: Config, machine: HostMachine) -> SetupStep:
+    """Install gVisor's runtime from the machine's own package sources, unless one that is new enough is there."""
+    if release := find_installed(settings.gvisor_program):
+        return SetupStep("wall gvisor", f"{settings.gvisor_program} of {release} there", False)
+    if settings.gvisor_program != PACKAGE:
+        raise HostError(
+            f"[wall.gvisor] program = {settings.gvisor_program!r} is not there, or older than {OLDEST}; mend the "
+            "setting, or remove it to have the Debian package installed"
+        )
+    if not requirements.has_apt_lists():
+        apt("update")
+    note_packages(settings, [PACKAGE])
+    if version := choose_version(sources.ask("apt-cache", "madison", PACKAGE)):
+        say(f"wall gvisor: installing {PACKAGE} {version}")
+        apt("install", "--yes", "--no-install-recommends", f"{PACKAGE}={version}")
+    else:
+        install_backport(machine)
+    if not (release := find_installed(PACKAGE)):
+        raise HostError(
+            f"apt-get installed {PACKAGE}, yet there is none of {OLDEST} or newer; look at `{PACKAGE} -version`"
+        )
+    return SetupStep("wall gvisor", f"{PACKAGE} of {release} installed", True)
+
+
+def find_installed(name: str) -> int:
+    """Return the release of a runtime that is new enough; 0 when there is none."""
+    program = find_program(name)
+    release = find_release(ask_version(program.path)) if program else 0
+    return release if release >= OLDEST else 0
+
+
+def choose_version(madison: str) -> str:
+    """Return the newest version that is new enough, of what `apt-cache madison` printed; empty when there is none."""
+    versions = [fields[1].strip() for line in madison.splitlines() if len(fields := line.split("|")) > 1]
+    dated = [(date.group(1), version) for version in versions if (date := _DATE.search(version))]
+    return next((version for date, version in sorted(dated, reverse=True) if int(date) >= OLDEST), "")
+
+
+def install_backport(machine: HostMachine) -> None:
+    """Install the package from the distribution's backports, which this machine's apt does not know yet.
+
+    The mirrors are the machine's own; its list of sources stays as it is.
+    """
+    lines = backport_lines(sources.read(), machine)
+    say(f"wall gvisor: looking for {PACKAGE} in {machine.codename}-backports")
+    with tempfile.TemporaryDirectory() as folder:
+        options = make_private_apt(Path(folder), lines)
+        apt("update", *options)
+        try:
+            apt("download", *options, PACKAGE, cwd=Path(folder))
+        except HostError as e:
+            raise HostError(missing_package(machine)) from e
+        apt("install", "--yes", "--no-install-recommends", str(next(Path(folder).glob("*.deb"))))
+
+
+def backport_lines(targets: Sequence[PackageIndex], machine: HostMachine) -> list[str]:
+    """Return the sources of the backports of this machine's release, from the mirrors that serve it its own."""
+    found = {
+        target.uri: target
+        for target in targets
+        if (target.origin or machine.distro).lower() == "debian" == machine.distro
+        and target.pocket == ""
+        and target.component == "main"
+    }
+    if not found:
+        raise HostError(missing_package(machine))
+    keys = sources.keyrings("debian")
+    return [
+        f"deb {sources.options(target, keys)}{uri} {machine.codename}-backports main" for uri, target in found.items()
+    ]
+
+
+def missing_package(machine: HostMachine) -> str:
+    """Say what to do where no package is to be had."""
+    return (
+        f"{machine.name} has no package {PACKAGE} of {OLDEST} or newer; put gVisor's runsc on this machine yourself "
+        'and name it in the settings: `[wall.gvisor]` with `program = "/path/to/runsc"`'
+    )
+
+
+def make_private_apt(folder: Path, lines: Sequence[str]) -> list[str]:
+    """Return the options with which apt knows these sources and no others, and keeps their lists in a folder."""
+    (folder / "lists/partial").mkdir(parents=True)
+    (folder / "sources.list").write_text("".join(f"{line}\n" for line in lines))
+    settings = {
+        "Dir::Etc::SourceList": folder / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache::PkgCache": "",
+        "Dir::Cache::SrcPkgCache": "",
+        "APT::Sandbox::User": "root",
+    }
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def prove_gvisor(settings: Config, image: str = "base") -> SetupStep:
+    """Open a desk behind the wall, and burn it."""
+    versions: list[str] = []
+
+    async def work() -> int:
+        async with Host(settings, control=False) as host:
+            desk = await host.open(Spec(image=image, wall="gvisor"))
+            done = await desk.run(["uname", "-r"])
+            versions.append(done.text.strip())
+            await desk.burn()
+            return 0 if done.ok else _FAILED
+
+    if run_interruptible(work):
+        raise HostError("a desk behind the wall gvisor opened, and no program ran in it")
+    platform = choose_platform(settings.gvisor_platform)
+    return SetupStep("wall gvisor", f"a desk opened, its kernel says {versions[0]}, platform {platform}", False)
