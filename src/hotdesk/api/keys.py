@@ -117,6 +117,12 @@ class ApiKeys:
         found = [key for key in self.by_id.values() if tenant in (None, key.tenant)]
         return sorted(found, key=lambda key: (key.made, key.id))
 
+    def count_tenants(self) -> int:
+        """Count the tenants that have a key that is valid now."""
+        self.look()
+        now = time.time()
+        return len({key.tenant for key in self.by_id.values() if is_valid(key, now)})
+
     def revoke(self, number: str, tenant: str | None = None) -> Key:
         """End a key now; twice is no error. Another tenant's is as unknown as one that never was."""
         with self.changing():

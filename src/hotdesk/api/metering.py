@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from hotdesk.api.quotas import QuotaError, Quotas, QuotaShare
+from hotdesk.api.walls import TenantWalls
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
@@ -17,15 +18,29 @@ from hotdesk.host import Host
 class MeteredHost(Host):
     """A tenant's machine that counts the desks it opens; one that is gone, however it went, counts no more."""
 
-    def __init__(self, settings: Config, tenant: str, quotas: Quotas, keeper: Started | None = None) -> None:
+    def __init__(
+        self,
+        settings: Config,
+        tenant: str,
+        quotas: Quotas,
+        keeper: Started | None = None,
+        walls: TenantWalls | None = None,
+    ) -> None:
         super().__init__(settings, keeper=keeper)
         self.tenant = tenant
         self.quotas = quotas
+        self.tenant_walls = walls or TenantWalls()
+        """What stands around this tenant's desks."""
         self.counted: dict[str, QuotaShare] = {}
 
     async def __aenter__(self) -> MeteredHost:
         await super().__aenter__()
+        self.keeper_runtime().route = self.route
         return self
+
+    def route(self, spec: Spec) -> Spec:
+        """Give a spec the wall of this tenant, unless it has a stronger one."""
+        return self.tenant_walls.route(self.tenant, spec)
 
     async def __aexit__(self, *failure: object) -> None:
         try:

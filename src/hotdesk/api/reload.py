@@ -13,7 +13,7 @@ from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
 from hotdesk.errors import HotdeskError
 
-LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutdown", "quota")
+LIVE = ("certificate", "private_key", "longest", "requester_may_approve", "shutdown", "quota", "wall", "tenants")
 """What holds from then on; the others take a restart."""
 
 

@@ -8,7 +8,6 @@ import gc
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Any
 
 import anyio
@@ -17,6 +16,7 @@ import uvicorn
 from anyio.abc import TaskGroup
 from fastapi import FastAPI
 
+from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
@@ -52,9 +52,11 @@ from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.sd_notify import Notice
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
+from hotdesk.api.walls import TenantWalls
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import WebPage
 from hotdesk.config import Config, for_tenant
+from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
 
 WARM = 4
@@ -106,11 +108,13 @@ async def compose_app(
     page = WebPage(content, settings.lib, next(iter(serving.names), "127.0.0.1"))
     templates = places(settings, serving.templates)
     quotas = Quotas(serving.quota)
+    catalog = survey(settings)  # not in a thread, which would keep its privileges
+    walls = TenantWalls(catalog, settings.limits.wall, serving.wall, serving.tenants, keys.count_tenants)
     async with (
         telemetry.open_telemetry() as exporter,
         local.listening(settings) as calls,
         open_launcher(settings, templates, serving.models) as starter,
-        tenants.open_tenants(settings, starter, quotas) as registry,
+        tenants.open_tenants(settings, starter, quotas, walls) as registry,
         anyio.create_task_group() as tasks,
     ):
         privileges.give_up(settings)
@@ -123,7 +127,7 @@ async def compose_app(
         shared = Native(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
         )
-        reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas))
+        reloading.add(lambda found: _set_live(found, sandboxes, shared, quotas, walls))
         mcp = LazyMcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
@@ -139,10 +143,11 @@ async def compose_app(
         tasks.cancel_scope.cancel()
 
 
-def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas) -> None:
+def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas, walls: TenantWalls) -> None:
     """Have settings that were reloaded hold."""
     sandboxes.serving = shared.serving = serving
     quotas.limits = serving.quota
+    walls.usual, walls.own = serving.wall, serving.tenants
 
 
 def _look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:
@@ -167,8 +172,8 @@ async def warm(keys: ApiKeys, registry: Tenants, sandboxes: Sandboxes) -> None:
     for name in sorted({key.tenant for key in keys.by_id.values()})[:WARM]:
         try:
             tenant = await registry.tenant(name)
-            for image in sandboxes.defaults.ready:
-                sandboxes.stock(tenant, image)
+            for image, wall in sandboxes.defaults.ready:
+                sandboxes.stock(tenant, image, wall)
         except (HotdeskError, OSError) as e:
             log(e)
 
@@ -231,7 +236,7 @@ async def serve(
         notice.tell("READY=1")
         LOG.write(
             "start",
-            version=import_module("hotdesk").__version__,
+            version=__version__,
             host=serving.host,
             port=serving.port,
             tls_port=serving.tls_port,

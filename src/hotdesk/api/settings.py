@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, get_args
 from hotdesk.api import quotas
 from hotdesk.api.models import SHAPE as MODEL_SHAPE
 from hotdesk.api.quotas import QuotaLimits
+from hotdesk.api.walls import read_tenants
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
-from hotdesk.config import count, number, one_of, read_settings
+from hotdesk.config import WALLS, count, number, one_of, read_settings
 from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Otherwise, Range
@@ -73,6 +74,10 @@ class Serving:
     """How the lines of its log are written, on standard error."""
     quota: QuotaLimits = field(default_factory=QuotaLimits)
     """What one tenant may have."""
+    wall: str = ""
+    """The least around every tenant's desks; empty: of several tenants the strongest there is, of one `container`."""
+    tenants: Mapping[str, str] = field(default_factory=dict)
+    """Walls of tenants that have one of their own, in place of `wall`."""
 
     @property
     def is_local(self) -> bool:
@@ -153,6 +158,8 @@ SETTINGS: dict[str, Any] = {
     ],
     "log": one_of(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
+    "wall": one_of(WALLS[1:]),
+    "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
 }
 """What `[serve]` has."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

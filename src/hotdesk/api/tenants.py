@@ -13,6 +13,7 @@ from hotdesk.api.e2b.responses import log
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
+from hotdesk.api.walls import TenantWalls
 from hotdesk.config import Config, for_tenant
 from hotdesk.errors import HostError, HotdeskError
 
@@ -39,6 +40,7 @@ class Tenants:
     starter: LauncherClient | None = None
     """Who starts keepers once this process may not; without it keepers are this process's own children."""
     quotas: Quotas = field(default_factory=Quotas)
+    walls: TenantWalls = field(default_factory=TenantWalls)
     open: dict[str, Tenant] = field(default_factory=dict)
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     failing: set[str] = field(default_factory=set)
@@ -72,7 +74,7 @@ class Tenants:
         """Keep a tenant's machine up until the server closes."""
         settings = settings_of(self.settings, name)
         keeper = await self.starter.keeper(name) if self.starter is not None else None
-        async with MeteredHost(settings, name, self.quotas, keeper) as host:
+        async with MeteredHost(settings, name, self.quotas, keeper, self.walls) as host:
             await host.ready()
             tenant = Tenant(name, settings, host)
             task_status.started(tenant)
@@ -110,11 +112,14 @@ def settings_of(settings: Config, name: str) -> Config:
 
 @asynccontextmanager
 async def open_tenants(
-    settings: Config, starter: LauncherClient | None = None, quotas: Quotas | None = None
+    settings: Config,
+    starter: LauncherClient | None = None,
+    quotas: Quotas | None = None,
+    walls: TenantWalls | None = None,
 ) -> AsyncIterator[Tenants]:
     """Give the tenants of a server; their desks burn with it."""
     async with anyio.create_task_group() as tasks:
-        tenants = Tenants(settings, tasks, starter, quotas or Quotas())
+        tenants = Tenants(settings, tasks, starter, quotas or Quotas(), walls or TenantWalls())
         try:
             yield tenants
         finally:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hotdesk.api.e2b.network import PRESETS, scope_for
-from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.e2b.network import PRESETS, package_rules, scope_for
+from hotdesk.api.e2b.templates import image_of, wall_of
+from hotdesk.api.log import LOG
 from hotdesk.api.settings import Serving
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.door.policy.presets import preset_environment
@@ -21,10 +22,10 @@ class Defaults:
     """What it reaches."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables by which its own pip and npm ask where this machine's do."""
-    ready: Mapping[str, int] = field(default_factory=dict)
-    """Images, and how many desks of each are kept ready for each tenant."""
-    stocked: set[tuple[Host, str]] = field(default_factory=set)
-    """Tenants' machines and images that are kept ready already."""
+    ready: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Images with the walls that were asked for, and how many desks of each are kept ready for each tenant."""
+    stocked: set[tuple[Host, str, str]] = field(default_factory=set)
+    """Tenants' machines, images and walls that are kept ready already."""
 
     @property
     def reaches(self) -> bool:
@@ -34,6 +35,8 @@ class Defaults:
 
 def defaults_of(serving: Serving) -> Defaults:
     """Work out what a server's sandboxes get."""
-    ready = {image_of(template): count for template, count in serving.ready.items()}
+    ready = {(image_of(name), wall_of(name)): count for name, count in serving.ready.items()}
+    for reason in package_rules()[1] if serving.egress == "packages" else ():
+        LOG.write("start", f"sandboxes reach no packages of {reason}")
     env = {} if serving.egress == "deny" else preset_environment(PRESETS)
     return Defaults(scope_for(serving), env, ready)

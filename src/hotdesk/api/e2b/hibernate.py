@@ -23,6 +23,7 @@ from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.responses import E2bError, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
+from hotdesk.api.e2b.templates import wall_of
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.metering import MeteredHost
@@ -118,7 +119,7 @@ class SavedSandboxes:
             private_files.remove(folder(tenant), _file_of(record.id))
             return
         same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
-        spec = self.sandboxes.spec(record.image, record.env)
+        spec = self.sandboxes.spec(record.image, record.env, wall_of(record.template, record.metadata))
         sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", **same)
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)

@@ -94,9 +94,21 @@ def scope_for(
     except BriefError as e:
         raise E2bError(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
-        rules = (*rules, *scope_of(PRESETS).rules)
+        rules = (*rules, *package_rules()[0])
     opened = whole or (not shut and serving.egress == "open")
     return Scope(tuple(dict.fromkeys(rules)), grants, may_ask=False, anywhere=opened, values=values)
+
+
+def package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    """Give the rules for packages, and why some are missing: a machine may have no npm, or no archive on the web."""
+    rules: list[Rule] = []
+    reasons: list[str] = []
+    for name in PRESETS:
+        try:
+            rules += scope_of((name,)).rules
+        except BriefError as e:
+            reasons.append(f"{name}: {e}")
+    return tuple(rules), tuple(reasons)
 
 
 async def find_scope(

@@ -119,6 +119,8 @@ class SandboxOrder:
     auto_resume: bool = False
     network: Mapping[str, object] | None = None
     internet: bool | None = None
+    wall: str = ""
+    """The wall its program asks for; its tenant's may be stronger."""
 
 
 class Sandboxes:
@@ -136,8 +138,8 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = replace(self.spec(order.image, order.env), by=by)
-        self.stock(tenant, order.image)
+        spec = tenant.host.route(replace(self.spec(order.image, order.env, order.wall), by=by))
+        self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
         except ImageError:
@@ -168,18 +170,22 @@ class Sandboxes:
                     await tenant.host.burn(desk.id)
             raise
 
-    def spec(self, image: str, env: Mapping[str, str]) -> Spec:
+    def spec(self, image: str, env: Mapping[str, str], wall: str = "") -> Spec:
         """Give the computer a sandbox is."""
         longest = self.serving.longest
         variables = {**self.defaults.env, **env}
-        return Spec(image=image, env=variables, root=True, deadline=longest, idle=longest)
+        spec = Spec(image=image, env=variables, root=True, deadline=longest, idle=longest)
+        return replace(spec, wall=wall) if wall else spec
 
-    def stock(self, tenant: Tenant, image: str) -> None:
-        """Have desks of an image ready for a tenant from now on, if the operator wants that."""
-        count = self.defaults.ready.get(image, 0)
-        if count and (tenant.host, image) not in self.defaults.stocked:
-            self.defaults.stocked.add((tenant.host, image))
-            tenant.host.keep_ready(self.spec(image, {}), count, proven=self.defaults.reaches)
+    def stock(self, tenant: Tenant, image: str, wall: str = "") -> None:
+        """Have desks of an image ready for a tenant from now on, behind its wall, if the operator wants that."""
+        count = self.defaults.ready.get((image, wall), 0)
+        if not count:
+            return
+        spec = tenant.host.route(self.spec(image, {}, wall))
+        if (tenant.host, image, spec.wall) not in self.defaults.stocked:
+            self.defaults.stocked.add((tenant.host, image, spec.wall))
+            tenant.host.keep_ready(spec, count, proven=self.defaults.reaches)
 
     def add(self, sandbox: Sandbox) -> None:
         """Have a sandbox be found from now on."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import anyio
 
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.desk.owner.runtime import READY
 from hotdesk.desk.seam import Desk
-from hotdesk.errors import DeskError
+from hotdesk.errors import DeskError, printable
 from hotdesk.linux.sockets import receive, send
+from hotdesk.walls import NAMES
 
 IMAGES = {"desktop": "e2b-desktop"}
 """Templates whose image has another name: E2B's desktop is not ours."""
@@ -19,6 +21,9 @@ _GATEWAY = "mcp-gateway"
 """What a sandbox with MCP servers is made of: E2B's own image, of which there is none here."""
 PLAIN = frozenset(("base", "office", "desktop", "e2b-desktop"))
 """Images in which nothing has to run; one that was saved from a sandbox may be any."""
+WALL_KEY = "hotdesk.wall"
+"""Metadata by which a program that names no wall in its template asks for one."""
+_NO_METADATA: Mapping[str, str] = {}
 MISSING = 127
 """How a program ends that is not there."""
 MARK = "HOTDESK_PROCESS"
@@ -30,9 +35,17 @@ _MAX_ENV_BYTES = 1 << 20
 
 
 def image_of(template: str) -> str:
-    """Give the name of the image a template means."""
-    name = template.rpartition("/")[2].partition(":")[0]
+    """Give the name of the image a template means, without its tag and the wall it asks for."""
+    name = template.rpartition("/")[2].partition(":")[0].partition("@")[0]
     return IMAGES.get(name, name)
+
+
+def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
+    """Give the wall a template asks for, as `base@gvisor` does, or else a sandbox's metadata; empty: none."""
+    wall = template.partition("@")[2] or metadata.get(WALL_KEY, "")
+    if wall and wall not in NAMES[1:]:
+        raise E2bError(400, f"there is no wall '{printable(wall[:64])}'; there are {', '.join(NAMES[1:])}")
+    return wall
 
 
 def missing(template: str) -> E2bError:

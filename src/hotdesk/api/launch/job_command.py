@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hotdesk.api.models import refusal
-from hotdesk.config import APPROVALS, Config
+from hotdesk.config import APPROVALS, WALLS, Config
 from hotdesk.errors import BriefError
 
 ORDERS = "orders"
@@ -54,10 +54,10 @@ def command(
     `listed`: the models the operator lists for jobs of this server.
     """
     own = {"template", "models", "planners"} if act == "work" else {"models", "key"}
-    allowed = {"requester", "approve", *NUMBERS} | own
+    allowed = {"requester", "approve", "wall", *NUMBERS} | own
     if unknown := sorted(set(options) - allowed):
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
-    limits = [word for name in ("approve", *NUMBERS) for word in limit(name, options.get(name))]
+    limits = [word for name in ("approve", "wall", *NUMBERS) for word in limit(name, options.get(name))]
     if act == "resume":
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
         known_models = [word for name in listed for word in ("--listed", name)]
@@ -87,6 +87,8 @@ def limit(name: str, value: object) -> list[str]:
         return []
     if name == "approve" and isinstance(value, str) and value in APPROVALS:
         return ["--approve", value]
+    if name == "wall" and isinstance(value, str) and value in WALLS[1:]:
+        return ["--wall", value]
     most = NUMBERS.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise BriefError(f"{name} is out of bounds")

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 
 import anyio.to_thread
 from fastapi import FastAPI, Request, Response
 from starlette.types import Scope
 
+from hotdesk import __version__
 from hotdesk.api.native import content, drive, events, fleet, health, journal, memory, problems, uploads, vault
 from hotdesk.api.native.access import keys, session
 from hotdesk.api.native.context import Native
-from hotdesk.api.native.desks import desks, files, screens
+from hotdesk.api.native.desks import desks, files, screens, streams
 from hotdesk.api.native.jobs import allow_rule, approvals, jobs, stories, templates
 from hotdesk.api.native.metrics import PREFIX as PREFIX
 
 SCHEMA = "/api/openapi.json"
 NOUNS = (
-    session, desks, files, screens, templates, uploads, jobs, allow_rule, events, stories, approvals, drive, memory,
-    vault, journal, keys, fleet, content,
+    session, desks, files, screens, streams, templates, uploads, jobs, allow_rule, events, stories, approvals, drive,
+    memory, vault, journal, keys, fleet, content,
 )  # fmt: skip
 
 
 def native_app(native: Native) -> FastAPI:
     """Give the application."""
     app = FastAPI(
-        title="hotdesk", version=import_module("hotdesk").__version__, openapi_url=None, docs_url=None,
+        title="hotdesk", version=__version__, openapi_url=None, docs_url=None,
         redoc_url=None, redirect_slashes=False,
         description="Desks, jobs, approvals, drive, vault and journal of one tenant.",
     )  # fmt: skip

@@ -19,6 +19,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.errors import HotdeskError
 from hotdesk.job.record.decisions import JOBS
 from hotdesk.job.record.lock import is_held
+from hotdesk.walls import read_proof
 
 router = APIRouter(tags=["server"])
 TEXT: dict[int | str, dict[str, Any]] = {
@@ -83,14 +84,19 @@ async def metrics(context: ForAdmin) -> Response:
 async def numbers(context: RequestContext) -> list[str]:
     """Write what tenants have and spent."""
     desks: dict[str, float] = {}
+    walls: dict[str, float] = {}
     jobs: dict[str, float] = {}
     dollars: dict[str, float] = {}
     tokens: dict[str, float] = {}
     for tenant in context.visible_tenants():
         name, settings = tenant.name, tenant.settings
         tales = (await context.native.ledger(tenant).summaries()).values()
-        for state_name, count in Counter(str(each["state"]) for each in state.desks(settings)).items():
+        found = state.desks(settings)
+        for state_name, count in Counter(str(each["state"]) for each in found).items():
             desks[labels(tenant=name, state=state_name)] = count
+        for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():
+            facts = {"wall": proof.wall, "kernel": proof.kernel, "version": proof.version, "platform": proof.platform}
+            walls[labels(tenant=name, **facts)] = count
         states = Counter(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] for tale in tales)
         for job_state, count in states.items():
             jobs[labels(tenant=name, state=str(job_state))] = count
@@ -100,6 +106,7 @@ async def numbers(context: RequestContext) -> list[str]:
     return [
         *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
         *values_of("hotdesk_desks", "gauge", "Open desks by tenant and state.", desks),
+        *values_of("hotdesk_desks_by_wall", "gauge", "Desks by tenant and the wall their keeper proved.", walls),
         *values_of("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
         *values_of("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
         *values_of("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),

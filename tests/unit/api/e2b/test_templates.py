@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hotdesk.api.e2b.templates import image_of
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.templates import image_of, wall_of
 
 
 @pytest.mark.parametrize(
@@ -16,7 +17,30 @@ from hotdesk.api.e2b.templates import image_of
         ("team/desktop", "e2b-desktop"),
         ("code-interpreter-v1", "code-interpreter-v1"),
         ("mine", "mine"),
+        ("base@gvisor", "base"),
+        ("team/desktop:latest@gvisor", "e2b-desktop"),
+        ("team/desktop@gvisor", "e2b-desktop"),
     ],
 )
 def test_a_template_means_an_image(template: str, image: str) -> None:
     assert image_of(template) == image
+
+
+@pytest.mark.parametrize(
+    ("template", "metadata", "wall"),
+    [
+        ("base", {}, ""),
+        ("base@gvisor", {}, "gvisor"),
+        ("base", {"hotdesk.wall": "microvm"}, "microvm"),
+        ("base@gvisor", {"hotdesk.wall": "container"}, "gvisor"),
+        ("team/desktop:latest@microvm", {}, "microvm"),
+    ],
+)
+def test_a_template_or_metadata_asks_for_a_wall(template: str, metadata: dict[str, str], wall: str) -> None:
+    assert wall_of(template, metadata) == wall
+
+
+@pytest.mark.parametrize("template", ["base@local", "base@paper", "base@gvisor@container", "base@\x1b[2J"])
+def test_a_template_asks_for_no_wall_that_is_none(template: str) -> None:
+    with pytest.raises(E2bError, match="there is no wall"):
+        wall_of(template)

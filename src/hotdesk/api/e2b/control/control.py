@@ -95,7 +95,7 @@ class ControlPlane:
 
         async def work() -> Response:
             timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
-            image = self.snapshots.image(tenant, body.template)
+            image = self.snapshots.image(tenant, body.template.partition("@")[0])
             order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
             sandbox = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.describe_connection(sandbox, self.domain), 201)

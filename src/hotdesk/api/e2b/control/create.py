@@ -6,6 +6,7 @@ from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.requests import New
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
+from hotdesk.api.e2b.templates import wall_of
 from hotdesk.brief.data import Scope
 
 NOT_OFFERED = {
@@ -35,6 +36,7 @@ async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, 
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
         network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
+        wall=wall_of(body.template, body.metadata),
     )  # fmt: skip
 
 

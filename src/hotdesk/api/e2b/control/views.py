@@ -49,6 +49,7 @@ def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
     """Say everything of a sandbox."""
     view = summarize(sandbox) | {
         "domain": domain,
+        "wall": sandbox.spec.wall,
         "allowInternetAccess": sandbox.internet,
         "lifecycle": {
             "autoResume": sandbox.auto_resume,

@@ -26,6 +26,7 @@ from hotdesk.desk.seam import Desk, DeskId, Done, SnapshotId, Spec
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import DeskGone
 from hotdesk.host import owner_path
+from hotdesk.walls import read_proof
 
 router = APIRouter(prefix="/desks", tags=["desks"], responses=document_errors(409, 502, 507))
 STOPPED = ("paused", "halting", "halted")
@@ -58,6 +59,10 @@ class DeskOrder(Model):
     env: Annotated[dict[str, str], Field(max_length=200, default_factory=dict)]
     allow: Annotated[list[Text], Field(max_length=200, default_factory=list, description=ALLOW)]
     root: Annotated[bool, Field(description="Whether programs may run as root inside.")] = False
+    wall: Annotated[
+        Literal["", "container", "gvisor", "microvm"],
+        Field(description="The least around it; the operator may demand more. Empty: what the operator demands."),
+    ] = ""
 
 
 class DeskShown(Model):
@@ -71,6 +76,11 @@ class DeskShown(Model):
     cpus: float
     memory: int
     job: str = Field(description="The job that works at it; empty: none.")
+    wall: str = Field(description="The wall its keeper proved before it released the desk.")
+    kernel: str = Field(description="What answers its programs' system calls: `host`, `sentry` or `own`.")
+    boundary: bool = Field(description="Whether the wall's makers call it an isolation boundary.")
+    wall_version: str = Field(description="The program that put the wall up, with its version.")
+    platform: str = Field(description="How that program runs desks, where it has several ways; empty: it has one.")
 
 
 class RunOrder(Model):
@@ -148,6 +158,7 @@ async def create_desk(context: RequestContext, order: DeskOrder) -> DeskShown:
     spec = Spec(
         image=order.image, cpus=order.cpus, memory=bytes_of(order.memory), disk=bytes_of(order.disk), env=order.env,
         deadline=order.deadline, idle=order.idle, root=order.root, by=context.by,
+        wall=order.wall or Spec().wall,
     )  # fmt: skip
     scope = await run_in_thread(scope_of, order.allow) if order.allow else CLOSED
     require_public(scope.rules)
@@ -242,7 +253,11 @@ async def one(context: RequestContext, desk: str) -> DeskShown:
 
 def as_shown(record: dict[str, object], job: str) -> DeskShown:
     """Say of a desk what its folder says."""
-    return DeskShown.model_validate({**{name: record.get(name, 0) for name in FACTS}, "job": job}, strict=False)
+    proof = read_proof(record)
+    walls = {"wall": proof.wall, "kernel": proof.kernel, "boundary": proof.is_boundary}
+    walls |= {"wall_version": proof.version, "platform": proof.platform}
+    facts = {name: record.get(name, 0) for name in FACTS}
+    return DeskShown.model_validate({**facts, **walls, "job": job}, strict=False)
 
 
 def bytes_of(size: str | int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hotdesk.api.native import uploads
@@ -18,6 +18,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.load import FILES, parse_job
 from hotdesk.brief.reserved import OPERATOR_ONLY
+from hotdesk.brief.routing import route_brief
 from hotdesk.brief.value import Form
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
@@ -65,7 +66,15 @@ def lay_out(
     require_template(job.image)
     if job.wall == "local":
         raise ProblemError(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
-    return admit_brief(job, context.tenant.settings.limits)
+    return route_job(context, job)
+
+
+def route_job(context: RequestContext, job: Brief) -> Brief:
+    """Give a job as it may be done here, its walls settled; what cannot be had here is refused."""
+    walls, settings = context.native.tenants.walls, context.tenant.settings
+    job = admit_brief(job, settings.limits, walls.catalog)
+    job = replace(job, least_wall=walls.of(context.tenant.name))
+    return route_brief(job, walls.catalog, settings.verify_wall)
 
 
 def refuse_reserved(text: str) -> None:

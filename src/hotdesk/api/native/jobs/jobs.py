@@ -128,6 +128,7 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
         await jobs.remember(context.tenant.name, context.tenant.settings, request)
         options = {**order.limits.model_dump(exclude_none=True), "models": list(models), "approve": order.approve}
         options |= {"template": order.template} if scripted else {}
+        options["wall"] = context.native.tenants.walls.of(context.tenant.name)
         take = partial(context.tenant.host.take, **request.takes)
         await jobs.starter.work(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
@@ -229,7 +230,7 @@ async def resume(
     order = order or ResumeOrder(models=[])
     _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
-    options["requester"] = context.caller.name
+    options |= {"requester": context.caller.name, "wall": context.native.tenants.walls.of(context.tenant.name)}
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     take = partial(context.tenant.host.take, **(request.takes if request is not None else takes()))
     starter, key = context.native.jobs.starter, order.key.get_secret_value().encode() if order.key else b""

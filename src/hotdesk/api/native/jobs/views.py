@@ -15,6 +15,7 @@ from hotdesk.event import JobBurnt
 from hotdesk.job.people.draft import as_draft
 from hotdesk.job.record import papers
 from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.progress import StepProgress
 from hotdesk.job.record.summary import JobSummary, tell
@@ -87,6 +88,7 @@ class DeskOfJob(Model):
     id: str
     gone: bool
     checking: bool = Field(description="Whether results are checked there: it is clean, and nobody may watch it.")
+    wall: str = Field(description="The wall its keeper proved, with program and kernel; empty: it is not known.")
 
 
 class JobShown(JobLine):
@@ -161,13 +163,20 @@ def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:
 def describe_job(context: RequestContext, tale: JobSummary, open_desks: Sequence[str]) -> JobShown:
     """Tell all of a job."""
     tale = latest(context, tale)
+    walls = read_walls(journal_of(context.tenant.settings), tale.desks)
     return JobShown.model_validate({
         **line_of(context, tale),
         "plan": tale.plan,
         "plan_text": plan_text(context, tale),
         "steps": [step_of(each) for each in tale.checklist()],
         "desks": [
-            DeskOfJob(id=each, gone=each not in open_desks, checking=each in tale.checking) for each in tale.desks
+            DeskOfJob(
+                id=each,
+                gone=each not in open_desks,
+                checking=each in tale.checking,
+                wall=clean(walls[each].describe()) if each in walls else "",
+            )
+            for each in tale.desks
         ],
         "deliverables": deliverables(tale),
         "receipt": _receipt_of(tale.receipt),

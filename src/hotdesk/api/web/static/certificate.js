@@ -14,6 +14,8 @@ export function showCertificate(told, each) {
     ]),
     told.checks.map((check) => h("section", null, h("h3", null, `Check: ${check.check}`), h("ul", { class: "plainlist" }, [
       check.held.map((line) => h("li", null, line)),
+      h("li", { class: "quiet" }, `looked at behind the wall ${check.desk.wall}`,
+        check.desk.version ? ` (${[check.desk.version, check.desk.platform, `kernel: ${check.desk.kernel}`].filter(Boolean).join(", ")})` : ""),
       Object.entries(check.beside || {}).map(([name, hash]) => h("li", null, `${name}: sha256 ${hash}`)),
       check.not_checked.map((line) => h("li", { class: "quiet" }, `not checked: ${line}`)),
     ]))),

@@ -31,9 +31,14 @@ export const rows = (found) => h("ul", { class: "rows" }, found.map((each) =>
     chip(each.state),
     h("code", { class: "name" }, each.id),
     h("span", { class: "quiet" }, each.image),
+    h("span", { class: "quiet" }, each.wall),
     h("span", { class: "quiet" }, each.job ? `job ${each.job}` : ""),
     moment(each.opened),
   ]))));
+
+// The wall the desk's keeper proved, with the program that put it up and whose kernel answers.
+const KERNELS = { host: "the host's kernel", sentry: "a kernel of its own in user space", own: "a kernel of its own" };
+const wall = (desk) => `${desk.wall} (${[desk.wall_version, desk.platform, KERNELS[desk.kernel]].filter(Boolean).join(", ")})`;
 
 async function one(here) {
   const [id, chosen = "screen"] = here.rest;
@@ -64,6 +69,7 @@ async function one(here) {
     const told = await get(`/desks/${to(id)}/usage`).catch(() => null);
     keep(usage, told, () => facts([
       ["image", desk.image],
+      ["wall", wall(desk)],
       ["processor", told ? `${Number(told.cpu).toFixed(1)} s` : ""],
       ["memory", told ? size(told.memory) : ""],
       ["disk", told ? size(told.disk) : ""],

@@ -1,0 +1,83 @@
+"""A desk's link and its ports over a WebSocket, for `hotdesk ssh --server`: bytes as they are.
+
+A text, `open`, comes first; an empty message ends a direction. What the caller sends on a link is a borrower's, and its
+owner takes it for that.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Query, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from hotdesk.api.native.access.auth import RequestContext
+from hotdesk.api.native.desks.desks import STOPPED, one, owner_of
+from hotdesk.api.native.desks.screens import GONE, accept, admit_viewer, close, while_admitted
+from hotdesk.desk.room.room import GATE
+from hotdesk.desk.seam import DeskId
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.linux.sockets import receive, send
+
+router = APIRouter(prefix="/desks/{desk}", tags=["streams"])
+OPENED = "open"
+LINKS = ("link", "root")
+
+
+@router.websocket("/stream")
+async def stream(
+    websocket: WebSocket, desk: str, to: Annotated[str, Query(pattern="^(link|root|[1-9][0-9]{0,4})$")] = "link"
+) -> None:
+    """Carry bytes to and from a desk's guest, `root`'s guest, or a port of the desk."""
+    context = await admit_viewer(websocket, desk)
+    if context is None:
+        return
+    await accept(websocket)
+    try:
+        async with owner_of(context, DeskId(desk)) as runtime:
+            if (await one(context, desk)).state in STOPPED:
+                raise BriefError(f"desk {desk} is paused; POST /desks/{desk}/resume lets it go on")
+            with await runtime.upgrade(f"/desks/{desk}/{name_route(to)}", "hotdesk-stream") as sock:
+                await websocket.send_text(OPENED)
+                await carry(websocket, sock, context)
+        await close(websocket, 1000, "")
+    except HotdeskError as e:
+        await close(websocket, GONE, str(e))
+
+
+def name_route(to: str) -> str:
+    """Give what a desk's owner is asked for."""
+    if to in LINKS:
+        return to
+    if int(to) == GATE[1] or int(to) >= 1 << 16:
+        raise BriefError(f"port {to} is none that can be reached: 1 to 65535, and {GATE[1]} is the desk's own way out")
+    return f"dial/{to}"
+
+
+async def carry(websocket: WebSocket, sock: socket.socket, context: RequestContext) -> None:
+    """Carry bytes both ways until both are done, either is gone, or the caller's key ends."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(while_admitted, context, tasks.cancel_scope)
+            async with anyio.create_task_group() as both:
+                both.start_soon(send_down, websocket, sock)
+                await pass_up(websocket, sock)
+            tasks.cancel_scope.cancel()
+    except* (WebSocketDisconnect, OSError, KeyError, RuntimeError):
+        pass  # either is gone, or the caller sent a text
+
+
+async def pass_up(websocket: WebSocket, sock: socket.socket) -> None:
+    """Pass on what the caller sends, then its end; a caller that is gone ends both ways."""
+    while data := await websocket.receive_bytes():
+        await send(sock, data)
+    sock.shutdown(socket.SHUT_WR)
+
+
+async def send_down(websocket: WebSocket, sock: socket.socket) -> None:
+    """Send the caller what comes from the desk, then its end."""
+    while data := await receive(sock):
+        await websocket.send_bytes(data)
+    await websocket.send_bytes(b"")

@@ -1,0 +1,79 @@
+"""Which wall each tenant's desks stand behind: what the operator wrote, else the strongest there is.
+
+Tenants that do not trust each other must not share the host's kernel unless the operator says so. A caller may ask for
+more and never for less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from hotdesk.config import WALLS, one_of, read_settings
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError, HostError
+from hotdesk.walls import NOMINAL_CATALOG, WallCatalog, explain_missing
+
+SHARED_KERNEL = "host"
+REMEDY = '`hotdesk setup --wall gvisor` sets up a stronger one; to accept it write wall = "container" below [serve]'
+
+
+def count_one() -> int:
+    """Count one tenant."""
+    return 1
+
+
+@dataclass(slots=True)
+class TenantWalls:
+    """The walls of a server's tenants."""
+
+    catalog: WallCatalog = NOMINAL_CATALOG
+    ceiling: str = ""
+    """The least that `[ceiling]` demands."""
+    usual: str = ""
+    """What `[serve] wall` says; empty: nothing."""
+    own: Mapping[str, str] = field(default_factory=dict)
+    """What `[serve.tenants.NAME] wall` says."""
+    count: Callable[[], int] = count_one
+    """Counts the tenants that have a key now."""
+
+    def of(self, tenant: str) -> str:
+        """Return the least around a tenant's desks; `HostError` where the operator has to do something first."""
+        written = self.own.get(tenant) or self.usual
+        if not written and self.count() > 1:
+            written = self.catalog.strongest()
+            self.require_kernel(written)
+        wall = self.catalog.choose("container", self.ceiling, written)
+        if not (status := self.catalog.find(wall)).is_available:
+            raise HostError(f"{explain_missing(status)}; no weaker wall is used in its place")
+        return wall
+
+    def require_kernel(self, wall: str) -> None:
+        """Refuse to put several tenants on the host's kernel unless the operator wrote that."""
+        if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
+            raise HostError(
+                f"this server has several tenants, and its strongest wall ({wall or 'none'}) has them share the host's "
+                f"kernel; {REMEDY}"
+            )
+
+    def find_faults(self, tenants: Iterable[str]) -> Iterator[str]:
+        """Say why desks of some tenants cannot be opened."""
+        for tenant in tenants:
+            try:
+                self.of(tenant)
+            except HostError as e:
+                yield str(e)
+
+    def route(self, tenant: str, spec: Spec) -> Spec:
+        """Return a spec behind the tenant's wall, or behind the stronger one that was asked for."""
+        wall = self.catalog.choose(self.of(tenant), spec.wall)
+        self.catalog.require(wall)
+        return spec if wall == spec.wall else replace(spec, wall=wall)
+
+
+def read_tenants(name: str, table: object) -> dict[str, str]:
+    """Read `[serve.tenants]`: a table for each tenant, with its wall."""
+    if not isinstance(table, dict):
+        raise BriefError(f"setting {name} is no table; write [{name}.NAME] and its settings below")
+    found = {key: read_settings(f"{name}.{key}", each, {"wall": one_of(WALLS[1:])}) for key, each in table.items()}
+    return {key: str(each["wall"]) for key, each in found.items() if "wall" in each}

@@ -1,0 +1,37 @@
+"""What a server's sandboxes reach on machines that lack one of the usual package sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hotdesk.api.e2b.defaults import defaults_of
+from hotdesk.api.settings import Serving
+from hotdesk.door.policy import presets
+from hotdesk.door.policy.presets import PackageSources
+
+
+@pytest.fixture
+def bare() -> Iterator[None]:
+    """Be on a machine with an index for pip, without npm, and whose apt has no archive on the web."""
+    before = dict(presets.REMEMBERED)
+    pip = PackageSources(pip=("https://index.example.test/simple",), default_pip=False)
+    presets.REMEMBERED.update(pypi=pip, npm=PackageSources(), debian=PackageSources())
+    yield
+    presets.REMEMBERED.clear()
+    presets.REMEMBERED.update(before)
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_machine_without_npm_serves_what_it_has_and_says_what_it_has_not(capsys: pytest.CaptureFixture[str]) -> None:
+    scope = defaults_of(Serving()).scope
+    assert [rule.host for rule in scope.rules] == ["nowhere.invalid", "index.example.test"]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("no packages of ")[2].split(":")[0] for line in lines] == ["npm", "debian"]
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_server_that_offers_no_packages_says_nothing_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    defaults_of(Serving(egress="deny"))
+    assert capsys.readouterr().err == ""

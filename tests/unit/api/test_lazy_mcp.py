@@ -1,0 +1,37 @@
+"""The MCP application is loaded beside the event loop, once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from hotdesk.api.mcp.lazy import LazyMcp
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_requests_wait_for_one_load_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[int] = []
+    answered: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        answered.append(scope)
+
+    def load(self: LazyMcp) -> Any:
+        time.sleep(0.05)
+        loads.append(threading.get_ident())
+        return app
+
+    monkeypatch.setattr(LazyMcp, "load", load)
+    nothing = cast(Any, None)
+    lazy = LazyMcp(nothing, nothing, nothing, nothing, 1.0)
+    async with anyio.create_task_group() as tasks:
+        for name in ("first", "second"):
+            tasks.start_soon(lazy, cast(Any, name), nothing, nothing)
+    assert answered == ["first", "second"]
+    assert len(loads) == 1
+    assert loads[0] != threading.get_ident()
