@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,7 +16,7 @@ import anyio
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Done, Process, Spec
-from hotdesk.doctor import cache, inside, life, limits, machine, outside, view
+from hotdesk.doctor import cache, inside, life, limits, machine, outside, view, walls
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import MachineFacts
@@ -31,17 +32,39 @@ from hotdesk.doctor.measure import (
     report_untested,
 )
 from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, probe, program, read_result
+from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
 from hotdesk.linux.cgroup import Cgroup, here
 
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 _EXAMINATION_TIMEOUT_S = 30.0
+_USUAL_OPENING_S = 0.25
+"""What opening the first desk takes at most on a machine that needs no patience."""
+_MAX_PACE = 20.0
 _NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run `sudo hotdesk doctor` for the rest"
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
-Work: TypeAlias = Callable[[Host, list[Result]], Awaitable[None]]
 Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Examiner:
+    """Who opens desks to try them, and how much longer than usual all takes on this machine."""
+
+    host: Host
+    pace: float = 1.0
+
+    def seconds(self, usual: float) -> float:
+        """Give as much time as a slow machine needs."""
+        return usual * self.pace
+
+    def stretch(self, spec: Spec) -> Spec:
+        """Let a desk stand as long as its examination takes here."""
+        return replace(spec, deadline=self.seconds(spec.deadline), idle=self.seconds(spec.idle))
+
+
+Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -51,6 +74,8 @@ class Examination:
     facts: MachineFacts
     results: list[Result] = field(default_factory=list)
     unopened: str | None = None
+    walls: list[ExaminedWall] = field(default_factory=list)
+    """From the weakest to the strongest."""
 
     def sort_results(self) -> list[Result]:
         """Give the results by theme, in an order that does not depend on which desk was faster."""
@@ -75,7 +100,8 @@ class ExaminedDesk:
 def look_at_machine(settings: Config) -> Examination:
     """Examine what needs no desk. Called before any thread or event loop is started."""
     facts = machine.look(settings)
-    return Examination(facts, [*judge(machine.CHECKS, facts), *judge(cache.CHECKS, cache.look())])
+    results = [*judge(machine.CHECKS, facts), *judge(cache.CHECKS, cache.look())]
+    return Examination(facts, results, walls=walls.look(settings))
 
 
 async def examine(settings: Config, found: Examination) -> None:
@@ -87,34 +113,44 @@ async def examine(settings: Config, found: Examination) -> None:
         return
     try:
         async with Host(settings, control=False) as host:
+            began = time.monotonic()
             await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
+            examiner = Examiner(host, pace_of(time.monotonic() - began))
             async with anyio.create_task_group() as tasks:
+                for wall in found.walls:
+                    if wall.status.is_available:
+                        tasks.start_soon(walls.measure_idle, host, wall)
                 for work, without in PARTS:
-                    tasks.start_soon(attempt, host, work, without, found)
+                    tasks.start_soon(attempt, examiner, work, without, found)
     except HotdeskError as e:
         found.unopened = printable(str(e))
         found.results += _skip_desks(report_untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
 
 
-async def attempt(host: Host, work: Work, without: Fallback, found: Examination) -> None:
+def pace_of(opening: float) -> float:
+    """Say how much longer than usual all takes where opening a desk and burning it took so many seconds."""
+    return min(max(1.0, math.ceil(opening / _USUAL_OPENING_S)), _MAX_PACE)
+
+
+async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Examination) -> None:
     """Do one desk's part; what a desk that is lost on the way did not show counts as failed."""
     results: list[Result] = []
     try:
-        with anyio.fail_after(_EXAMINATION_TIMEOUT_S):
-            await work(host, results)
+        with anyio.fail_after(examiner.seconds(_EXAMINATION_TIMEOUT_S)):
+            await work(examiner, results)
     except (HotdeskError, OSError, SilentProbeError, TimeoutError) as e:
         measured = {result.measure for result in results}
-        lost = report_failure(f"the desk was lost before this was tried: {e or 'it took too long'}")
+        lost = report_failure(f"the desk was lost before this was tried: {str(e) or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
 
 
 @contextlib.asynccontextmanager
-async def open_examined(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
+async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[ExaminedDesk]:
     """Open a desk, and give where the host finds it."""
-    async with host.open_desk(spec) as desk:
-        facts = state.facts(host.config.run / "desks" / desk.id)
+    async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
+        facts = state.facts(examiner.host.config.run / "desks" / desk.id)
         if facts is None:
             raise DeskError(f"desk {desk.id} left no note of itself")
         yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))
@@ -123,16 +159,18 @@ async def open_examined(host: Host, spec: Spec) -> AsyncIterator[ExaminedDesk]:
 # -- the desk that is looked at ---------------------------------------------------------------------------------
 
 
-async def patient(host: Host, results: list[Result]) -> None:
+async def patient(examiner: Examiner, results: list[Result]) -> None:
     """Look at a desk from both sides, freeze it, and burn it."""
-    async with open_examined(host, _PATIENT) as it:
+    host = examiner.host
+    async with open_examined(examiner, _PATIENT) as it:
         before = signals_of_root()
-        process, result = await stay(it.desk)
+        process, result = await stay(it.desk, examiner.seconds(_EXAMINATION_TIMEOUT_S / 2))
         results += judge([SIGNALLED], Signals(result, signals_of_root() - before))
         results += judge(outside.CHECKS, view.look(host.config, it.desk.id, it.facts, it.cgroup))
         results += judge([FREEZE], await life.freeze(it.cgroup, _on_host(it.cgroup, process.pid)))
         with listening() as (port, name):
-            done = await it.desk.run(probe(port, name), timeout=_EXAMINATION_TIMEOUT_S, output_limit=LIMIT)
+            timeout = examiner.seconds(_EXAMINATION_TIMEOUT_S)
+            done = await it.desk.run(probe(port, name), timeout=timeout, output_limit=LIMIT)
         try:
             results += judge(inside.CHECKS, read_result(done))
         except SilentProbeError as e:
@@ -141,11 +179,11 @@ async def patient(host: Host, results: list[Result]) -> None:
     results += judge([BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
 
 
-async def stay(desk: Desk) -> tuple[Process, ProbeResult]:
+async def stay(desk: Desk, timeout: float) -> tuple[Process, ProbeResult]:
     """Start the program that stays, and take its first line."""
     process = await desk.start(program(STAY, signals=SIGNALS), stdin=False)
     output = b""
-    with anyio.move_on_after(_EXAMINATION_TIMEOUT_S / 2):
+    with anyio.move_on_after(timeout):
         async for stream, data in process.output():
             output += data if stream == "stdout" else b""
             if b"\n" in output or len(output) > LIMIT:
@@ -174,11 +212,12 @@ def _on_host(cgroup: Cgroup, inner: int) -> int:
 # -- the desks that take too much, or live too long -------------------------------------------------------------
 
 
-async def small(host: Host, results: list[Result]) -> None:
+async def small(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk take more than it may."""
-    async with open_examined(host, SMALL) as it:
-        kind = disk_kind(host.config, it.facts)
-        results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind))
+    async with open_examined(examiner, SMALL) as it:
+        kind = disk_kind(examiner.host.config, it.facts)
+        timeout = examiner.seconds(limits.PROBE_TIMEOUT_S)
+        results += judge(limits.CHECKS, await limits.strain(it.desk, it.cgroup, it.first, kind, timeout))
 
 
 def disk_kind(settings: Config, facts: dict[str, object]) -> str:
@@ -188,26 +227,28 @@ def disk_kind(settings: Config, facts: dict[str, object]) -> str:
     return next((each.kind for place in places for each in mounts if each.at == place), "unknown")
 
 
-async def short(host: Host, results: list[Result]) -> None:
+async def short(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk spin past its deadline."""
-    async with open_examined(host, SHORT) as it:
+    deadline = examiner.stretch(SHORT).deadline
+    async with open_examined(examiner, SHORT) as it:
         start = time.monotonic()
         await it.desk.start(limits.SPIN, stdin=False)
-        await anyio.sleep(max(0.0, start + SHORT.deadline * 0.6 - time.monotonic()))
+        await anyio.sleep(max(0.0, start + deadline * 0.6 - time.monotonic()))
         results += judge([CPU], limits.spun(it.cgroup))
-        results += judge([DEADLINE], await life.outlive(host.config, it.desk.id, start))
+        results += judge([DEADLINE], await life.outlive(examiner.host.config, it.desk.id, start, deadline))
 
 
-async def examine_root(host: Host, results: list[Result]) -> None:
+async def examine_root(examiner: Examiner, results: list[Result]) -> None:
     """Have a desk run a program as root."""
-    async with open_examined(host, ROOTED) as it:
+    async with open_examined(examiner, ROOTED) as it:
         await it.desk.start(["sleep", "60"], user="root", stdin=False)
         results += judge([outside.ROOTED], view.look_at_root(it.facts, it.cgroup))
 
 
-async def verifying(host: Host, results: list[Result]) -> None:
+async def verifying(examiner: Examiner, results: list[Result]) -> None:
     """Have one desk work and one verify, both of one image."""
-    async with open_examined(host, PLAIN) as one, open_examined(host, replace(PLAIN, sterile=True)) as other:
+    host, sterile = examiner.host, replace(PLAIN, sterile=True)
+    async with open_examined(examiner, PLAIN) as one, open_examined(examiner, sterile) as other:
         mounts = Path(f"/proc/{one.facts['keeper']}/mountinfo").read_text()
         rooms = [host.config.run / "private" / it.desk.id for it in (one, other)]
         results += judge([cache.APART], cache.Apart(*(cache.superblocks(mounts, room) for room in rooms)))

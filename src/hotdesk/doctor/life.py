@@ -42,6 +42,7 @@ class DeadlineOutcome:
     """How long a desk with a deadline stood; None when it stood for too long."""
 
     seconds: float | None
+    deadline: float = SHORT.deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,11 @@ def count(pid: int) -> int:
     return int(status_of(pid)["voluntary_ctxt_switches"])
 
 
-async def outlive(settings: Config, desk: str, opened: float) -> DeadlineOutcome:
+async def outlive(settings: Config, desk: str, opened: float, deadline: float) -> DeadlineOutcome:
     """Wait until a desk is gone; nobody burns it but its deadline."""
     folder = settings.run / "desks" / desk
-    gone = await until(lambda: not folder.exists(), SHORT.deadline + GRACE_S)
-    return DeadlineOutcome(time.monotonic() - opened if gone else None)
+    gone = await until(lambda: not folder.exists(), deadline + GRACE_S)
+    return DeadlineOutcome(time.monotonic() - opened if gone else None, deadline)
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -153,10 +154,10 @@ def freezes(outcome: Frozen) -> Finding:
 def ends(outcome: DeadlineOutcome) -> Finding:
     """Judge the deadline."""
     if outcome.seconds is None:
-        return report_failure(f"it stood {GRACE_S:.0f} s longer than its {SHORT.deadline:g} s, and was burnt by hand")
-    if outcome.seconds < SHORT.deadline / 2:
-        return report_failure(f"it was gone after {outcome.seconds:.1f} s of {SHORT.deadline:g}")
-    return report_pass(f"a busy desk of {SHORT.deadline:g} s was gone after {outcome.seconds:.1f}")
+        return report_failure(f"it stood {GRACE_S:.0f} s longer than its {outcome.deadline:g} s, and was burnt by hand")
+    if outcome.seconds < outcome.deadline / 2:
+        return report_failure(f"it was gone after {outcome.seconds:.1f} s of {outcome.deadline:g}")
+    return report_pass(f"a busy desk of {outcome.deadline:g} s was gone after {outcome.seconds:.1f}")
 
 
 def nothing_left(leftovers: list[str]) -> Finding:

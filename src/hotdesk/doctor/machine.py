@@ -17,6 +17,7 @@ from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.image import requirements
 from hotdesk.desk.keeper import state
 from hotdesk.desk.room.layout import PATH
+from hotdesk.desk.wall.container.status import list_flaws
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
 from hotdesk.doctor.view import read
 from hotdesk.errors import HostError, printable
@@ -24,14 +25,6 @@ from hotdesk.ipc.child import SOURCE
 from hotdesk.linux import cgroup, uids
 
 YEAR = 365.25 * 86400
-_KNOWN_FLAWS = (
-    ((1, 24), "gives the files behind descriptors 0 to 2 to the desk's user; hotdesk hands it pipes only"),
-    (
-        (1, 30),
-        "follows an image's links at /dev/null and /dev/console; hotdesk lays a /dev of its own over the image's",
-    ),
-)
-"""What crun before a version does wrong, by its release notes, and why a desk is not reached by it."""
 FILE_TABLE = 1 << 40
 """Entries so many that memory limits come first; systemd and keepers set all there can be."""
 ABI_WRITES, ABI_TCP, ABI_SIGNALS = 1, 4, 6
@@ -84,6 +77,7 @@ class MachineFacts:
     arch: str
     kernel: str
     unsupported: str | None
+    untested: str | None
     lacking: tuple[str, ...]
     runtime: str
     version: tuple[int, ...]
@@ -124,6 +118,7 @@ def look(settings: Config) -> MachineFacts:
         arch=here.arch,
         kernel=os.uname().release,
         unsupported=requirements.refusal(here),
+        untested=requirements.caveat(here, hierarchies.version) if hierarchies else None,
         lacking=tuple(requirements.lacks(requirements.look_at_kernel())),
         runtime=settings.runtime,
         version=version_of(program) if program else (),
@@ -166,7 +161,8 @@ def look_at_stores(settings: Config) -> Stores:
     run, lib = settings.run, settings.lib
     places = (run, run / "desks", run / "runtime", run / "private", lib, lib / "cache", lib / "pool.btrfs")
     modes = {}
-    for place in (*places, settings.images, uids.CLAIMS):
+    sockets = (run / "control").glob("*.sock")
+    for place in (*places, settings.images, uids.CLAIMS, run / "control", *sockets):
         if place.exists():
             info = place.stat()
             modes[place] = (stat.S_IMODE(info.st_mode), info.st_uid)
@@ -184,7 +180,7 @@ def look_at_stores(settings: Config) -> Stores:
 
 def kernel(facts: MachineFacts) -> Finding:
     """Judge the kernel."""
-    note = facts.unsupported or ""
+    note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
         note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
     return unless(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
@@ -197,7 +193,7 @@ def runtime(facts: MachineFacts) -> Finding:
     version = ".".join(map(str, facts.version))
     age = max(0.0, time.time() - facts.built) / YEAR
     text = f"{facts.runtime} {version}, built {time.strftime('%B %Y', time.gmtime(facts.built))}, {age:.1f} years ago"
-    flaws = [f"before {'.'.join(map(str, fixed))} it {what}" for fixed, what in _KNOWN_FLAWS if facts.version < fixed]
+    flaws = list_flaws(version)
     return (
         report_pass(text, "; ".join(flaws))
         if os.path.basename(facts.runtime) == "crun"
@@ -271,7 +267,7 @@ def file_table(stores: Stores) -> Finding:
 def folders(stores: Stores) -> Finding:
     """Judge who may enter and write the folders."""
     run, lib = stores.settings.run, stores.settings.lib
-    passable = (run, run / "desks", run / "private", lib, uids.CLAIMS)
+    passable = (run, run / "desks", run / "private", run / "control", lib, uids.CLAIMS)
     flaws = []
     for place, (mode, owner) in stores.modes.items():
         wrong = mode & (0o022 if place in passable else 0o077)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hotdesk.doctor.measure import Finding, JudgedMeasure, Measure, report_failure, report_pass, report_untested, unless
-from hotdesk.doctor.view import NAMESPACES, NODES, DeskView, Rooted
+from hotdesk.doctor.view import NAMESPACES, NODES, OPENED, DeskView, Rooted
 from hotdesk.linux import uids
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
@@ -219,9 +219,7 @@ def judge_open_files(view: DeskView) -> Finding:
 def devices(view: DeskView) -> Finding:
     """Judge the device cgroup."""
     if view.cgroup_version == 2:
-        return report_untested(
-            "hotdesk sets no device rules on cgroup v2: nodev mounts, own nodes and refused mknod stand alone"
-        )
+        return _judge_opened(view.opened)
     allowed = {line.rpartition(" ")[0] for line in view.cgroup["devices.list"].splitlines()}
     flaws = [f"{device} is allowed" for device in sorted(allowed - DEVICES)]
     return (
@@ -229,6 +227,18 @@ def devices(view: DeskView) -> Finding:
         if allowed
         else report_failure("devices.list is empty")
     )
+
+
+def _judge_opened(opened: dict[str, str]) -> Finding:
+    """Judge the device rules of cgroup v2, which cannot be read, by what they answer."""
+    own, *others = OPENED
+    tried = {path: answer for path, answer in opened.items() if path in others}
+    if opened.get(own) != "opened":
+        return report_failure(f"{own} was answered {opened[own]}" if own in opened else "the probe did not answer")
+    if not tried:
+        return report_untested("none of the devices to try is on this machine")
+    flaws = [f"{path} was answered {answer}" for path, answer in tried.items() if answer != "EPERM"]
+    return unless(flaws, f"{len(tried)} devices of the host refused: {', '.join(tried)}")
 
 
 def root_inside(rooted: Rooted) -> Finding:
@@ -413,8 +423,8 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
             "device-cgroup",
             "files",
             "no device but its own may be opened",
-            "host: devices.list of the desk's cgroup",
-            _STALE,
+            "host: devices.list of the desk's cgroup; on v2 devices opened by root in it",
+            "in a container, let hotdesk load programs for cgroups (CAP_BPF, bpf not filtered); else reinstall it",
         ),
         devices,
     ),

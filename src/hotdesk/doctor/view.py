@@ -9,6 +9,8 @@ import fcntl
 import os
 import stat
 import struct
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +38,17 @@ _CGROUP_FILES = {
     2: {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",), "cpu": ("cpu.max",)},
 }
 _NS_GET_OWNER_UID = 0xB704
+OPENED = ("/dev/null", "/dev/kmsg", "/dev/loop-control", "/dev/fuse", "/dev/vda", "/dev/sda", "/dev/nvme0n1")
+"""Devices that are tried where a cgroup does not list what it admits: the first is a desk's, the others are not."""
+_OPEN_DEVICES = """
+import errno, os, sys
+for path in sys.argv[1:]:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        print("opened")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,8 @@ class DeskView:
     """Host paths that must not be seen inside."""
     cgroup_version: int
     cgroup: dict[str, str]
+    opened: dict[str, str]
+    """On cgroup v2: what root's own process was answered in the desk's cgroup, by device: `opened`, or an errno."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +153,19 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
             paths=(str(settings.run), str(settings.lib), str(settings.images), desk),
             cgroup_version=cgroup.version,
             cgroup=dict(limits_of(cgroup)),
+            opened=open_devices(cgroup) if cgroup.version == 2 else {},
         )
+
+
+def open_devices(cgroup: Cgroup) -> dict[str, str]:
+    """Open devices of the host in a desk's cgroup; return what came of each. Those that are not there are left out."""
+    paths = [path for path in OPENED if os.path.exists(path)]
+    argv = [sys.executable, "-I", "-S", "-c", _OPEN_DEVICES, *paths]
+    try:
+        done = subprocess.run(argv, preexec_fn=cgroup.join, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return dict(zip(paths, done.stdout.split(), strict=False))
 
 
 def look_at(pid: int, mounts: Iterable[Mount]) -> SeenProcess:

@@ -12,6 +12,7 @@ import pytest
 from hotdesk.config import GIB, MIB, Config
 from hotdesk.desk.seam import Done
 from hotdesk.doctor import calls, inside, life, limits, machine, outside
+from hotdesk.doctor.examination import pace_of
 from hotdesk.doctor.life import DeadlineOutcome, Frozen
 from hotdesk.doctor.limits import SHORT, SMALL, Signals, Spun, Strain
 from hotdesk.doctor.machine import Confined, MachineFacts, Stores
@@ -84,6 +85,7 @@ SOUND = DeskView(
     paths=("/run/hotdesk", "/var/lib/hotdesk", "ix"),
     cgroup_version=1,
     cgroup={"devices.list": "".join(f"{device} rw\n" for device in outside.DEVICES)},
+    opened={},
 )
 
 
@@ -159,8 +161,20 @@ def test_only_a_core_limit_of_one_holds(core: str, state: str) -> None:
     assert found(outside.CHECKS, view)["resource-limits"].state == state
 
 
-def test_on_cgroup_v2_device_rules_are_said_to_be_untested() -> None:
-    assert found(outside.CHECKS, replace(SOUND, cgroup_version=2, cgroup={}))["device-cgroup"].state == "untested"
+@pytest.mark.parametrize(
+    ("opened", "state"),
+    [
+        ({"/dev/null": "opened", "/dev/kmsg": "EPERM", "/dev/vda": "EPERM"}, "held"),
+        ({"/dev/null": "opened", "/dev/kmsg": "EPERM", "/dev/vda": "opened"}, "failed"),
+        ({"/dev/null": "opened", "/dev/kmsg": "EBUSY"}, "failed"),
+        ({"/dev/null": "opened"}, "untested"),
+        ({"/dev/null": "EPERM", "/dev/kmsg": "EPERM"}, "failed"),
+        ({}, "failed"),
+    ],
+)
+def test_on_cgroup_v2_device_rules_are_judged_by_their_answers(opened: dict[str, str], state: str) -> None:
+    view = replace(SOUND, cgroup_version=2, cgroup={}, opened=opened)
+    assert found(outside.CHECKS, view)["device-cgroup"].state == state
 
 
 @pytest.mark.parametrize(
@@ -186,6 +200,7 @@ FACTS = MachineFacts(
     arch="aarch64",
     kernel="6.1.0",
     unsupported=None,
+    untested=None,
     lacking=(),
     runtime="crun",
     version=(1, 30),
@@ -196,6 +211,12 @@ FACTS = MachineFacts(
     restricted="",
     confined=Confined(6, "PermissionError", "PermissionError", "PermissionError", 0),
 )
+
+
+def test_a_kind_of_machine_that_was_never_tested_is_noted_and_holds() -> None:
+    assert machine.kernel(FACTS).note == ""
+    finding = machine.kernel(replace(FACTS, untested="hotdesk was not tested on Debian"))
+    assert (finding.state, finding.note) == ("held", "hotdesk was not tested on Debian")
 
 
 def test_a_runtime_with_known_flaws_is_noted_with_what_stands_against_them() -> None:
@@ -389,6 +410,14 @@ def test_a_limit_that_did_not_hold_fails(strain: Strain, red: set[str]) -> None:
     assert failures(limits.CHECKS, strain) == red
 
 
+@pytest.mark.parametrize(
+    ("version", "kills", "held"), [(2, 2, True), (2, 1, False), (1, 2, False)], ids=["on v2", "by another", "on v1"]
+)
+def test_on_cgroup_v2_a_flood_that_is_killed_for_its_memory_is_held(version: int, kills: int, held: bool) -> None:
+    flood = replace(STRAIN, version=version, oom_kills=kills, sockets=Done(137, signal=9))
+    assert ("socket-buffers" not in failures(limits.CHECKS, flood)) == held
+
+
 def test_a_quota_never_reached_is_untested() -> None:
     quota = {"cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "100000"}
     assert int(SHORT.cpus * 100_000) == 20000
@@ -411,6 +440,12 @@ def test_freezing_ending_and_burning() -> None:
     } == {"failed"}
     assert life.freezes(Frozen(0, True, 0, 0)).state == "failed"
     assert [life.ends(DeadlineOutcome(seconds)).state for seconds in (1.6, None, 0.1)] == ["held", "failed", "failed"]
+    assert [life.ends(DeadlineOutcome(seconds, 15.0)).state for seconds in (16.0, 1.6)] == ["held", "failed"]
+
+
+@pytest.mark.parametrize(("opening", "pace"), [(0.01, 1.0), (0.25, 1.0), (2.5, 10.0), (3600.0, 20.0)])
+def test_a_slow_machine_gets_more_time_but_not_forever(opening: float, pace: float) -> None:
+    assert pace_of(opening) == pace
     assert [life.nothing_left(left).state for left in ([], ["process 7"])] == ["held", "failed"]
 
 

@@ -1,0 +1,109 @@
+"""The walls of this machine, the first thing an examination tells: which there are, why one is not, what each costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import anyio
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.registry import survey
+from hotdesk.errors import HotdeskError, printable
+from hotdesk.host import Host
+from hotdesk.walls import WallStatus, describe_kernel
+
+YEAR_S = 365.25 * 86400
+_IDLE = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=60, idle=60)
+_SETTLE_S = 0.5
+"""Seconds a desk has to come to rest once it is open."""
+_MEASURE_S = 1.5
+"""Seconds over which an idle desk's processor time is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleCost:
+    """What a desk takes in which nothing happens, by the kernel's count."""
+
+    cpu: float
+    """Parts of one core."""
+    memory: int
+    """Bytes, page cache included."""
+
+
+@dataclass(slots=True)
+class ExaminedWall:
+    """A wall, and what an idle desk behind it costs here."""
+
+    status: WallStatus
+    idle: IdleCost | None = None
+    """None: no desk was opened behind it."""
+    failure: str = ""
+    """Why no desk could be opened behind it, though it is set up."""
+
+    @property
+    def age(self) -> float | None:
+        """Give the years since its program was made; None: it is not known."""
+        return max(0.0, time.time() - self.status.released) / YEAR_S if self.status.released else None
+
+    def describe(self) -> str:
+        """Write what it is in a line, for people."""
+        status = self.status
+        if not status.is_available:
+            return "; ".join(filter(None, (f"not available: {status.missing}", status.remedy)))
+        month = time.strftime("%B %Y", time.gmtime(status.released))
+        age = "" if self.age is None else f"made {month}, {self.age:.1f} years ago"
+        program = ", ".join(filter(None, (status.version or "a program that does not tell its version", age)))
+        kernel = describe_kernel(status.traits.kernel, is_boundary=status.traits.is_boundary)
+        return "; ".join(filter(None, (kernel, program, status.platform, self.describe_idle())))
+
+    def describe_idle(self) -> str:
+        """Write what an idle desk costs."""
+        if self.failure:
+            return f"NO DESK OPENS: {self.failure}"
+        if self.idle is None:
+            return ""
+        return f"an idle desk takes {self.idle.cpu * 100:.2f} % of a core and {self.idle.memory / MIB:.0f} MiB"
+
+
+def look(settings: Config) -> list[ExaminedWall]:
+    """Find out which walls there are, from the weakest to the strongest."""
+    statuses = sorted(survey(settings).statuses.values(), key=lambda each: (each.traits.strength, each.name))
+    return [ExaminedWall(each) for each in statuses]
+
+
+async def measure_idle(host: Host, wall: ExaminedWall) -> None:
+    """Open a desk behind a wall, leave it alone, and count what it takes."""
+    try:
+        async with host.open_desk(replace(_IDLE, wall=wall.status.name)) as desk:
+            await desk.run(["true"])
+            await anyio.sleep(_SETTLE_S)
+            before, began = (await desk.usage()).cpu, time.monotonic()
+            await anyio.sleep(_MEASURE_S)
+            usage = await desk.usage()
+            wall.idle = IdleCost(max(0.0, usage.cpu - before) / (time.monotonic() - began), usage.memory)
+    except HotdeskError as e:
+        wall.failure = printable(str(e))[:400]
+
+
+def as_json(wall: ExaminedWall) -> dict[str, object]:
+    """Give a wall for a program."""
+    status = wall.status
+    return {
+        "name": status.name,
+        "available": status.is_available,
+        "missing": status.missing,
+        "remedy": status.remedy,
+        "kernel": status.traits.kernel,
+        "boundary": status.traits.is_boundary,
+        "strength": status.traits.strength,
+        "program": status.program,
+        "version": status.version,
+        "platform": status.platform,
+        "age_years": None if wall.age is None else round(wall.age, 2),
+        "flaws": list(status.flaws),
+        "idle_cpu": None if wall.idle is None else round(wall.idle.cpu, 5),
+        "idle_memory": None if wall.idle is None else wall.idle.memory,
+        "failure": wall.failure,
+    }
