@@ -23,6 +23,7 @@ from hotdesk.errors import BriefError, printable
 from hotdesk.plan import EXAMPLE_STEP, MOST_STEPS, Plan, Step, read_part
 from hotdesk.strict import StrictError, loads
 from hotdesk.tool import Arguments, text_of, texts_of
+from hotdesk.walls import NAMES
 
 Policy: TypeAlias = Literal["approved", "ask", "refused"]
 
@@ -254,9 +255,17 @@ def _is_harmless(amendment: Amendment, plan: Plan, job: Brief, finished: Collect
         return False
     if amendment.check is None and amendment.makes is None and amendment.steps is None:
         return not select_grants(old[0], job.scope)
+    if _lowers_wall([step for step in old if step.name not in finished], new, job):
+        return False
     remaining = [step for step in (*old, *new) if step.name not in finished]
     lists_tools = all(step.tools is not None for step in amendment.steps or ())
     return lists_tools and not any(is_risky(step, job.scope) for step in remaining)
+
+
+def _lowers_wall(old: Iterable[Step], new: Iterable[Step], job: Brief) -> bool:
+    """Say whether a step would lose the wall it asked for, with the step or without."""
+    after = {step.name: step.wall for step in new if step.wall in NAMES}
+    return any(step.wall and job.walls.is_weaker(after.get(step.name, job.wall), step.wall) for step in old)
 
 
 def is_barred(rule: Rule, brief: Iterable[Rule], ceiling: tuple[Rule, ...]) -> bool:

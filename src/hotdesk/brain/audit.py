@@ -27,6 +27,7 @@ from hotdesk.brief.rules import STEP_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.plan import MOST_STEPS, OURS, Plan, Step
 from hotdesk.tool import Tool, ToolArgumentError
+from hotdesk.walls import NAMES, explain_missing
 
 SHOWN = 40
 """Names a finding lists."""
@@ -48,7 +49,7 @@ def audit(plan: Plan, job: Brief, tools: Sequence[Tool], *, complete: bool = Tru
         hosts = list(_audit_hosts(step, plan, job.scope))
         outside = outside or any(_OUTSIDE in each for each in hosts)
         each = [*_audit_tools(step, job, tools), *hosts, *_audit_grants(step, job.scope)]
-        each += [*_audit_kind(step, job, tools), *_audit_desk(plan, index, job)]
+        each += [*_audit_kind(step, job, tools), *_audit_desk(plan, index, job), *audit_wall(step, job)]
         found += [f"Step {printable(step.name[:64])!r}: {finding}" for finding in each]
     found += [f"The brief's rules are: {_format_rules(job.scope)}."] if outside else []
     return tuple(found or _audit_size(plan, job))
@@ -211,6 +212,17 @@ def _audit_desk(plan: Plan, index: int, job: Brief) -> Iterator[str]:
         )
     if job.memory:
         yield from _audit_memory(plan, index, job)
+
+
+def audit_wall(step: Step, job: Brief) -> Iterator[str]:
+    """Check that the wall a step asks for can be had here. One weaker than the brief's lowers nothing."""
+    if not step.wall:
+        return
+    there = f"There are: {format_names(job.walls.list_available(job.wall))}. Leave `wall` empty for {job.wall}."
+    if step.wall not in NAMES[1:]:
+        yield f"there is no wall {printable(step.wall[:64])!r}. {there}"
+    elif not job.walls.is_weaker(step.wall, job.wall) and (missing := job.walls.find(step.wall)).missing:
+        yield f"{explain_missing(missing)}; no weaker wall is used in its place. {there}"
 
 
 def _audit_memory(plan: Plan, index: int, job: Brief) -> Iterator[str]:

@@ -20,6 +20,7 @@ from hotdesk.brief.coverage import decides, overlap, shares_host, within
 from hotdesk.brief.names import domain_first, is_address
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Tool
+from hotdesk.walls import UNWALLED
 
 FIXED = "run"
 """The tool that a `program` step's program is run with."""
@@ -229,6 +230,37 @@ def soils(plan: Plan, index: int, job: Brief) -> bool:
     reaching = bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else reads
     foreign = reaching or bool(job.inputs) or has_memory(plan, index, job)
     return foreign and (bool(step.makes) or not needs_fresh(plan, index, job))
+
+
+def is_sensitive(plan: Plan, index: int, job: Brief) -> bool:
+    """Say whether a step holds secrets, or may read what somebody else wrote: inputs, answers of hosts, memory."""
+    step, first = plan.steps[index], first_of_desk(plan, index)
+    if select_grants(step, job.scope) or has_memory(plan, index, job):
+        return True
+    if bool(select_rules(step.name, job.scope.rules)) if step.hosts is None else bool(step.hosts):
+        return True
+    if needs_fresh(plan, first, job):  # it has what was named for it, and that comes from the job's desk
+        return any(bool(each.files) for each in plan.steps[first : index + 1])
+    return bool(job.inputs) or any(soils(plan, earlier, job) for earlier in range(index))
+
+
+def choose_wall(plan: Plan, indexes: Iterable[int], job: Brief) -> str:
+    """Return the wall of a desk at which some steps are taken: the strongest that any of them needs."""
+    if job.wall == UNWALLED:
+        return job.wall
+    needed = [job.wall]
+    for index in indexes:
+        needed.append(plan.steps[index].wall)
+        needed.append(job.sensitive_wall if is_sensitive(plan, index, job) else "")
+    return job.walls.choose(*needed)
+
+
+def find_steps(plan: Plan, index: int | None, job: Brief) -> list[int]:
+    """List the places of all steps that are taken at a step's desk; None: at the job's own."""
+    firsts = [first_of_desk(plan, place) for place in range(len(plan.steps))]
+    if index is not None and needs_fresh(plan, firsts[index], job):
+        return [place for place, first in enumerate(firsts) if first == firsts[index]]
+    return [place for place, first in enumerate(firsts) if not needs_fresh(plan, first, job)]
 
 
 def may_have_memory(step: Step, job: Brief) -> bool:

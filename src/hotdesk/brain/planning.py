@@ -27,6 +27,7 @@ ROUNDS = 5
 FORM_CORRECTIONS = 3
 """Replies without a readable plan that use up no round."""
 _MEMORY_RULE = "unverified, and hidden from steps with secrets: let an earlier step read it and pass on what they need"
+_WALL_RULE = "`wall` of a step names a stronger one for its desk, for work that is sensitive; leave it out otherwise"
 _TOOL_CHARS = 200
 """Characters of a tool's description that a planner reads."""
 
@@ -136,6 +137,7 @@ def describe(task: PlanningTask) -> str:
         ("Secrets the brief grants", task.grants),
         ("Tools", tools),
         ("The desk", (task.desk,)),
+        *([("Walls, from the weakest; " + _WALL_RULE, task.walls)] if task.walls else []),
         ("Limits", (task.limits,)),
     )
     return "\n\n".join(f"{title}:\n{lines(each)}" for title, each in parts)

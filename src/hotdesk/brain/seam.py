@@ -37,6 +37,8 @@ class PlanningTask:
     """Whether workers may leave something for later jobs."""
     desk: str = ""
     """The computer: its system, programs, libraries and size, in a few sentences."""
+    walls: tuple[str, ...] = ()
+    """What a step may ask for in `wall`, a line each, from the weakest; nothing where there is no choice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hotdesk.event.desk import RootActEnded as RootActEnded
     from hotdesk.event.desk import TookOver as TookOver
     from hotdesk.event.desk import Used as Used
+    from hotdesk.event.desk import WallProven as WallProven
+    from hotdesk.event.desk import proof_of as proof_of
     from hotdesk.event.job import Acted as Acted
     from hotdesk.event.job import Amended as Amended
     from hotdesk.event.job import Certified as Certified

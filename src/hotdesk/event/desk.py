@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hotdesk.walls import WallProof
+
+KEEPER = "keeper"
+"""Whose word on a wall counts: the actor a journal has for what a keeper says over its own line, or in its outbox."""
+
 
 @dataclass(frozen=True, slots=True)
 class RootAct:
@@ -41,6 +46,28 @@ class Opened:
     by: str = ""
     """Who opened it: a server's key, or a process of this machine."""
     image: str = ""
+    wall: str = ""
+    """The wall that its keeper proved; empty: this was written before the proof, and `WallProven` follows."""
+    kernel: str = ""
+    is_boundary: bool = False
+    version: str = ""
+    platform: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WallProven:
+    """A keeper saw a desk's wall stand, and released the desk. Never the word of whoever asked for the desk."""
+
+    desk: str
+    wall: str
+    kernel: str
+    """What answers the system calls of programs: `host`, `sentry` or `own`."""
+    is_boundary: bool
+    """Whether the wall's makers call it an isolation boundary."""
+    version: str
+    """The program that put it up, with its version."""
+    platform: str
+    """How that program runs desks where it has several ways; empty: it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +230,7 @@ DeskEvent: TypeAlias = (
     RootAct
     | RootActEnded
     | Opened
+    | WallProven
     | Rescoped
     | Proven
     | Burnt
@@ -215,3 +243,10 @@ DeskEvent: TypeAlias = (
     | TookOver
     | HandedBack
 )
+
+
+def proof_of(event: object) -> WallProof | None:
+    """Return what a keeper proved of a desk, if an event says it."""
+    if isinstance(event, Opened | WallProven) and event.wall:
+        return WallProof(event.wall, event.kernel, event.is_boundary, event.version, event.platform)
+    return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 
+from hotdesk import __version__
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.desk.image import image
 from hotdesk.drive.certificate import LARGEST, encode_canonical
@@ -22,7 +22,7 @@ def claim_of(candidate: Candidate, job: str, wall: str, images: Path, *, recorde
         "brain": {"kind": "script" if recorded else "model"},
         "checks": [_check_of(verdict, wall, images) for verdict in candidate.verdicts],
         "file": {"name": candidate.item.path, "sha256": candidate.sha256, "size": len(candidate.data)},
-        "hotdesk": {"architecture": os.uname().machine, "version": import_module("hotdesk").__version__},
+        "hotdesk": {"architecture": os.uname().machine, "version": __version__},
         "job": job,
     }
     if len(encode_canonical(claim)) > LARGEST:

@@ -46,8 +46,8 @@ class Desks:
     side: Desk | None = None
     opened: list[str] = field(default_factory=list)
 
-    async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False) -> Desk:
-        """Open a desk."""
+    async def open(self, what: str, scope: Scope, image: str = "", *, sterile: bool = False, wall: str = "") -> Desk:
+        """Open a desk, behind the job's wall or a stronger one."""
         longest = self.seconds + GRACE + _DRIVING
         size = self.job.size
         spec = Spec(
@@ -58,7 +58,7 @@ class Desks:
             deadline=longest,
             idle=longest,
             sterile=sterile,
-            wall=self.job.wall,
+            wall=wall or self.job.wall,
         )
         desk = await self.machine.open(spec, scope)
         self.opened.append(desk.id)
@@ -72,9 +72,9 @@ class Desks:
         gone = not self.machine.has(desk.id)
         self.note(StepEnded(self.id, "desk", "done" if gone else "failed", "burnt" if gone else "left", desk.id))
 
-    async def begin(self, scope: Scope) -> Desk:
+    async def begin(self, scope: Scope, wall: str = "") -> Desk:
         """Open the desk the job works at, with its inputs."""
-        self.main = await self.open("with the inputs, behind the door", scope)
+        self.main = await self.open("with the inputs, behind the door", scope, wall=wall)
         return self.main
 
     async def bring_inputs(self, desk: Desk) -> None:
@@ -99,10 +99,10 @@ class Desks:
         await put(desk, self.job.folder / name, target)
         return digest
 
-    async def begin_side(self, scope: Scope, files: Iterable[str]) -> Desk:
+    async def begin_side(self, scope: Scope, files: Iterable[str], wall: str = "") -> Desk:
         """Open a desk beside the first, with these of its files and nothing else."""
         assert self.main is not None
-        self.side = await self.open("fresh, with named files only", scope)
+        self.side = await self.open("fresh, with named files only", scope, wall=wall)
         for name in files:
             await carry(self.main, self.side, name)
         return self.side
@@ -158,7 +158,7 @@ class Desks:
     @asynccontextmanager
     async def sterile(self, image: str) -> AsyncIterator[Desk]:
         """Open a clean desk for one deliverable alone."""
-        desk = await self.open(CHECKING, CLOSED, image, sterile=True)
+        desk = await self.open(CHECKING, CLOSED, image, sterile=True, wall=self.job.verify_wall)
         try:
             yield desk
         finally:

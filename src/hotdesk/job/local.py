@@ -26,6 +26,7 @@ from hotdesk.keys.charter import grant_all
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import private_files
 from hotdesk.tool import Hand, Tool, Vision
+from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 
 def free(desk: Desk) -> WheelState:
@@ -42,6 +43,11 @@ class LocalMachine:
     journal: Journal
     make_wheel: Callable[[Desk], WheelState] = free
     wheels: dict[DeskId, WheelState] = field(default_factory=dict)
+
+    @property
+    def walls(self) -> WallCatalog:
+        """Let every wall be asked for: a desk here has none, which is what this machine is for."""
+        return NOMINAL_CATALOG
 
     async def ready(self) -> None:
         """Be able to take notes."""

@@ -11,6 +11,7 @@ from hotdesk.desk.seam import Desk, DeskId, Spec
 from hotdesk.event import Event, Note
 from hotdesk.hands.toolbox import Toolbox, WheelState
 from hotdesk.tool import Tool, Vision
+from hotdesk.walls import WallCatalog
 
 
 class Machine(Protocol):
@@ -19,6 +20,11 @@ class Machine(Protocol):
     @property
     def config(self) -> Config:
         """Give the settings."""
+        ...
+
+    @property
+    def walls(self) -> WallCatalog:
+        """Give the walls this machine has, and those it lacks."""
         ...
 
     async def ready(self) -> None:

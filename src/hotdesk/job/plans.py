@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from hotdesk.brain.amendments import Amendment, amend, difference, policy, read_amendment, widen_scope
-from hotdesk.brain.audit import audit, says_nothing
+from hotdesk.brain.audit import audit, audit_wall, says_nothing
 from hotdesk.brain.permits import (
+    choose_wall,
     compile_scope,
+    find_steps,
     first_of_desk,
     has_memory,
     is_risky,
@@ -35,6 +37,7 @@ from hotdesk.job.record.resume_state import ResumeState
 from hotdesk.job.safe_names import describe_inputs
 from hotdesk.plan import Plan, Step, from_json, to_json
 from hotdesk.tool import Arguments, Observation, Tool
+from hotdesk.walls import UNWALLED, describe_kernel
 
 HAS_MEMORY = (
     "This step has seen what earlier jobs left, so it gets no secret. Ask for a step after it that has the secret "
@@ -87,6 +90,7 @@ class Plans:
             memory=self.memory.describe_items(),
             keeps_memory=bool(job.memory),
             desk=self.desk,
+            walls=describe_walls(job),
         )
 
     @property
@@ -98,6 +102,7 @@ class Plans:
         """Have the brain think before it acts; a plan that was made before is the plan."""
         if paper := self.find_paper():
             self.plan = from_json(self.log.papers.text(paper))
+            self.require_walls()
         else:
             self.plan = await self.request_plan()
             if findings := audit(self.plan, self.bounded, self.tools):
@@ -130,6 +135,20 @@ class Plans:
         """Say whether a step sees what earlier jobs left."""
         names = [each.name for each in self.plan.steps]
         return has_memory(self.plan, names.index(step.name), self.bounded)
+
+    def wall_for(self, index: int | None = None) -> str:
+        """Give the wall of a step's desk; None: of the job's own. It holds for every step that is taken there."""
+        return choose_wall(self.plan, find_steps(self.plan, index, self.bounded), self.bounded)
+
+    def walls_for(self, index: int) -> tuple[str, str]:
+        """Give the walls of the job's desk, and of the one that a step is taken at."""
+        return self.wall_for(), self.wall_for(index)
+
+    def require_walls(self) -> None:
+        """Refuse a plan with a wall that cannot be had here: also one that was made when there was that wall."""
+        for step in self.plan.steps:
+            for finding in audit_wall(step, self.bounded):
+                raise BriefError(f"step {step.name}: {finding}")
 
     def scope_for(self, index: int | None = None) -> Scope:
         """Give what holds at the desk a step has of its own, with those that go on there; None: at the job's desk."""
@@ -266,6 +285,14 @@ class Plans:
         if decided.answer != "approved":
             by = f" by {decided.by}" if decided.by else ""
             raise JobStoppedError(f"{what} was {decided.answer}{by}")
+
+
+def describe_walls(job: Brief) -> tuple[str, ...]:
+    """List the walls a step may ask for, where there is a choice."""
+    names = job.walls.list_available(job.wall) if job.wall != UNWALLED else ()
+    traits = {name: job.walls.find(name).traits for name in names}
+    lines = (f"{name}: {describe_kernel(each.kernel, is_boundary=each.is_boundary)}" for name, each in traits.items())
+    return tuple(lines) if len(names) > 1 else ()
 
 
 def refuse_amendment(why: str) -> Observation:

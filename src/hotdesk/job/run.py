@@ -187,7 +187,8 @@ class JobRun:
         if not candidate.item.checks:
             return b""
         config = self.log.machine.config
-        claim = claim_of(candidate, self.id, self.job.wall, config.images, recorded=self.steps.exact)
+        wall = self.job.verify_wall or self.job.wall
+        claim = claim_of(candidate, self.id, wall, config.images, recorded=self.steps.exact)
         proof = self.log.machine.certify(claim)
         self.log.listener(Certified(self.id, candidate.item.path, candidate.sha256, hashlib.sha256(proof).hexdigest()))
         return proof

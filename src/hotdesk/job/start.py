@@ -12,6 +12,7 @@ from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import Brain
 from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief
+from hotdesk.brief.routing import route_brief
 from hotdesk.checks import find
 from hotdesk.checks.required import checks_of
 from hotdesk.desk.seam import new_id
@@ -74,6 +75,7 @@ class JobContext:
 @contextmanager
 def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     """Begin a job, or go on where its events end; nobody else works at it meanwhile, and its end is written down."""
+    order.job = route_brief(order.job, order.machine.walls, order.machine.config.verify_wall)
     folder = papers_of(order)
     with hold_lock(folder.folder):
         line = line_of(order, brain, folder)

@@ -286,7 +286,7 @@ class Steps:
         elif not stays:
             await self.clear(self.desks.main)
         if self.desks.side is None and self.plans.is_apart(index):
-            await self.desks.begin_side(self.plans.scope_for(index), step.files)
+            await self.desks.begin_side(self.plans.scope_for(index), step.files, self.plans.wall_for(index))
         desk = self.desks.side or self.desks.main
         assert desk is not None
         return await self.prepare_stage(step, desk)
@@ -320,7 +320,7 @@ class Steps:
 
     async def open(self) -> Desk:
         """Open the desk the job works at: with its inputs, or as it was kept."""
-        desk = await self.desks.begin(self.plans.scope_for())
+        desk = await self.desks.begin(self.plans.scope_for(), self.plans.wall_for())
         if (checkpoint := self.past.checkpoint) is None:
             await self.desks.bring_inputs(desk)
         else:
@@ -333,7 +333,8 @@ class Steps:
         await self.open()
         if not side and not self.plans.is_apart(index):
             return _GIVEN_BACK
-        desk = await self.desks.begin_side(self.plans.scope_for(index), () if side else step.files)
+        files = () if side else step.files
+        desk = await self.desks.begin_side(self.plans.scope_for(index), files, self.plans.wall_for(index))
         if side:
             await self.checkpoints.restore(desk, side)
         return _GIVEN_BACK if side else MOVED
@@ -414,10 +415,10 @@ class Steps:
         assert self.stage is not None
         step = self.stage.step
         if tool == "amend_plan":
-            before = self.plans.scope
+            before, walls = self.plans.scope, self.plans.walls_for(self.index(step))
             observation = await self.plans.amend(step, arguments, frozenset(self.summaries))
             if observation.ok:
-                await self.widen(before)
+                await self.widen(before, walls)
         else:
             card = question_card(step, str(arguments.get("question", "")))
             decided = await self.people.decide("question", card, step.name)
@@ -436,11 +437,14 @@ class Steps:
         desks = {**self.past.summary.course.desks, **dict.fromkeys(self.desks.opened)}
         return await self.memory.stage(tool, arguments, self.stage.step.name, self.stage.desk, desks)
 
-    async def widen(self, before: Scope) -> None:
-        """Have what an amendment added: tools at once, hosts and grants at a desk that has them from its beginning."""
+    async def widen(self, before: Scope, walls: tuple[str, ...]) -> None:
+        """Have what an amendment added: tools at once, hosts, grants and walls at a desk that has them from the start.
+
+        `walls` are those of the desks the step had so far.
+        """
         assert self.stage is not None
         step = self.stage.step = self.step(self.stage.step.name)
-        if self.plans.scope == before:
+        if self.plans.scope == before and self.plans.walls_for(self.index(step)) == walls:
             self.stage.toolbox.allowed = select_tools(step, self.plans.job, self.stage.toolbox.tools)
         else:
             await self.give_back()

@@ -236,7 +236,8 @@ class DeliverableVerifier:
         """Bring the file and what its check needs, and have it looked at; give also the digests of the latter.
 
         A look that did not end by itself, or that left something running, proves nothing, and its desk is burnt. So is
-        the desk of a file that tried to send: programs remember what they could not reach, and do not try twice.
+        the desk of a file that tried to send: programs remember what they could not reach, and do not try twice. Where
+        nobody counts what runs, no desk is used for a second look.
         """
         await self.count_late(at)
         at.last = place
@@ -247,7 +248,7 @@ class DeliverableVerifier:
         trouble = evidence.trouble or await at.check_leftovers()
         counted = bool(at.processes) and not check.alone and not _may_reach(candidate.item)
         attempts = await at.attempts() if counted else None
-        if trouble or attempts:
+        if trouble or attempts or not at.processes:
             self.shared = {image: each for image, each in self.shared.items() if each is not at}
             await at.stack.aclose()
         return replace(evidence, trouble=trouble, attempts=attempts), beside

@@ -1,14 +1,14 @@
 """Signs what was seen of a deliverable, if the journal says that it was: the word of its job's process is not enough.
 
 That process says what each check found. Which job, brief, plan and brain it was, who approved, at which desk each check
-looked and that it passed, is taken from the journal.
+looked and that it passed, is taken from the journal. Which wall that desk stood behind is what its keeper proved.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hotdesk.drive.certificate import CLAIM, Fields, beside_digest, digest_of, fits, sign
@@ -29,8 +29,14 @@ from hotdesk.event import (
     Thought,
     Verified,
     VisionAsked,
+    WallProven,
+    proof_of,
 )
+from hotdesk.event.desk import KEEPER
+from hotdesk.walls import WallProof
 
+_NO_PROOFS: Mapping[str, WallProof] = {}
+_OF_WALLS = (Opened.__name__, WallProven.__name__)
 RECORDED = ("written ", "recorded ", "replay of ", "adversary")
 """Name prefixes of brains whose decisions are fixed beforehand; older journals have `recorded script …`."""
 TOLD = {
@@ -100,10 +106,13 @@ class CertifiedStory:
             self.approvals.setdefault(event.id, {**approval, "kind": pending.kind, "step": pending.step})
 
 
-def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
+def certify(
+    journal: Journal, claim: object, proofs: Mapping[str, WallProof | None] = _NO_PROOFS, *, walled: bool = True
+) -> bytes:
     """Sign what a job's process says of a deliverable; the event is written with the next commit.
 
-    `BriefError` says why it is not signed. Only a machine without walls signs what was not looked at behind one.
+    `proofs` is what keepers told of desks; the journal has the same, a little later. `BriefError` says why something is
+    not signed. Only a machine without walls signs what was not looked at behind one.
     """
     if not isinstance(claim, dict) or not fits(claim, CLAIM):
         raise BriefError("what shall be certified has other fields than a certificate has")
@@ -115,9 +124,11 @@ def certify(journal: Journal, claim: object, *, walled: bool = True) -> bytes:
         raise BriefError("a file gets no certificate that was not looked at in a clean desk without network")
     if why := refusal(story, looks, claim):
         raise BriefError(f"{printable(path[:200])} gets no certificate: {why}")
-    for each in looks:
-        require_shut(journal, each.desk)
-    signed = sign(certificate(journal, story, looks, claim), journal.signer)
+    found = {each.desk: read_wall(journal, each.desk) or proofs.get(each.desk) for each in looks}
+    walls = {desk: proof for desk, proof in found.items() if proof is not None}
+    if walled and walls.keys() != found.keys():
+        raise BriefError(f"{printable(path[:200])} gets no certificate: no keeper proved a wall around its check")
+    signed = sign(certificate(journal, story, looks, claim, walls if walled else {}), journal.signer)
     event = Certified(job, path, claim["file"]["sha256"], hashlib.sha256(signed).hexdigest())
     journal.add(job, "keys", event)
     return signed
@@ -151,25 +162,37 @@ def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     return ""
 
 
-def require_shut(journal: Journal, desk: str) -> None:
-    """Refuse what was looked at in a desk with a way out."""
-    opened = (row.event() for row in journal.read_verified(desk) if row.name == Opened.__name__)
-    if any(event.rules or event.grants for event in opened if isinstance(event, Opened)):
-        raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
+def read_wall(journal: Journal, desk: str) -> WallProof | None:
+    """Return what the journal says its keeper proved of a desk; refuse one with a way out."""
+    proof = None
+    for row in journal.read_verified(desk):
+        if row.name in _OF_WALLS:
+            event = row.event()
+            proof = (proof_of(event) if row.actor == KEEPER else None) or proof
+            if isinstance(event, Opened) and (event.rules or event.grants):
+                raise BriefError("a file gets no certificate that was looked at in a desk with a way out")
+    return proof
 
 
-def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verified], claim: Fields) -> Fields:
-    """Put together what is claimed and what the journal says."""
+def certificate(
+    journal: Journal,
+    story: CertifiedStory,
+    looks: Iterable[Verified],
+    claim: Fields,
+    walls: Mapping[str, WallProof] = _NO_PROOFS,
+) -> Fields:
+    """Put together what is claimed, what the journal says, and what keepers proved."""
     begun = story.begun
     assert begun is not None
     head, last = journal.head(begun.job), journal.read_last()
     assert head is not None
     assert last is not None
     checks = zip(claim["checks"], looks, strict=True)
+    addresses = {"addresses": list_addresses(story)} if walls or story.addresses else {}
     return {
         "at": int(time.time() * 1000),
-        "brain": {**claim["brain"], **name_addresses(story), "models": [*story.models], "name": begun.brain},
-        "checks": [{**each, "desk": {**each["desk"], "id": look.desk}} for each, look in checks],
+        "brain": {**claim["brain"], **addresses, "models": [*story.models], "name": begun.brain},
+        "checks": [{**each, "desk": describe_desk(each["desk"], look.desk, walls)} for each, look in checks],
         "file": claim["file"],
         "hotdesk": claim["hotdesk"],
         "job": {"brief": begun.brief, "by": begun.by, "goal": digest_of(begun.goal), "id": begun.job},
@@ -181,7 +204,15 @@ def certificate(journal: Journal, story: CertifiedStory, looks: Iterable[Verifie
     }
 
 
-def name_addresses(story: CertifiedStory) -> Fields:
-    """Say where models were asked; nothing where all were asked at their vendors' own addresses."""
-    found = [{"address": address, "model": model} for model, address in story.addresses]
-    return {"addresses": found} if found else {}
+def describe_desk(desk: Fields, name: str, walls: Mapping[str, WallProof]) -> Fields:
+    """Say at which desk a check looked, and behind which wall: a proven one counts, whatever the job says."""
+    proof = walls.get(name)
+    if proof is None:
+        return {**desk, "id": name}
+    facts = {"boundary": proof.is_boundary, "kernel": proof.kernel, "platform": proof.platform}
+    return {**desk, **facts, "id": name, "version": proof.version, "wall": proof.wall}
+
+
+def list_addresses(story: CertifiedStory) -> list[Fields]:
+    """List where models were asked that were not asked at their vendors' own addresses."""
+    return [{"address": address, "model": model} for model, address in story.addresses]

@@ -47,9 +47,11 @@ from hotdesk.event import (
     RootActEnded,
     TookOver,
     Used,
+    WallProven,
     chain_of,
     to_json,
 )
+from hotdesk.event.desk import KEEPER
 from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
@@ -59,6 +61,7 @@ from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import bpf, jail
 from hotdesk.vault import Secret, Totp, Vault, argv_of, seed_of, totp_code
 from hotdesk.vault.store import open_sealed, seal
+from hotdesk.walls import WallProof
 
 PRINTING = 32
 """Programs that may wait for their turn: sending to a teller who is behind would stop everything else."""
@@ -98,8 +101,8 @@ class KeysProcess:
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
-        self.gated_desks: dict[str, None] = {}
-        """Desks the keeper had gates for, the latest: what a door tells is of these."""
+        self.gated_desks: dict[str, WallProof | None] = {}
+        """Desks the keeper had gates for, the latest, and what it proved of each: what a door tells is of these."""
         self.share = SHARE
         self.shares: dict[str, int] = {}
         self.number = 0
@@ -148,9 +151,8 @@ class KeysProcess:
             return
         message = json.loads(data)
         if "desk" in message:
-            self.gated_desks[str(message["desk"])] = None
-            while len(self.gated_desks) > _MAX_GATED_DESKS:
-                del self.gated_desks[next(iter(self.gated_desks))]
+            proof = message.get("proof")
+            self.take_proof(as_desk(message["desk"]), None if proof is None else WallProof(**proof))
             return
         actor = message["line"]
         line = Peer(socket.socket(fileno=fds[0]), actor)
@@ -160,6 +162,19 @@ class KeysProcess:
                 line.tell(**charter.message())
             line.tell(ready=True)
             line.applied_mark = self.mark
+
+    def take_proof(self, desk: str, proof: WallProof | None) -> None:
+        """Take what the keeper proved of a desk. Only its own line says so: no owner, door or desk can."""
+        self.gated_desks[desk] = proof
+        while len(self.gated_desks) > _MAX_GATED_DESKS:
+            del self.gated_desks[next(iter(self.gated_desks))]
+        if desk in self.charters:
+            self.note_wall(desk)
+
+    def note_wall(self, desk: str) -> None:
+        """Write down what the keeper proved of a desk with a way out; of others the keeper's own `Opened` says it."""
+        if (proof := self.gated_desks.get(desk)) is not None:
+            self.journal.add(desk, KEEPER, WallProven(desk, **asdict(proof)))
 
     def flush(self) -> None:
         """Send what waits, and drop the lines that are cut."""
@@ -213,7 +228,7 @@ class KeysProcess:
                         self.end_canary(event.desk)
                 self.answer_committed(line, number)
             case "certify":
-                signed = certify(self.journal, message["claim"])
+                signed = certify(self.journal, message["claim"], self.gated_desks)
                 self.answer_committed(line, number, {"certificate": signed.decode()})
             case "scan":
                 line.tell(re=number, ok={"secrets": self.find_secrets(message)})
@@ -318,6 +333,7 @@ class KeysProcess:
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
         self.journal.add(desk, "keys", Opened(desk, digest(scope), rule_texts(scope), grants, by, image))
+        self.note_wall(desk)  # of one that was kept ready it is known
         reply = {
             "ca": charter.authority.certificate_pem.decode(),
             "env": charter.environment(),
@@ -390,8 +406,7 @@ class KeysProcess:
     def close(self, desk: str, why: str) -> None:
         """End a desk's way out."""
         if self.charters.pop(desk, None) is not None or desk in self.shares:
-            last = self.journal.end(desk)
-            if last is None or last.name != Burnt.__name__:  # of a desk without a scope its keeper may have said so
+            if not self.journal.has(desk, Burnt):  # its keeper records the end of a desk that had no scope
                 self.journal.add(desk, "keys", Burnt(desk, why))
             for door in self.to("door"):
                 door.tell(drop=desk)

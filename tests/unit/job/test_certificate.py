@@ -11,28 +11,44 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.security.certificate_room import BEGUN, EXPECT, FILE, JOB, NAME, SIGNER, claim, made, passed, stock, written
+from tests.security.certificate_room import (
+    BEGUN,
+    DESK,
+    EXPECT,
+    FILE,
+    JOB,
+    NAME,
+    SIGNER,
+    claim,
+    made,
+    passed,
+    stock,
+    written,
+)
 
 from hotdesk.brief.brief import Deliverable, RequiredCheck
 from hotdesk.checks.seam import DrawnPixels, Verdict
 from hotdesk.checks.verdict_json import make_stored_verdict
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.config import Config
-from hotdesk.drive.certificate import CLAIM, DOMAIN, encode_canonical, fits, read, sign
+from hotdesk.drive.certificate import CLAIM, DOMAIN, PROVEN, encode_canonical, fits, read, sign
 from hotdesk.drive.identity import OPERATOR
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read as read_journal
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import fingerprint
 from hotdesk.errors import BriefError
-from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought
+from hotdesk.event import Amended, Decided, JobBegun, Pending, Thought, WallProven
 from hotdesk.job.certificate import claim_of
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.job.verify import Candidate
 from hotdesk.keys.certify import certify
+from hotdesk.walls import WallProof
 
 GOLDEN = Path(__file__).parents[2] / "golden/certificate-v2.json"
 FIRST = GOLDEN.with_name("certificate-v1.json")
+FOURTH = GOLDEN.with_name("certificate-v4.json")
+"""As the second, with the wall that was proven."""
 
 
 BESIDE = {"rule.py": "78" * 32}
@@ -128,13 +144,11 @@ def test_a_certificate_names_the_address_of_a_model_that_was_not_asked_at_its_ve
     rest = [event for event in BEGUN[1:] if not isinstance(event, Thought)]
     with closing(written(tmp_path / "keys", [begun, *rest, said, said, by_vendor, passed()])) as journal:
         told, _ = read(certify(journal, claim(brain={"kind": "model"})))
-    assert (told["format"], told["brain"]["addresses"]) == (3, [{"address": place, "model": name}])
+    assert told["brain"]["addresses"] == [{"address": place, "model": name}]
     words = "\n".join(page(told, NAME, "ab", "as --signer says"))
     assert f"made by      {name}, asked at {place}, a model; replies came from {name}, openai:gpt-5.4" in words
     told["brain"]["name"] = name
     assert f"; {name}, asked at {place}, not at its vendor's address" in "\n".join(page(told, NAME, "ab", "x"))
-    del told["brain"]["addresses"], told["public_key"], told["format"]
-    assert read(sign(told, SIGNER))[0]["format"] == 2, "where there is nothing to say the older format will do"
 
 
 def test_what_waits_to_be_written_counts(tmp_path: Path) -> None:
@@ -155,7 +169,35 @@ def test_what_would_be_too_large_is_not_signed(tmp_path: Path) -> None:
         assert journal.waiting == 0
 
 
-@pytest.mark.parametrize("golden", [FIRST, GOLDEN], ids=["first", "second"])
+def test_a_certificate_names_the_wall_that_was_proven(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        told, _ = read(certify(journal, claim()))
+    desk = told["checks"][0]["desk"]
+    assert told["format"] == PROVEN
+    assert desk == {
+        "boundary": True, "id": DESK, "kernel": "host", "network": False, "platform": "", "sterile": True,
+        "version": "crun 1.14.1", "wall": "container",
+    }  # fmt: skip
+    words = " ".join("\n".join(page(told, NAME, "ab", "as --signer says")).split())
+    assert "wall container (crun 1.14.1; the host's kernel), as proven" in words
+
+
+def test_what_the_keeper_tells_keys_counts_before_the_journal_has_it(tmp_path: Path) -> None:
+    proof = WallProof("gvisor", "sentry", True, "runsc 20240729", "kvm")
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()], None)) as journal:
+        told, _ = read(certify(journal, claim(), {DESK: proof}))
+    desk = told["checks"][0]["desk"]
+    assert (desk["wall"], desk["kernel"], desk["platform"]) == ("gvisor", "sentry", "kvm")
+
+
+def test_the_wall_of_a_desk_with_a_longer_story_is_the_last_that_was_proven(tmp_path: Path) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        journal.add(DESK, "keeper", WallProven(DESK, "container", "host", True, "crun 1.30", ""))
+        told, _ = read(certify(journal, claim()))
+    assert told["checks"][0]["desk"]["version"] == "crun 1.30"
+
+
+@pytest.mark.parametrize("golden", [FIRST, GOLDEN, FOURTH], ids=["first", "second", "fourth"])
 def test_a_certificate_of_every_format_can_always_be_read(golden: Path) -> None:
     told, public = read(golden.read_bytes())
     assert (told["file"]["name"], fingerprint(public)) == (NAME, fingerprint(SIGNER.public))
@@ -168,10 +210,21 @@ def test_a_certificate_is_signed_as_the_golden_one_is() -> None:
     assert f"beside       rule.py, sha256 {BESIDE['rule.py']}" in "\n".join(short(told, NAME, "ab", "as --signer says"))
     del told["public_key"], told["format"]
     assert sign(told, SIGNER) == GOLDEN.read_bytes()
+    told, _ = read(FOURTH.read_bytes())
+    del told["public_key"], told["format"]
+    assert sign(told, SIGNER) == FOURTH.read_bytes()
+
+
+def test_a_machine_without_walls_signs_as_before(tmp_path: Path) -> None:
+    asked = Thought(JOB, "count", 2, "chat:small", "ab" * 32, 0, 0, 0, 0, 5, address="http://127.0.0.1:8099")
+    for more, number in (((), 2), ((asked,), 3)):
+        with closing(written(tmp_path / str(number), [*BEGUN, *more, passed()])) as journal:
+            told, _ = read(certify(journal, claim(), walled=False))
+        assert (told["format"], told["checks"][0]["desk"]["wall"]) == (number, "container")
 
 
 def test_neither_format_has_the_fields_of_the_other() -> None:
-    for golden, other in ((FIRST, 2), (GOLDEN, 1)):
+    for golden, other in ((FIRST, 2), (GOLDEN, 1), (GOLDEN, 4), (FOURTH, 2), (FOURTH, 3)):
         told, _ = read(golden.read_bytes())
         body = encode_canonical({**told, "format": other})
         signature = SIGNER.sign(DOMAIN + body).hex().encode()

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hotdesk.brain.amendments import Amendment, asks_for_secrets, difference, list_rules, widen_scope
-from hotdesk.brain.permits import has_memory, is_risky, needs_fresh, select_grants, select_rules
+from hotdesk.brain.permits import (
+    choose_wall,
+    find_steps,
+    has_memory,
+    is_risky,
+    needs_fresh,
+    select_grants,
+    select_rules,
+)
 from hotdesk.brief import grant_text, parse_rule, rule_text
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -114,7 +122,9 @@ def _step_lines(plan: Plan, index: int, job: Brief) -> Iterator[str]:
     """Say what one step does, in facts."""
     step = plan.steps[index]
     live = ", makes live state" if step.live else ""
-    yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{live}"
+    wall = choose_wall(plan, find_steps(plan, index, job), job)
+    behind = f", behind the wall {wall}" if wall != job.wall else ""
+    yield f"{index + 1}. {step.name} ({step.kind}), {place(plan, index, job)}{behind}{live}"
     yield from (f"   goes to {each}" for each in _goes_to(step, job))
     grants = select_grants(step, job.scope)
     yield from (f"   uses the secret {domain_first(each.host, grant_text(each))}" for each in grants)

@@ -6,7 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hotdesk.brain.amendments import Amendment, asks_for_secrets, list_rules, widen_scope
-from hotdesk.brain.permits import Stake, has_memory, matches, needs_fresh, select_grants, select_rules, stakes, writes
+from hotdesk.brain.permits import (
+    Stake,
+    choose_wall,
+    find_steps,
+    has_memory,
+    matches,
+    needs_fresh,
+    select_grants,
+    select_rules,
+    stakes,
+    writes,
+)
 from hotdesk.brief import READ, Rule, parse_rule
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.coverage import within
@@ -119,6 +130,8 @@ def _place_point(plan: Plan, index: int, job: Brief) -> str:
     """Say where a step is taken."""
     step = plan.steps[index]
     live = " It leaves something running, such as a login." if step.live else ""
+    wall = choose_wall(plan, find_steps(plan, index, job), job)
+    live += f" The desk is behind the wall {wall}." if wall != job.wall else ""
     if needs_fresh(plan, index, job):
         return f"Works at a fresh desk that has only the files it names.{live}"
     if step.keeps:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Certified, Event, JobBurnt, Kept, StepBegun, Verified
+from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.door_activity import DoorActivity, count_requests
 from hotdesk.job.record.progress import ModelCost, StepProgress
 from hotdesk.job.record.summary import JobSummary, Outcome
+from hotdesk.walls import WallProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,16 @@ class Receipt:
     """The latest certificate of each file that has one."""
     ashes: JobBurnt | None = None
     """What burning destroyed, kept on purpose, found left; None: it was not written down."""
+    walls: Mapping[str, WallProof] = field(default_factory=dict)
+    """What keepers proved of its desks' walls, by desk."""
 
 
 def read_receipt(journal: Path, job: str) -> Receipt:
     """Read a job's events, and those of its desks."""
     events = [(row.at / 1000, row.event()) for row in read(journal, job)]
     desks = dict.fromkeys(event.desk for _, event in events if isinstance(event, StepBegun) and event.desk)
-    return fold_timed(job, [*events, *((row.at / 1000, row.event()) for desk in desks for row in read(journal, desk))])
+    events += [(row.at / 1000, row.event()) for desk in desks for row in read(journal, desk)]
+    return replace(fold_timed(job, events), walls=read_walls(journal, desks))
 
 
 def fold(job: str, events: Iterable[Event]) -> Receipt:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hotdesk.drive.journal import read
 from hotdesk.event import Alarm, Answered, Asked, Decided, Exchange, HandedBack, TookOver
 from hotdesk.job.people.card_text import KINDS
+from hotdesk.job.record.desk_walls import read_walls
 from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import DeliverableRecord, JobSummary
 from hotdesk.job.report.facts import Delivered, JobReport, Looked, ReportedDecision, ToolUse
@@ -46,6 +47,7 @@ def gather(journal: Path, jobs: Path, job: str) -> JobReport:
 
 def _gather_desks(report: JobReport, story: Timeline, journal: Path) -> None:
     desks = list(report.tale.desks)
+    report.walls = read_walls(journal, desks)
     for row in read(journal, desks, names=_DESK_EVENTS) if desks else ():
         with suppress(ValueError, RecursionError):
             event = row.event()

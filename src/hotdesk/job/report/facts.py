@@ -12,6 +12,7 @@ from hotdesk.job.event_text import Tone
 from hotdesk.job.record.door_activity import DoorActivity
 from hotdesk.job.record.summary import JobSummary, State
 from hotdesk.job.report.pictures import ReportPicture
+from hotdesk.walls import WallProof
 
 
 @dataclass(slots=True)
@@ -137,6 +138,8 @@ class JobReport:
     timeline: list[Attempted | Moment] = field(default_factory=list)
     delivered: dict[str, Delivered] = field(default_factory=dict)
     door: DoorActivity = field(default_factory=DoorActivity)
+    walls: dict[str, WallProof] = field(default_factory=dict)
+    """What keepers proved of its desks' walls, by desk."""
     missing: int = 0
     """Papers that are gone."""
     left_out: int = 0

@@ -27,8 +27,14 @@ def receipt(report: JobReport) -> Markup:
         column("Destroyed", ashes.destroyed, "Nothing."),
         column("Kept on purpose, and until when", ashes.kept, "Nothing."),
         leftovers,
+        *([column("Walls, as proven", _list_walls(report), "")] if report.walls else []),
     )
     return section("receipt", "Receipt", tag("div", *columns, class_="columns"))
+
+
+def _list_walls(report: JobReport) -> list[str]:
+    """List the desks, each with the wall its keeper proved."""
+    return [f"desk {desk}: {proof.describe()}" for desk, proof in report.walls.items()]
 
 
 def column(title: str, lines: Sequence[str], none: str) -> Markup:

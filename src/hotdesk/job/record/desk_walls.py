@@ -1,0 +1,26 @@
+"""Behind which walls a job's desks stood: what their keepers proved, as the journal has it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.drive.journal import read
+from hotdesk.event import Opened, WallProven, proof_of
+from hotdesk.event.desk import KEEPER
+from hotdesk.walls import WallProof
+
+_EVENTS = (Opened.__name__, WallProven.__name__)
+
+
+def read_walls(journal: Path, desks: Collection[str]) -> dict[str, WallProof]:
+    """Read what keepers proved of some desks; one of which nothing is written is left out."""
+    found: dict[str, WallProof] = {}
+    for row in read(journal, list(desks), names=_EVENTS) if desks else ():
+        if row.actor != KEEPER:
+            continue
+        with suppress(ValueError, RecursionError):
+            if (proof := proof_of(row.event())) is not None:
+                found[row.chain] = proof
+    return found
