@@ -12,12 +12,14 @@ from typing import Annotated, Any, Literal
 
 from hotdesk.errors import BriefError
 from hotdesk.strict import Length, Otherwise, Range, StrictError, reader
+from hotdesk.walls import NAMES
 
 GIB = 1 << 30
 MIB = 1 << 20
 _TIME_SHAPE = re.compile(r"[0-9]{1,9}[smhd]")
-WALLS = ("local", "container", "gvisor", "microvm")
-"""From none to the strongest. Those that are not there yet can be demanded all the same."""
+WALLS = NAMES
+"""Those a machine may not have can be demanded all the same."""
+GVISOR_PLATFORMS = ("auto", "systrap", "ptrace", "kvm")
 APPROVALS = ("auto", "risky", "plan", "every")
 """Who admits a plan, from the laxest: nobody, a person where something is at stake, a person, a person at each step."""
 TENANT_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -68,6 +70,10 @@ class Config:
     """The image store; apart from `lib` so that several state directories can share one."""
     runtime: str = "crun"
     """The OCI runtime program."""
+    gvisor_program: str = "runsc"
+    """gVisor's runtime: a name to be found on the system's path, or an absolute path."""
+    gvisor_platform: str = "auto"
+    """How gVisor runs programs: one of `GVISOR_PLATFORMS`."""
     disk: str = "auto"
     """What holds writable layers: `btrfs`, `ext4`, or `auto`, the first that works here."""
     disk_floor: int = 2 * GIB
@@ -100,6 +106,14 @@ class Config:
     """What one person may keep in the drive."""
     signers: tuple[str, ...] = ()
     """Whose certificates are believed: fingerprints, or paths of public keys."""
+    verify_wall: str = ""
+    """The least around desks in which deliverables are looked at; empty: what the job has."""
+    holder: bool = True
+    """Whether `hotdesk run` may have its desk opened by the resident holder."""
+    holder_ready: int = 1
+    """Desks a holder keeps ready for the next command, like the last one asked for."""
+    holder_idle: float = 60.0
+    """Seconds after which a holder that nobody uses ends."""
     serve: Mapping[str, object] = field(default_factory=dict, hash=False)
     """The server's own settings as the file has them; `hotdesk serve` checks them."""
 
@@ -110,14 +124,17 @@ def load(environ: dict[str, str] | None = None) -> Config:
     run, lib, etc = folders(env)
     table = read_table(etc / "config.toml")
     kinds = {"images": str, "runtime": str, "disk": str, "disk_floor": int, "memory_floor": int, "pids_floor": int}
-    chosen: dict[str, object] = {}
+    chosen: dict[str, object] = _load_walls(table.pop("wall", {}))
+    if program := env.get("HOTDESK_GVISOR_PROGRAM"):
+        chosen["gvisor_program"] = program
     for name, kind in kinds.items():
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
             chosen[name] = convert(name, value, kind)
     chosen |= read_settings("door", table.pop("door", {}), DOOR) | _load_jobs(table)  # a ceiling is in the file alone
     chosen |= _load_ceiling(table.pop("ceiling", {}), chosen)
-    chosen |= _load_signers(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
+    chosen |= _load_verify(table.pop("verify", {}), env.get("HOTDESK_SIGNERS", ""))
+    chosen |= _load_holder(table.pop("holder", {}))
     chosen["serve"] = table.pop("serve", {})
     if table:
         raise BriefError(f"{etc / 'config.toml'}: unknown setting {sorted(table)[0]!r}; remove it")
@@ -151,10 +168,26 @@ def _load_ceiling(table: object, chosen: Mapping[str, object]) -> dict[str, obje
     return found if hosts is None else {**found, "ceiling": hosts}
 
 
-def _load_signers(table: object, listed: str) -> dict[str, object]:
-    """Check whose certificates are believed: those of the file, and those of the environment."""
-    found: tuple[str, ...] = read_settings("verify", table, {"signers": _SIGNERS}).get("signers", ())
-    return {"signers": (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))}
+def _load_holder(table: object) -> dict[str, object]:
+    """Check what is said about the resident holder."""
+    found = read_settings("holder", table, {"enabled": bool, "ready": count(0, 100), "idle": number(0.1, 86400)})
+    names = {"enabled": "holder", "ready": "holder_ready", "idle": "holder_idle"}
+    return {names[name]: value for name, value in found.items()}
+
+
+def _load_walls(table: object) -> dict[str, object]:
+    """Check what is said about walls."""
+    gvisor = read_settings("wall", table, {"gvisor": dict}).get("gvisor", {})
+    hints = {"program": _PROGRAM, "platform": one_of(GVISOR_PLATFORMS)}
+    return {f"gvisor_{name}": value for name, value in read_settings("wall.gvisor", gvisor, hints).items()}
+
+
+def _load_verify(table: object, listed: str) -> dict[str, object]:
+    """Check whose certificates are believed, in the file and the environment, and the wall deliverables need."""
+    settings = read_settings("verify", table, {"signers": _SIGNERS, "wall": one_of(WALLS[1:])})
+    found: tuple[str, ...] = settings.get("signers", ())
+    signers = (*found, *_read_setting("HOTDESK_SIGNERS", listed.replace(",", " ").split(), _SIGNERS))
+    return {"signers": signers, "verify_wall": settings.get("wall", "")}
 
 
 def _load_jobs(table: dict[str, object]) -> dict[str, object]:
@@ -233,6 +266,9 @@ _SIGNERS = make_list_hint(
     r"[0-9a-f]{32}|/[^\0]{1,4095}",
     "fingerprints of 32 hexadecimal digits, as `hotdesk key show` prints them, or absolute paths of public keys",
 )
+_PROGRAM = Annotated[
+    str, re.compile(r"/[^\0]{1,4095}|[A-Za-z0-9._+-]{1,255}"), Otherwise("takes the name of a program, or its path")
+]
 CEILING: Mapping[str, Any] = {
     "hosts": RULES,
     "wall": one_of(WALLS[1:]),

@@ -6,11 +6,10 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -26,6 +25,7 @@ from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, bury, container_runtime
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
+from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.identity import describe_actor
 from hotdesk.errors import BriefError, DeskGone, HostError, ImageError
 from hotdesk.event import Event, Note
@@ -33,9 +33,11 @@ from hotdesk.ipc.scope_task import Standing
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.cgroup import Cgroup, here
 from hotdesk.linux.sockets import is_answered
+from hotdesk.walls import WallCatalog
 
 if TYPE_CHECKING:
-    from hotdesk.desk.owner.remote import RemoteHandle
+    from hotdesk.desk.owner.control import Leases
+    from hotdesk.desk.owner.remote import RemoteHandle, RemoteRuntime
     from hotdesk.hands.remote_tools import Lending
     from hotdesk.hands.screen.reader_client import DeskSeat
     from hotdesk.hands.screen.readers import Seats
@@ -45,33 +47,25 @@ if TYPE_CHECKING:
     from hotdesk.keys.doors import Doors
     from hotdesk.tool import Tool, Vision
 
-PARTS = {
-    "remote": "hotdesk.desk.owner.remote:remote_runtime",
-    "control": "hotdesk.desk.owner.control:serve_control",
-}
-"""What only some owners need, by name: their HTTP would cost every other one 20 ms."""
-DOORS = "hotdesk.keys.doors"
-"""What gives desks their way out: most owners open none that has one."""
-
-HANDS = "hotdesk.hands.tools"
 _READERS = 2
-_SEATS = "hotdesk.hands.screen.readers"
-"""What reaches desks' screens and browsers: most owners look at none."""
-_LENDING = "hotdesk.hands.remote_tools"
-"""What lets other processes use desks' tools."""
-WATCHING = "hotdesk.hands.screen.viewers"
-"""What serves people who look at a desk, and drive it."""
-_STERILIZE = "hotdesk.desk.image.sterilize"
-"""What makes images' copies for verifying: once for an image."""
 
 
 class Host:
     """This machine, as one owner uses it. `async with Host() as host:`; its desks burn with it."""
 
-    def __init__(self, settings: Config | None = None, *, control: bool = True, keeper: Started | None = None) -> None:
+    def __init__(
+        self,
+        settings: Config | None = None,
+        *,
+        control: bool = True,
+        keeper: Started | None = None,
+        leases: Leases | None = None,
+    ) -> None:
         self.config = settings or config.load()
         self.control = control
         self.keeper = keeper
+        self.leases = leases
+        """Who reads what is to be opened for the length of a call; None: nothing is."""
         self.stack = contextlib.AsyncExitStack()
         self.runtime: Runtime
         self.own_runtime: KeeperRuntime | None = None
@@ -82,6 +76,7 @@ class Host:
         self._watching: Watching | None = None
         self._lending: Lending | None = None
         self.standing: Standing | None = None
+        self._walls: WallCatalog | None = None
 
     def __repr__(self) -> str:
         return f"<Host {self.config.run}>"
@@ -103,7 +98,7 @@ class Host:
         await self.stack.__aenter__()
         try:
             if os.geteuid() != 0:
-                self.runtime = await self.stack.enter_async_context(part("remote")(server(self.config)))
+                self.runtime = await self.stack.enter_async_context(_reach(server(self.config)))
                 return self
             runtime = await self.stack.enter_async_context(
                 container_runtime(self.config, self.keeper, self.note, self.supervise)
@@ -111,8 +106,15 @@ class Host:
             self.runtime = self.own_runtime = runtime
             if self.control:
                 path = control_path(self.config, os.getpid())
-                calls = part("control")(
-                    runtime, path, lambda: self.doors, people=self.people, personal=self.mark_personal
+                from hotdesk.desk.owner.control import serve_control  # its HTTP, too
+
+                calls = serve_control(
+                    runtime,
+                    path,
+                    lambda: self.doors,
+                    people=self.people,
+                    personal=self.mark_personal,
+                    leases=self.leases,
                 )
                 await self.stack.enter_async_context(calls)
         except BaseException as e:
@@ -131,9 +133,18 @@ class Host:
             )
         return self.own_runtime
 
+    @property
+    def walls(self) -> WallCatalog:
+        """Give the walls this machine has, and those it lacks, as found on first need."""
+        if self._walls is None:
+            self._walls = survey(self.config)
+        return self._walls
+
     def supervise(self, parts: Parts, tasks: Background) -> Doors:
         """Give the desks of this owner their supervisor."""
-        doors: Doors = import_module(DOORS).Doors(self.config, parts, tasks)
+        from hotdesk.keys.doors import Doors  # most owners open no desk that has a way out
+
+        doors = Doors(self.config, parts, tasks)
         doors.in_use = self.keeper_runtime().used.add
         self.stack.callback(doors.close)
         return doors
@@ -148,7 +159,9 @@ class Host:
         """Give what reaches the screens and browsers of the desks this process opens itself."""
         runtime = self.keeper_runtime()
         if self._seats is None:
-            created: Seats = import_module(_SEATS).Seats(runtime.parts, runtime.tasks)
+            from hotdesk.hands.screen.readers import Seats  # most owners look at no screen
+
+            created = Seats(runtime.parts, runtime.tasks)
             runtime.departed = self.release_desk
             self.stack.callback(created.close)
             self._seats = created
@@ -165,17 +178,17 @@ class Host:
 
         With `vision` it can ask a model about pictures in the desk; `exact` adds what is for scripts.
         """
+        from hotdesk.hands.tools import hands_at
+
         await self.doors.ready()
         self.personal.discard(desk.id)
-        hands_at = import_module(HANDS).hands_at
-        toolbox: Toolbox = await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
-        return toolbox
+        return await hands_at(self.seat(desk), note or self.note, self.wheel(desk), vision, exact=exact)
 
     def tools(self, image: str, vision: Vision | None = None, *, exact: bool = False) -> Sequence[Tool]:
         """List what a worker can do at a desk of an image, before there is one."""
-        screen = self.has_screen(image)
-        found: Sequence[Tool] = import_module(HANDS).tools_of(screen=screen, vision=vision is not None, exact=exact)
-        return found
+        from hotdesk.hands.tools import tools_of
+
+        return tools_of(screen=self.has_screen(image), vision=vision is not None, exact=exact)
 
     def has_screen(self, name: str) -> bool:
         """Say whether an image has a screen of ours; one that E2B's program starts is for that program alone."""
@@ -190,17 +203,20 @@ class Host:
     def watching(self) -> Watching:
         """Give who looks at the desks this process opens itself, and who drives them."""
         if self._watching is None:
-            kind = import_module(WATCHING).Watching
-            self._watching = kind(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
-        return cast("Watching", self._watching)
+            from hotdesk.hands.screen.viewers import Watching
+
+            self._watching = Watching(self.seats.of, self.doors.ready, self.note, self.seats.tasks, self.personal)
+        return self._watching
 
     def people(self, route: str) -> Watching | Lending:
         """Give who answers those who look at desks, drive them, or use their tools."""
         if route != "tools":
             return self.watching
         if self._lending is None:
-            self._lending = import_module(_LENDING).Lending(self.hands)
-        return cast("Lending", self._lending)
+            from hotdesk.hands.remote_tools import Lending
+
+            self._lending = Lending(self.hands)
+        return self._lending
 
     def wheel(self, desk: Desk) -> Wheel:
         """Give the wheel of a desk: its worker's, unless a person has taken over."""
@@ -267,7 +283,7 @@ class Host:
         Those that are `proven` are for orders with a scope: their way out was tried beforehand. Desks with a screen are
         kept with it up, and with a reader or two for whoever looks first.
         """
-        self.pool.keep(spec, count, proven=proven)
+        self.pool.keep(self.keeper_runtime().route(spec), count, proven=proven)
         if count and self.has_screen(spec.image):
             self.seats.tasks.start(functools.partial(self.seats.keep_ready, _READERS))
 
@@ -297,8 +313,7 @@ class Host:
         path = owner_path(self.config, desk)
 
         async def reach_owner() -> Runtime:
-            found: Runtime = await self.stack.enter_async_context(part("remote")(path))
-            return found
+            return await self.stack.enter_async_context(_reach(path))
 
         other = await (self.standing.call(reach_owner) if self.standing is not None else reach_owner())
         return await other.find(desk)
@@ -311,10 +326,11 @@ class Host:
 
     async def sterilize(self, name: str) -> None:
         """Make what is missing of an image's sterile copy; an owner that may not write leaves that to `hotdesk`."""
+        from hotdesk.desk.image import sterilize
+
         if self.own_runtime is not None:
             picture = image.find(self.config.images, name)
-            make = import_module(_STERILIZE).make
-            await anyio.to_thread.run_sync(make, self.config.images, picture, lambda line: None)
+            await anyio.to_thread.run_sync(sterilize.make, self.config.images, picture, lambda line: None)
 
     async def seal(self, name: str) -> None:
         """Open a desk from an image, prove that it works, and keep the guest as its own Python compiled it."""
@@ -330,11 +346,11 @@ class Host:
         guest_code.keep(self.config.images, picture.digest, source, compiled)
 
 
-def part(name: str) -> Callable[..., contextlib.AbstractAsyncContextManager[Any]]:
-    """Give a part by its name."""
-    module, _, attribute = PARTS[name].partition(":")
-    found: Callable[..., contextlib.AbstractAsyncContextManager[Any]] = getattr(import_module(module), attribute)
-    return found
+def _reach(path: Path) -> contextlib.AbstractAsyncContextManager[RemoteRuntime]:
+    """Reach another owner's desks, at its control socket."""
+    from hotdesk.desk.owner.remote import remote_runtime  # its HTTP would cost every other owner 20 ms
+
+    return remote_runtime(path)
 
 
 @contextlib.asynccontextmanager
@@ -351,7 +367,7 @@ async def open_desk(spec: Spec | None = None, scope: Scope = CLOSED) -> AsyncIte
 async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
     """Use a desk another process owns; it stays when the block ends."""
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
-    async with part("remote")(path) as runtime:
+    async with _reach(path) as runtime:
         yield await runtime.find(desk)
 
 
@@ -359,7 +375,7 @@ async def borrow(settings: Config, desk: DeskId) -> AsyncIterator[Desk]:
 async def reach(settings: Config, desk: DeskId) -> AsyncIterator[RemoteHandle]:
     """Reach a desk another process owns from outside only; it may be stopped, and stays when the block ends."""
     path = owner_path(settings, desk) if os.geteuid() == 0 else server(settings)
-    async with part("remote")(path) as runtime:
+    async with _reach(path) as runtime:
         yield runtime.get_handle(desk)
 
 
@@ -393,7 +409,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
     An ordinary user's desks are a server's, and burn there.
     """
     if os.geteuid() != 0:
-        async with part("remote")(server(settings)) as runtime:
+        async with _reach(server(settings)) as runtime:
             await runtime.burn(desk)
         return
     folder = settings.run / "desks" / desk

@@ -129,6 +129,8 @@ class Step:
     """Of a `program` step: what a shell is given."""
     actions: Annotated[tuple[Action, ...], Length(MOST_ITEMS)] = ()
     """Of a `choose` step."""
+    wall: Text = ""
+    """The least around the desk it is taken at; empty: what the brief has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,12 @@ class Plan:
 
 
 def to_json(plan: Plan) -> str:
-    """Write a plan as one line."""
-    return json.dumps(asdict(plan), separators=(",", ":"), sort_keys=True, allow_nan=False)
+    """Write a plan as one line; what older versions did not have only where it says something: digests stay."""
+    data = asdict(plan)
+    for step in data["steps"]:
+        if not step["wall"]:
+            del step["wall"]
+    return json.dumps(data, separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
 def from_json(text: str) -> Plan:

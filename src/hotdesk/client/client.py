@@ -44,6 +44,7 @@ class Client:
         """Open a desk that lasts until it is burnt or its time is up; `allow` are rules, as in a brief."""
         spec = spec or Spec()
         order = {name: getattr(spec, name) for name in SPEC} | {"env": dict(spec.env), "allow": list(allow)}
+        order |= {"wall": spec.wall} if spec.wall != Spec().wall else {}  # it is the least that every server gives
         reply = await self.line.call("POST", "/desks", order, again=secrets.token_hex(16))
         return FarDesk(self.line, DeskId(reply["id"]))
 

@@ -21,6 +21,15 @@ class DeskShown:
     cpus: float
     memory: int
     job: str = ""
+    wall: str = ""
+    """The wall that its keeper proved; empty: an earlier server does not say."""
+    kernel: str = ""
+    """What answers its programs' system calls: `host`, `sentry` or `own`."""
+    boundary: bool = False
+    """Whether the wall's makers call it an isolation boundary."""
+    wall_version: str = ""
+    """The program that put the wall up, with its version."""
+    platform: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from hotdesk.strict import StrictError, loads, reader
 FORMAT = 2
 ADDRESSED = 3
 """The format that also says where models were asked; used where one was asked elsewhere than at its vendor's."""
+PROVEN = 4
+"""The format that says, as well, which wall each desk's keeper proved: what a machine with walls writes."""
 DOMAIN = b"hotdesk-certificate 1\n"
 """What is signed begins so: no signature of ours under anything else can be taken for one under a certificate."""
 SUFFIX = ".certificate.json"
@@ -84,11 +86,15 @@ CERTIFICATE: dict[str, _Shape] = {
 }
 _ADDRESSED_BRAIN = {**CERTIFICATE["brain"], "addresses": [{"address": str, "model": str}]}
 """Which models were asked at an address that is not their vendor's own."""
+_PROVEN_DESK = {**CHECK["desk"], "boundary": bool, "kernel": str, "platform": str, "version": str}
+"""The wall as the keeper saw it: whether it is an isolation boundary, which kernel answers programs, and the program
+that put it up, with its version and the way it runs desks."""
 _FIRST_CHECK = {name: shape for name, shape in CHECK.items() if name != "beside"}
 _FORMATS: dict[int, dict[str, _Shape]] = {
     1: {**CERTIFICATE, "checks": [_FIRST_CHECK]},
     FORMAT: CERTIFICATE,
     ADDRESSED: {**CERTIFICATE, "brain": _ADDRESSED_BRAIN},
+    PROVEN: {**CERTIFICATE, "brain": _ADDRESSED_BRAIN, "checks": [{**CHECK, "desk": _PROVEN_DESK}]},
 }
 """Every format there was: a certificate can always be read. The first one did not say what checks had beside them."""
 
@@ -120,7 +126,7 @@ def raw(public: Ed25519PublicKey) -> str:
 
 def sign(fields: Fields, signer: Signer) -> bytes:
     """Sign a certificate; give its bytes, as they are kept."""
-    number = ADDRESSED if "addresses" in fields["brain"] else FORMAT
+    number = choose_format(fields)
     fields = {**fields, "format": number, "public_key": raw(signer.public)}
     if not fits(fields, _FORMATS[number]):
         raise BriefError("that is no certificate: a field is missing, too much, or of another type")
@@ -129,6 +135,13 @@ def sign(fields: Fields, signer: Signer) -> bytes:
     if len(signed) > LARGEST:
         raise BriefError(f"the certificate would have over {LARGEST} bytes; expect less in one deliverable's checks")
     return signed
+
+
+def choose_format(fields: Fields) -> int:
+    """Return the format a certificate has by what it says."""
+    if any("kernel" in each["desk"] for each in fields["checks"]):
+        return PROVEN
+    return ADDRESSED if "addresses" in fields["brain"] else FORMAT
 
 
 def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hotdesk.errors import BriefError, printable
 
@@ -29,18 +29,27 @@ def me() -> str:
 
 def invoker() -> tuple[int, int] | None:
     """Give the user and group on whose behalf root acts, as `sudo` says; None when it says nothing."""
-    ids = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
-    if os.geteuid() != 0 or not all(map(NUMBER.fullmatch, ids)):
+    return _read_invoker(os.geteuid(), os.environ)
+
+
+def _read_invoker(uid: int, variables: Mapping[str, str]) -> tuple[int, int] | None:
+    ids = variables.get("SUDO_UID", ""), variables.get("SUDO_GID", "")
+    if uid != 0 or not all(map(NUMBER.fullmatch, ids)):
         return None
     return int(ids[0]), int(ids[1])
 
 
 def describe_actor() -> str:
     """Write who acts, for an event: `uid 0 pid 4711 sudo 1000`, `… key anna`."""
-    behind = invoker()
-    key = os.environ.get("HOTDESK_REQUESTER", "")
-    key_text = f" key {key}" if os.geteuid() == 0 and _KEY_NAME.fullmatch(key) else ""
-    return f"uid {os.geteuid()} pid {os.getpid()}" + (f" sudo {behind[0]}" if behind else "") + key_text
+    return describe_caller(os.geteuid(), os.getpid(), os.environ)
+
+
+def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
+    """Write who another process is, by what the kernel says of it and the variables it has."""
+    behind = _read_invoker(uid, variables)
+    key = variables.get("HOTDESK_REQUESTER", "")
+    key_text = f" key {key}" if uid == 0 and _KEY_NAME.fullmatch(key) else ""
+    return f"uid {uid} pid {pid}" + (f" sudo {behind[0]}" if behind else "") + key_text
 
 
 def check_owner(text: str) -> str:

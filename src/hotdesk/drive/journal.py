@@ -14,6 +14,7 @@ from hotdesk.drive.table import (
     FILE as FILE,
 )
 from hotdesk.drive.table import (
+    HAS,
     INSERT,
     LAST,
     LOCK,
@@ -103,11 +104,13 @@ class Journal:
         with translate_errors():
             return list(heads_of(self._db))
 
-    def end(self, chain: str) -> Row | None:
-        """Give a chain's latest event, what is buffered included."""
-        buffered = [row for row in self._buffer if row.chain == chain]
+    def has(self, chain: str, kind: type[Event] | None = None) -> bool:
+        """Say whether a chain has events, or one of a kind; what is buffered counts."""
+        name = None if kind is None else kind.__name__
+        if any(row.chain == chain and name in (None, row.name) for row in self._buffer):
+            return True
         with translate_errors():
-            return buffered[-1] if buffered else fetch_row(self._db.execute(LAST, (chain,)))
+            return self._db.execute(HAS, (chain, name)).fetchone() is not None
 
     def read_last(self) -> Row | None:
         """Give the latest event of all chains."""

@@ -37,8 +37,7 @@ def add(journal: Journal, at: int, actor: str, name: str, data: dict[str, object
 
 def is_known(journal: Journal, event: Event) -> bool:
     """Say whether the journal has an event: a desk opens and burns once, and an act's chain has one event."""
-    last = journal.end(chain_of(event))
-    return last is not None and (not isinstance(event, Burnt) or last.name == Burnt.__name__)
+    return journal.has(chain_of(event), Burnt if isinstance(event, Burnt) else None)
 
 
 def take_in_at(lib: Path) -> None:

@@ -35,6 +35,7 @@ TABLE = """CREATE TABLE events (
 SELECT = "SELECT id, chain, seq, at, actor, name, version, data, hash, signature FROM events "
 IDS = "SELECT id FROM events "
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+HAS = "SELECT 1 FROM events WHERE chain = ?1 AND (?2 IS NULL OR name = ?2) LIMIT 1"
 LAST = SELECT + "WHERE chain = ? ORDER BY seq DESC LIMIT 1"
 ONE = SELECT + "WHERE chain = ? AND seq = ?"
 

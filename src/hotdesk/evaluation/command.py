@@ -118,7 +118,7 @@ def make_state(folder: Path, settings: Config) -> StateDirectory:
     names = ("images", "runtime", "disk", "disk_floor", "memory_floor", "pids_floor")
     own = {f"HOTDESK_{name.upper()}": str(value) for name in names if (value := getattr(settings, name))}
     passed = {name: value for name, value in os.environ.items() if name not in ("HOTDESK_TENANT", "HOTDESK_REQUESTER")}
-    return StateDirectory(folder, {**passed, **own, "HOTDESK_HOME": str(folder)})
+    return StateDirectory(folder, {**passed, **own, "HOTDESK_HOME": str(folder), "HOTDESK_HOLDER": "0"})
 
 
 def last_line(text: str, *, is_own: bool) -> str:
