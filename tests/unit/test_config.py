@@ -149,6 +149,11 @@ def test_the_ceiling_has_a_table(tmp_path: Path) -> None:
     assert hash(settings)
 
 
+def test_what_checks_deliverables_may_need_a_wall_of_its_own(tmp_path: Path) -> None:
+    assert at(tmp_path, '[verify]\nwall = "gvisor"').verify_wall == "gvisor"
+    assert at(tmp_path, "").verify_wall == ""
+
+
 def test_no_variable_lifts_the_ceiling(tmp_path: Path) -> None:
     names = [
         "CEILING",
@@ -202,6 +207,9 @@ def test_jobs_the_drive_and_prices_have_tables(tmp_path: Path) -> None:
         ("ceiling", "wall = 'paper'"),
         ("ceiling", "wall = 'local'"),
         ("ceiling", "wall = 5"),
+        ("verify", "wall = 'local'"),
+        ("verify", "wall = 'paper'"),
+        ("verify", "wall = 5"),
         ("ceiling", "grants = 'erp'"),
         ("ceiling", "grants = [5]"),
         ("ceiling", "grants = ['a b']"),
@@ -295,3 +303,29 @@ def test_a_signer_is_a_fingerprint_or_an_absolute_path(tmp_path: Path, told: str
         at(tmp_path, f"[verify]\nsigners = {told}\n")
     with pytest.raises(BriefError, match="HOTDESK_SIGNERS takes fingerprints"):
         at(tmp_path, "", HOTDESK_SIGNERS="signer.pub")
+
+
+def test_the_program_and_platform_of_gvisor_are_settings(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    file = tmp_path / "etc/config.toml"
+    file.write_text('[wall.gvisor]\nprogram = "/opt/runsc"\nplatform = "systrap"\n')
+    settings = load({"HOTDESK_HOME": str(tmp_path)})
+    assert (settings.gvisor_program, settings.gvisor_platform) == ("/opt/runsc", "systrap")
+    assert load({"HOTDESK_HOME": str(tmp_path), "HOTDESK_GVISOR_PROGRAM": "other"}).gvisor_program == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[wall.gvisor]\nplatform = "hardware"\n', "takes auto, systrap, ptrace, kvm"),
+        ('[wall.gvisor]\nprogram = "./runsc"\n', "takes the name of a program, or its path"),
+        ("[wall.gvisor]\nnetwork = true\n", "unknown setting 'network'"),
+        ("[wall.paper]\nx = 1\n", "unknown setting 'paper'"),
+        ("wall = 1\n", "is no table"),
+    ],
+)
+def test_a_wall_is_set_by_what_it_takes(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/config.toml").write_text(text)
+    with pytest.raises(BriefError, match=why):
+        load({"HOTDESK_HOME": str(tmp_path)})

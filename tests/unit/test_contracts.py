@@ -89,8 +89,8 @@ def test_what_reads_hostile_bytes_must_not_import_what_is_worth_taking(module: s
     assert {one for contract in forbidden for one in contract["forbidden_modules"]} >= NEVER[module]
 
 
-NOT_MODULES = {"hotdesk.reset", "hotdesk.take", "hotdesk.part", "hotdesk.service"}
-"""ASGI extensions, a telemetry attribute, the systemd unit."""
+NOT_MODULES = {"hotdesk.reset", "hotdesk.take", "hotdesk.part", "hotdesk.service", "hotdesk.wall"}
+"""ASGI extensions, a telemetry attribute, the systemd unit, a key of E2B's metadata."""
 
 
 def named_in_text() -> set[tuple[str, str]]:
@@ -119,32 +119,3 @@ def test_modules_that_are_named_as_text_exist() -> None:
         if name and not hasattr(found, name):
             missing.append(f"{module}:{name}")
     assert missing == []
-
-
-def imported_by_text() -> set[tuple[str, str]]:
-    """Collect what the source takes from modules it imports by text: `import_module(DOORS).Doors`."""
-    found = set()
-    for file in (ROOT / "src/hotdesk").rglob("*.py"):
-        tree = parse(file)
-        constants = {
-            target.id: node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for node in ast.walk(tree):
-            match node:
-                case ast.Attribute(value=ast.Call(func=ast.Name(id="import_module"), args=[argument]), attr=name):
-                    module = constants.get(argument.id) if isinstance(argument, ast.Name) else None
-                    module = argument.value if isinstance(argument, ast.Constant) else module
-                    if isinstance(module, str) and module.startswith("hotdesk"):
-                        found.add((module, name))
-    return found
-
-
-@pytest.mark.slow
-def test_names_imported_by_text_exist() -> None:
-    imported = imported_by_text()
-    assert ("hotdesk.keys.doors", "Doors") in imported
-    assert [(module, name) for module, name in sorted(imported) if not hasattr(import_module(module), name)] == []

@@ -24,11 +24,15 @@ def test_a_name_used_twice_a_banned_one_and_a_crowded_folder_are_found(tmp_path:
         (tmp_path / f"crowd/m{number}.py").write_text("")
     (tmp_path / KEEPER).mkdir(parents=True)
     (tmp_path / KEEPER / "open.py").write_text('name == "container"')
+    (tmp_path / "hotdesk/host.py").write_text(
+        'import_module("hotdesk.door"); import_module("keyring"); import_module(name)'
+    )
     assert complaints(tmp_path) == [
         "class Desk is defined in a.py, b.py",
         "b.py: class Told: use the domain's word",
         "b.py:3: held is no name; use the word for the thing",
         "b.py:4: opened: name a function by an imperative verb",
         f"{KEEPER}/open.py: names the wall container; ask for a trait",
+        *["hotdesk/host.py:1: imports by text; use an import statement"] * 2,
         f"crowd has {MAX_MODULES + 1} modules; at most {MAX_MODULES}",
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from hotdesk.event import (
@@ -52,12 +54,15 @@ from hotdesk.event import (
     VaultChanged,
     Verified,
     VisionAsked,
+    WallProven,
     chain_of,
     from_json,
     ignore,
     kinds,
+    proof_of,
     to_json,
 )
+from hotdesk.walls import WallProof
 
 EVENTS: list[RootAct | RootActEnded] = [
     RootAct("i1", "owner", ("sh", "-c", "a\nb\x1b\udcff"), "/", 0),
@@ -122,6 +127,7 @@ ONE_OF_EACH: list[Event] = [
     Forgotten("i2", "uid 0 pid 4713", "asked"),
     DriveChanged("i4", "reports/a.xlsx", "put", "uid 0 pid 1", "cd" * 32, 4711, 2),
     VaultChanged("i4", "erp-token", "removed", "Anna key 1a2b3c4d"),
+    WallProven("i1", "gvisor", "sentry", True, "runsc 20240729", "kvm"),
     ImageSigned("i5", "base", "ab" * 32, "uid 0 pid 7"),
     KeyChanged("i5", "1a2b3c4d", "made", "uid 0 pid 7", "ci", "default", ("jobs",)),
 ]
@@ -137,6 +143,14 @@ def test_an_event_comes_back_as_it_was_written(event: Event) -> None:
 
 def test_every_kind_of_event_is_tried() -> None:
     assert {type(event) for event in ONE_OF_EACH} == set(kinds())
+
+
+def test_what_a_keeper_proved_is_read_from_either_event() -> None:
+    proof = WallProof("gvisor", "sentry", True, "runsc 20240729", "kvm")
+    assert proof_of(WallProven("i1", **asdict(proof))) == proof
+    assert proof_of(Opened("i1", "", (), (), **asdict(proof))) == proof
+    older = from_json("Opened", '{"desk":"i1","scope":"","rules":[],"grants":[],"by":"x","image":"base"}')
+    assert (older, proof_of(older)) == (Opened("i1", "", (), (), "x", "base"), None)
 
 
 def test_an_event_is_in_the_chain_of_its_job_or_else_of_its_desk() -> None:

@@ -38,6 +38,7 @@ STEPS = st.builds(
     kind=st.sampled_from(("work", "program", "choose")),
     program=TEXT,
     actions=st.lists(ACTIONS, max_size=2).map(tuple),
+    wall=st.sampled_from(("", "container", "gvisor")),
 )
 PLANS = st.builds(Plan, st.lists(STEPS, min_size=1, max_size=3).map(tuple), TEXT)
 
@@ -117,3 +118,10 @@ def test_what_cannot_be_meant_is_refused_with_where_and_why(text: str, where: st
 def test_an_edit_that_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(BriefError):
         parse_text(text)
+
+
+def test_the_digest_of_a_plan_that_names_no_wall_is_as_it_was_before_plans_could() -> None:
+    plan = Plan((Step("one", "Do it."),))
+    assert "wall" not in json.loads(to_json(plan))["steps"][0]
+    assert plan.digest == "9f369c1a030eba661a53a2a6fcb0a1c5b2fe1084a8938c7b83b580427ff625a7"
+    assert json.loads(to_json(Plan((Step("one", "Do it.", wall="gvisor"),))))["steps"][0]["wall"] == "gvisor"

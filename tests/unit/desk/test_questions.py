@@ -22,7 +22,7 @@ from hotdesk.ipc.tasks import background
 
 pytestmark = pytest.mark.anyio
 ASKED = Asked("i" + "a1b2" * 5, "1a2b3c4d", "f0" * 32, "GET a.test/x", "GET", "a.test", "/x", 41.0, "please")
-NO_DESKS = cast(KeeperRuntime, SimpleNamespace(calls=0))
+NO_DESKS = cast(KeeperRuntime, SimpleNamespace(calls=0, served=0))
 
 
 @dataclass

@@ -16,6 +16,7 @@ FACTS = MachineFacts(
     arch="aarch64",
     kernel="6.1.0",
     unsupported=None,
+    untested=None,
     lacking=(),
     runtime="crun",
     version=(1, 8, 1),

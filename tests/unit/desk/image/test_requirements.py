@@ -86,6 +86,18 @@ def test_apt_without_lists_is_noticed(tmp_path: Path) -> None:
     assert requirements.has_apt_lists(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("release", "arch", "version", "tested"),
+    [("12", "x86_64", 1, True), ("12", "riscv64", 1, False), ("11", "x86_64", 1, False), ("12", "x86_64", 3, False)],
+)
+def test_a_machine_of_a_kind_that_was_not_tested_is_told_apart(
+    release: str, arch: str, version: int, tested: bool
+) -> None:
+    caveat = requirements.caveat(HostMachine("debian", release, "", f"Debian {release}", arch), version)
+    assert (caveat is None) == tested
+    assert tested or f"Debian {release}, {arch}, with cgroup v{version}" in str(caveat)
+
+
 def test_a_fit_kernel_lacks_nothing() -> None:
     assert requirements.lacks(FIT) == []
     unloaded = replace(FIT, filesystems="", modules="kernel/fs/overlayfs/overlay.ko.xz:\n")
@@ -100,7 +112,6 @@ def test_a_fit_kernel_lacks_nothing() -> None:
         (replace(FIT, filesystems="nodev\toverlayish\n"), "overlay"),
         (replace(FIT, max_user_namespaces=None), "max_user_namespaces"),
         (replace(FIT, max_user_namespaces="0\n"), "max_user_namespaces"),
-        (replace(FIT, unprivileged_userns="0\n"), "unprivileged_userns_clone"),
         (replace(FIT, has_loop=False), "modprobe loop"),
     ],
 )

@@ -1,0 +1,192 @@
+"""The host lab itself: commands reach a machine, steps that fail are not lost, and what passed is not tried again."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tools.hosts import disk, kit, machines, results, steps
+from tools.hosts.__main__ import choose_steps, take
+from tools.hosts.emulator import MachineError, Session
+from tools.hosts.inside import agent
+from tools.hosts.kit import Kit
+from tools.hosts.machines import MACHINES, Machine
+from tools.hosts.results import MachineResult, StepResult
+from tools.hosts.steps import STEPS, Step, StepError, Visit
+
+BOOT = "b9a6"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Give a connection to an agent that runs here."""
+    ours, its = socket.socketpair()
+    thread = threading.Thread(target=agent.serve, args=(its.fileno(), {"boot": BOOT}), kwargs={"is_patient": False})
+    thread.start()
+    session = Session(ours, time.monotonic() + 30, tmp_path / "commands.log")
+    session.await_boot(10)
+    yield session
+    ours.close()
+    thread.join()
+    its.close()
+
+
+@pytest.fixture
+def visit(session: Session) -> Visit:
+    """Give a machine that is visited; it is this one."""
+    return Visit(session, Machine("here"), Kit(Path("kit.img"), "hotdesk.whl", "0" * 32))
+
+
+def test_a_command_runs_and_what_it_printed_comes_back(session: Session) -> None:
+    result = session.run("sh", "-c", "echo one; echo two >&2; exit 3")
+    assert (result.exit_code, result.output, result.is_ok) == (3, "one\ntwo\n", False)
+    assert session.boot == BOOT
+    assert "# sh -c" in session.log.read_text()
+
+
+def test_a_command_that_takes_too_long_is_killed(session: Session) -> None:
+    result = session.run("sleep", "60", timeout=1)
+    assert result.exit_code is None
+    assert result.seconds < 20
+
+
+def test_what_a_command_leaves_in_the_background_keeps_nobody_waiting(session: Session) -> None:
+    result = session.run("sh", "-c", "sleep 5 & echo begun")
+    assert (result.output, result.is_ok) == ("begun\n", True)
+    assert result.seconds < 4
+
+
+def test_a_command_that_is_not_there_is_a_result(session: Session) -> None:
+    assert session.run("/nonexistent").exit_code == 127
+
+
+def test_long_output_is_cut_at_its_beginning(session: Session) -> None:
+    result = session.run("sh", "-c", "yes line | head -c 400000; echo end")
+    assert len(result.output) == agent.MAX_OUTPUT
+    assert result.output.endswith("end\n")
+
+
+def test_a_machine_whose_time_is_over_is_an_error(tmp_path: Path) -> None:
+    ours, its = socket.socketpair()
+    with ours, its, pytest.raises(MachineError, match="its time is over"):
+        Session(ours, time.monotonic() + 0.1, tmp_path / "log").await_boot(10)
+
+
+def test_an_emulator_that_ended_is_an_error(tmp_path: Path) -> None:
+    ours, its = socket.socketpair()
+    its.close()
+    with ours, pytest.raises(MachineError, match="the emulator ended"):
+        Session(ours, time.monotonic() + 10, tmp_path / "log").await_boot(10)
+
+
+def test_a_line_that_fails_says_what_it_printed(visit: Visit) -> None:
+    with pytest.raises(StepError, match=r"`echo no space; exit 1` ended with 1: no space"):
+        visit.root("echo no space; exit 1")
+
+
+def test_what_is_never_printed_is_waited_for_and_then_named(visit: Visit) -> None:
+    visit.poll("echo running", "running", 0)
+    with pytest.raises(StepError, match="printed 'dead', not 'running'"):
+        visit.poll("echo dead", "running", 0)
+
+
+def fail(visit: Visit) -> str:
+    raise StepError("it broke")
+
+
+def succeed(visit: Visit) -> str:
+    return "well"
+
+
+@pytest.mark.parametrize(("is_needed", "reached"), [(False, ["one", "two"]), (True, ["one"])])
+def test_a_step_that_fails_stops_only_those_that_need_it(visit: Visit, is_needed: bool, reached: list[str]) -> None:
+    done: list[StepResult] = []
+    take([Step("one", fail, is_needed), Step("two", succeed)], visit, done)
+    assert [(each.name, each.passed) for each in done] == [(name, name == "two") for name in reached]
+
+
+def test_only_named_steps_are_taken_with_those_that_everything_needs() -> None:
+    assert [step.name for step in choose_steps("doctor")] == ["install", "setup", "first", "doctor"]
+    assert choose_steps(None) == STEPS
+
+
+GOOD = StepResult("boot", True, 1.0, "")
+DONE = MachineResult("debian-13", "k", "2026-11-18", 61.0, {"arch": "x86_64"}, (GOOD,))
+
+
+@pytest.mark.parametrize(
+    ("change", "passed"),
+    [
+        (lambda it: it, True),
+        (lambda it: replace(it, steps=(*it.steps, StepResult("doctor", False, 1.0, "not held: terminals"))), False),
+        (lambda it: replace(it, missing=("undo",)), False),
+        (lambda it: replace(it, steps=()), False),
+    ],
+)
+def test_a_machine_passes_when_every_step_did(
+    change: Callable[[MachineResult], MachineResult], passed: bool, tmp_path: Path
+) -> None:
+    result = change(DONE)
+    assert result.passed == passed
+    assert ("passed" if passed else "FAILED") in str(result)
+    results.save(tmp_path / "results.json", {result.name: result})
+    assert results.load(tmp_path / "results.json") == {result.name: result}
+
+
+def test_a_failure_is_named_in_the_line() -> None:
+    failed = replace(DONE, steps=(GOOD, StepResult("doctor", False, 1.0, "not held:\nterminals")), missing=("undo",))
+    assert str(failed).endswith("doctor: not held: terminals; not reached: undo")
+
+
+def test_another_wheel_other_tests_or_another_row_is_another_trial() -> None:
+    first = MACHINES[0]
+    keys = [
+        results.key_of(first, "wheel", "tests", "x86_64"),
+        results.key_of(first, "other", "tests", "x86_64"),
+        results.key_of(first, "wheel", "other", "x86_64"),
+        results.key_of(replace(first, memory_mib=1), "wheel", "tests", "x86_64"),
+        results.key_of(first, "wheel", "tests", "aarch64"),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_machines_are_named_once_and_found() -> None:
+    assert len({each.name for each in MACHINES}) == len(MACHINES)
+    assert [each.name for each in machines.find(["debian-12", "debian-13"])] == ["debian-13", "debian-12"]
+    with pytest.raises(SystemExit, match="There is no machine debian-11"):
+        machines.find(["debian-11"])
+
+
+def test_every_sample_is_there() -> None:
+    for folder, names in steps.SAMPLES.items():
+        for name in names:
+            file, _, function = name.partition("::")
+            assert f"def {function}" in (kit.ROOT / "tests" / folder / file).read_text()
+
+
+def test_a_read_only_usr_leaves_local_writable() -> None:
+    lines = disk.fstab(Machine("here", is_usr_read_only=True)).splitlines()
+    assert lines[2:] == [
+        "/usr /usr none bind,ro 0 0",
+        "/var/usr-local /usr/local none bind,x-systemd.requires-mounts-for=/usr 0 0",
+    ]
+
+
+def test_a_folder_of_packages_becomes_a_source_for_apt(tmp_path: Path) -> None:
+    (tmp_path / "made/DEBIAN").mkdir(parents=True)
+    (tmp_path / "made").chmod(0o755)
+    (tmp_path / "made/DEBIAN").chmod(0o755)
+    (tmp_path / "made/DEBIAN/control").write_text(
+        "Package: tiny\nVersion: 1.0\nArchitecture: all\n"
+        "Maintainer: Somebody <somebody@example.test>\nDescription: small\n"
+    )
+    subprocess.run(["dpkg-deb", "--build", "made", "tiny_1.0_all.deb"], cwd=tmp_path, check=True, capture_output=True)
+    text = kit.index_packages(tmp_path)
+    assert text.startswith("Package: tiny\nVersion: 1.0\n")
+    assert f"\nFilename: ./tiny_1.0_all.deb\nSize: {(tmp_path / 'tiny_1.0_all.deb').stat().st_size}\nSHA256: " in text
