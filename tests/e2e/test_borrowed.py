@@ -14,6 +14,9 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
+from hotdesk.desk.link.channel import GuestReply
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.lend import _OWNERS_ALONE
 from hotdesk.desk.owner.remote import remote_runtime
 from hotdesk.desk.seam import Change, Desk, Process, Size, Spec
 from hotdesk.drive.audit import verify
@@ -22,6 +25,7 @@ from hotdesk.drive.signing import load_own_public
 from hotdesk.errors import BriefError, DeskError, DeskGone, FileError, LinkError
 from hotdesk.host import Host, borrow, control_path
 from hotdesk.linux import uids
+from hotdesk_guest import wire
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
 
@@ -248,9 +252,32 @@ async def test_the_journal_is_only_for_its_keys_and_says_what_root_did(settings:
     file = settings.lib / "keys" / FILE
     async with Host(settings, control=False) as host, host.open_desk(Spec(root=True)) as desk:
         await desk.run(["sudo", "echo", "line\nbreak", "\x1b[31m"])
+        with anyio.fail_after(10):  # root's guest tells over a link of its own
+            while "RootActEnded" not in [row.name for row in read(file, desk.id)]:
+                await anyio.sleep(0.01)
     rows = list(read(file, desk.id))
     assert [row.name for row in rows] == ["Opened", "RootAct", "RootActEnded", "Burnt"]
     assert json.loads(rows[1].data)["argv"] == ["echo", "line\nbreak", "\x1b[31m"]
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.stat().st_uid == uids.KEYS
     assert not verify(file, load_own_public(file.parent)).faults
+
+
+@pytest.mark.parametrize("ask", [{"op": "acts"}, {"op": "settle", "env": {"PATH": "/evil"}}], ids=lambda ask: ask["op"])
+@pytest.mark.parametrize("user", ["user", "root"])
+async def test_what_is_the_owners_alone_no_borrower_asks(settings: Config, user: str, ask: dict[str, object]) -> None:
+    async with lent(settings, Spec(root=True)) as (desk, borrowed):
+        assert isinstance(borrowed, LinkedDesk)
+        channel = await (await borrowed.link_of(user)).open(dict(ask))
+        item = await channel.answer(20)
+        assert isinstance(item, GuestReply)
+        assert (item.body["error"], item.body["text"]) == ("denied", "only the desk's owner may ask this")
+        assert (await borrowed.run(["printenv", "PATH"])).text == (await desk.run(["printenv", "PATH"])).text != "/evil"
+        assert (await desk.run(["sudo", "id", "-u"], timeout=20)).text == "0\n"
+
+
+@pytest.mark.parametrize("digits", [b"4", b"04", b"0004"])
+def test_no_spelling_of_an_owners_request_is_a_borrowers(digits: bytes) -> None:
+    payload = b"ds2:ops" + digits + b":actse"
+    assert wire.decode(payload) == {"op": "acts"}
+    assert _OWNERS_ALONE.search(payload)

@@ -130,6 +130,7 @@ def test_what_is_allowed_passes_and_all_else_is_refused(place: Place) -> None:
     ]
 
 
+@pytest.mark.long
 def test_the_self_test_of_a_door_is_in_its_log_only_on_request(place: Place) -> None:
     before = len(place.events("Exchange"))
     assert place.run("--allow", "GET erp.test/data/*", command=(*CURL, "https://erp.test/data/x")).stdout == "200\n"
@@ -215,6 +216,7 @@ def test_what_is_asked_waits_and_passes_once_approved(place: Place) -> None:
     assert str(answered["by"]).startswith(f"uid {os.geteuid()} pid ")
 
 
+@pytest.mark.long
 def test_what_is_refused_never_leaves(place: Place) -> None:
     with place.start("--ask", "erp.test", command=(*CURL, "https://erp.test/data/x")) as running:
         asked = place.question()
@@ -225,6 +227,7 @@ def test_what_is_refused_never_leaves(place: Place) -> None:
     assert place.up.seen == []
 
 
+@pytest.mark.long
 def test_what_nobody_answers_expires(place: Place) -> None:
     place.configure(approval_seconds=3)
     done = place.run("--ask", "erp.test", command=(*CURL, "https://erp.test/data/x"))
@@ -318,6 +321,7 @@ def test_a_vault_with_a_passphrase_is_opened_for_the_run(place: Place, tmp_path:
         Vault.open(keys, lambda: b"correct horse battery staple").rotate_root("file")
 
 
+@pytest.mark.long
 def test_a_vault_with_its_key_in_a_keyring_is_opened_for_the_run(place: Place, tmp_path: Path) -> None:
     ring = f"from pathlib import Path\nkept = Path({str(tmp_path)!r}, 'kept')\n"
     ring += "def set_password(service, name, text): kept.write_text(text)\n"

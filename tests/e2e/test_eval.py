@@ -94,6 +94,7 @@ def test_the_reference_solution_passes_at_the_first_delivery(evaluate: Run, tmp_
     assert "exists. Remove it, or choose another folder." in again.stderr
 
 
+@pytest.mark.long
 def test_a_spoilt_delivery_passes_the_brief_and_fails_the_grader(evaluate: Run, tmp_path: Path) -> None:
     tasks = copy_sample(tmp_path / "evals", "solution.py", TOTAL, '"total": total + 1}')
     done = evaluate(tasks, "--reference", "--json")
@@ -107,6 +108,7 @@ def test_a_spoilt_delivery_passes_the_brief_and_fails_the_grader(evaluate: Run, 
     assert (required.returncode, "--require asks for 50 %" in required.stderr) == (1, True)
 
 
+@pytest.mark.long
 def test_a_delivery_that_fails_its_check_first_is_corrected_and_told_apart(evaluate: Run, tmp_path: Path) -> None:
     tasks = copy_sample(
         tmp_path / "evals", "solution.py", TOTAL, '"total": total if hands.attempt > 1 or hands.before else "?"}'
@@ -117,6 +119,7 @@ def test_a_delivery_that_fails_its_check_first_is_corrected_and_told_apart(evalu
     assert result["first_failure"].startswith("total.json failed the check json: ")
 
 
+@pytest.mark.long
 def test_what_a_worker_asks_people_is_answered_and_refused_at_once(evaluate: Run, tmp_path: Path) -> None:
     asking = """answer = await hands.ask("Which rate?")
     amended = await hands.amend(reason="I am curious.", hosts=["GET https://other.example.test/"])
@@ -158,11 +161,12 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
 @pytest.mark.parametrize(
     ("file", "old", "new", "failure"),
     [
-        ("generate.py", "rate = chance", "raise ValueError('no rate')\n    rate = chance",
-         "generate.py ended with exit code 1: ValueError: no rate"),
+        pytest.param("generate.py", "rate = chance", "raise ValueError('no rate')\n    rate = chance",
+         "generate.py ended with exit code 1: ValueError: no rate", marks=pytest.mark.long),
         ("grade.py", "print(", "raise ValueError('no grade')\n    print(",
          "grade.py ended with exit code 1: ValueError: no grade"),
-        ("site.py", "    class", "    hidden['rates']\n\n    class", "site.py failed: KeyError: 'rates'. Correct it."),
+        pytest.param("site.py", "    class", "    hidden['rates']\n\n    class",
+         "site.py failed: KeyError: 'rates'. Correct it.", marks=pytest.mark.long),
         ("generate.py", 'goal = ', 'gaol = ', "The job did not begin: "),
     ],
 )  # fmt: skip
@@ -182,6 +186,7 @@ def test_a_task_that_breaks_is_one_line_beside_others(
     assert last["totals"]["broken"] == 1
 
 
+@pytest.mark.long
 def test_an_interrupted_evaluation_ends_its_jobs_and_prints_what_is_finished(
     variables: dict[str, str], tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from hotdesk.config import Config
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(900)]
 SEEDS = (1, 2, 3)
-SHORT = {"documents/contract_clauses": 1, "web/supplier_portal": 3}
+SHORT = {"documents/contract_clauses": 1}
 """Tasks of the ordinary run, each with its one seed; all others are proven in the long run."""
 PARTS = ("task.toml", "generate.py", "grade.py", "spoil.py", "solution.py")
 

@@ -33,7 +33,8 @@ def pictures(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if path.read_bytes().startswith(PNG)}
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=LONG), pytest.param(2, marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_table_is_carried_from_one_site_to_another(seed: int, settings: Config, tmp_path: Path) -> None:
     (tmp_path / "Sums.xlsx").write_text("what an earlier run left")
     done = run("transfer", seed, tmp_path, settings)

@@ -80,6 +80,7 @@ class Terminal:
         return [row.chain for row in read(self.journal, names=["JobBegun"])]
 
 
+@pytest.mark.long
 def test_the_guide_to_working_works(settings: Config, home: Path) -> None:
     folder = home / "guide"
     folder.mkdir()

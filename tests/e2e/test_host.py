@@ -43,8 +43,8 @@ async def test_a_desk_says_which_wall_it_has_and_another_is_never_put_in_its_pla
     async with Host(settings, control=False) as host:
         async with host.open_desk() as desk:
             assert [record["wall"] for record in state.desks(settings) if record["id"] == desk.id] == ["container"]
-        with pytest.raises(HostError, match="the wall gvisor is not set up here; this machine has: container"):
-            await host.open(Spec(wall="gvisor"))
+        with pytest.raises(HostError, match="the wall microvm is not available here: this version cannot put it up"):
+            await host.open(Spec(wall="microvm"))
         assert state.desks(settings) == []
 
 
@@ -211,7 +211,7 @@ async def test_opening_fails_clearly_and_leaves_nothing(settings: Config) -> Non
         assert state.desks(settings) == []
     missing = Config(run=settings.run, lib=settings.lib, images=settings.images, runtime="no-such-runtime")
     async with Host(missing, control=False) as host:
-        with pytest.raises(hotdesk.HotdeskError, match="did not start"):
+        with pytest.raises(HostError, match="the wall container is not available here: no-such-runtime is not inst"):
             await host.open()
     full = Config(run=settings.run, lib=settings.lib, images=settings.images, disk_floor=1 << 60)
     async with Host(full, control=False) as host:

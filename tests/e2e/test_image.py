@@ -245,6 +245,7 @@ def test_an_oci_layout(base_tar: Path, tmp_path: Path, images: Path, fresh: Fres
     check_layers(image)
 
 
+@pytest.mark.long
 def test_a_docker_archive(base_tar: Path, tmp_path: Path, images: Path, fresh: FreshName) -> None:
     top = top_layer(tmp_path)
     ids = [hashlib.sha256(data).hexdigest() for data in (base_tar.read_bytes(), top)]

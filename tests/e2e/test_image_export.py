@@ -36,6 +36,7 @@ def fingerprint(home: Path) -> str:
 
 
 @pytest.mark.usefixtures("settings")
+@pytest.mark.long
 def test_an_image_that_one_machine_exports_is_set_up_on_another(home: Path, settings: Config, tmp_path: Path) -> None:
     file = tmp_path / "base.image"
     done = hotdesk(home, settings.images, "image", "export", "base", file)

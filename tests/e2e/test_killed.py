@@ -241,6 +241,7 @@ def die_twice(nurseries: Nurseries, first: int, second: int) -> bool:
 
 
 @pytest.mark.parametrize("first", [45, pytest.param(62, marks=pytest.mark.long)])
+@pytest.mark.long
 def test_killed_right_after_it_was_resumed_a_job_goes_on(nurseries: Nurseries, commits: int, first: int) -> None:
     lives = [1, 2, 3, 4 + TURN % 12]
     nurseries.each(lambda second: die_twice(nurseries, min(first, commits), second), lives)

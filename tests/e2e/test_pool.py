@@ -123,7 +123,7 @@ def rebuild(settings: Config, digest: str) -> None:
 
 
 @pytest.mark.timeout(300)  # every file of two desks is hashed
-@pytest.mark.parametrize("root", [True, False])
+@pytest.mark.parametrize("root", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_a_claimed_desk_has_the_very_files_of_a_cold_one(settings: Config, root: bool) -> None:
     spec, user = Spec(root=root), "root" if root else "user"
     async with Host(settings, control=False) as cold, cold.open_desk(spec) as desk:
@@ -133,6 +133,7 @@ async def test_a_claimed_desk_has_the_very_files_of_a_cold_one(settings: Config,
     assert differences(wanted, found, OWN) == []
 
 
+@pytest.mark.timeout(300)
 async def test_no_two_claimed_desks_are_alike(settings: Config) -> None:
     said: dict[str, list[str]] = {}
     script = (

@@ -302,6 +302,7 @@ def test_the_planner_takes_what_a_cheaper_model_could_not_and_both_are_paid_for(
         assert f"acting, {MINI}: ~$" in told
 
 
+@pytest.mark.long
 def test_a_job_whose_providers_are_all_down_pauses_and_goes_on_when_one_is_back(office: Office) -> None:
     mind = acting(office)
 

@@ -200,7 +200,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
     return process.returncode
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 async def test_a_signal_finishes_the_act_and_the_job_goes_on_amid_the_step(
     place: Place, number: signal.Signals
 ) -> None:
@@ -238,6 +238,7 @@ async def test_two_signals_burn_the_desk_at_once_and_the_job_is_over(place: Plac
     assert "checkpoint-key" not in os.listdir(place.settings.lib / "jobs" / place.job)
 
 
+@pytest.mark.long
 async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Place) -> None:
     place.write(SLOW.replace("sleep 1.5", "true"))
     assert ended(place.work("--acts", "2")) == PAUSED
@@ -267,6 +268,7 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
     assert len([event for event in place.all(StepBegun) if event.step == "desk"]) == 2
 
 
+@pytest.mark.long
 async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
     place.write(ASKING, top="wait = 1")
     assert ended(place.work()) == 0
@@ -312,7 +314,7 @@ async def test_an_edited_plan_is_the_plan(place: Place) -> None:
     assert [event.what for event in place.all(StepBegun) if event.step == "quick"] == ["Be very quick."]
 
 
-@pytest.mark.parametrize(("wait", "why"), [("60", "refused"), ("1", "expired")])
+@pytest.mark.parametrize(("wait", "why"), [("60", "refused"), pytest.param("1", "expired", marks=pytest.mark.long)])
 async def test_a_plan_that_is_refused_or_not_answered_in_time_is_not_carried_out(
     place: Place, wait: str, why: str
 ) -> None:
@@ -327,7 +329,9 @@ async def test_a_plan_that_is_refused_or_not_answered_in_time_is_not_carried_out
     assert place.all(StepBegun) == []
 
 
-@pytest.mark.parametrize(("word", "result"), [("approve", "yes\n"), ("refuse", "no")])
+@pytest.mark.parametrize(
+    ("word", "result"), [("approve", "yes\n"), pytest.param("refuse", "no", marks=pytest.mark.long)]
+)
 async def test_an_amendment_holds_once_a_person_approves_it(place: Place, word: str, result: str) -> None:
     place.write(WIDER, top='approve = "plan"')
     working = place.work()
@@ -339,7 +343,7 @@ async def test_an_amendment_holds_once_a_person_approves_it(place: Place, word: 
     assert len(place.all(Amended)) == (word == "approve")
 
 
-@pytest.mark.parametrize("word", ["approve", "refuse"])
+@pytest.mark.parametrize("word", [pytest.param("approve", marks=pytest.mark.long), "refuse"])
 async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_person_says_so(
     place: Place, word: str
 ) -> None:
@@ -364,6 +368,7 @@ async def test_what_may_have_been_written_outside_is_not_done_again_unless_a_per
         assert place.result == "one\ntwo\nend\nthree\n"
 
 
+@pytest.mark.long
 async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place: Place) -> None:
     place.write(SLOW.replace("sleep 1.5", "true"))
     assert ended(place.work("--acts", "2")) == PAUSED

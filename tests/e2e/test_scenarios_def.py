@@ -88,7 +88,8 @@ def test_an_order_is_placed_once_after_a_person_said_yes(seed: int, settings: Co
 
 
 @pytest.mark.container
-@pytest.mark.parametrize("seed", [0, pytest.param(7, marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 7])
 def test_a_refused_order_is_never_placed_and_the_job_says_so(seed: int, settings: Config, tmp_path: Path) -> None:
     told = run("order", seed, tmp_path, settings, "--refuse")
     assert "the shop has no order" in told

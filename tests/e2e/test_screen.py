@@ -169,8 +169,8 @@ async def test_clicks_arrive_where_they_are_aimed_with_their_button_count_and_ke
 async def test_dragging_scrolling_holding_and_the_pointers_place(place: Place) -> None:
     screen, (x, y) = place.screen, place.at["pad"]
     seen = await place.events(lambda: screen.drag([(x, y), (x + 60, y), (x + 60, y + 40)]), "ButtonRelease")
-    moves = [each for each in seen if each[0] == "Motion" and each[4] & 0x100]
-    assert len(moves) > 4
+    places = {(each[2], each[3]) for each in seen if each[0] == "Motion" and each[4] & 0x100}
+    assert places - {(x, y), (x + 60, y), (x + 60, y + 40)}  # it does not jump; a busy toolkit leaves moves out
     assert seen[-1][:4] == ["ButtonRelease", 1, x + 60, y + 40]
     seen = await place.events(lambda: screen.scroll("down", 4, x, y), "ButtonPress", 4)
     assert [each[1] for each in seen if each[0] == "ButtonPress"] == [5] * 4

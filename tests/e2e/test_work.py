@@ -212,7 +212,7 @@ async def test_a_rule_of_one_step_holds_in_no_other(office: Office) -> None:
     assert [(each.verdict, each.grants) for each in receipt.requests] == [("deny", ())]
 
 
-@pytest.mark.parametrize("data", [b"PK but no workbook", b""])
+@pytest.mark.parametrize("data", [b"PK but no workbook", pytest.param(b"", marks=pytest.mark.long)])
 async def test_what_fails_its_check_is_not_kept(office: Office, data: bytes) -> None:
     async def cheat(hands: Hands) -> None:
         """Write anything."""
@@ -347,6 +347,7 @@ def test_help_has_an_example(office: Office) -> None:
     assert b"\n  hotdesk work examples/invoices-small --script" in office.hotdesk("work", "--help").stdout
 
 
+@pytest.mark.long
 def test_the_example_starts_its_own_erp(settings: Config, tmp_path: Path) -> None:
     env = {**os.environ, "HOTDESK_IMAGES": str(settings.images), "TMPDIR": str(settings.run.parent)}
     (tmp_path / REPORT).write_text("what an earlier run left")

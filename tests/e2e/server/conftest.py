@@ -73,10 +73,13 @@ def browser() -> Iterator[Browser]:
 def served(
     folder: Path, *options: str, config: str = "", through: Sequence[str] = (), env: Mapping[str, str] | None = None
 ) -> Iterator[Served]:
-    """Run a server with settings and variables, `through` another command; in the end it is asked to stop."""
+    """Run a server with settings and variables, `through` another command; in the end it is asked to stop.
+
+    Its tenants trust each other, unless its settings name a wall.
+    """
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
-    (folder / "etc/config.toml").write_text(config)
+    (folder / "etc/config.toml").write_text(config if "wall" in config else add_wall(config))
     settings = settings_in(folder)
     key = ApiKeys(settings.lib / "serve").make("test")
     log = folder / "serve.log"
@@ -101,6 +104,12 @@ def served(
             raise
         assert "event loop stood still" not in (told := log.read_text()), told
         assert not left, f"snapshots stay in the machine's own images: {left}"
+
+
+def add_wall(config: str) -> str:
+    """Give settings by which several tenants may have containers."""
+    heading, line = "[serve]\n", 'wall = "container"\n'
+    return config.replace(heading, heading + line, 1) if heading in config else f"{config}\n{heading}{line}"
 
 
 def remove_snapshots(url: str, key: str) -> list[str]:

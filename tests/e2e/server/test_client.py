@@ -7,7 +7,8 @@ import pytest
 
 import hotdesk
 from hotdesk.client import Approval, Client
-from hotdesk.errors import DeskGone, FileError
+from hotdesk.desk.wall.registry import survey
+from hotdesk.errors import BriefError, DeskGone, FileError
 from tests.e2e.server import job_template
 from tests.e2e.server.conftest import Served
 
@@ -30,6 +31,21 @@ async def test_a_desk_is_used_as_one_of_this_machine_and_burns_with_its_block(se
             assert desk.id in {each.id for each in await client.desks()}
         with pytest.raises(DeskGone):
             await client.find(desk.id)
+
+
+async def test_a_desk_that_needs_a_stronger_wall_is_opened_behind_it_or_not_at_all(server: Served) -> None:
+    async with Client(server.url, server.key) as client:
+        if survey(server.settings).find("microvm").is_available:
+            async with client.open_desk(hotdesk.Spec(wall="microvm")) as desk:
+                (shown,) = [each for each in await client.desks() if each.id == desk.id]
+                assert shown.wall == "microvm"
+        else:
+            with pytest.raises(BriefError, match="this version cannot put it up; no weaker wall is used"):
+                await client.open(hotdesk.Spec(wall="microvm"))
+        async with client.open_desk(SMALL) as desk:
+            (shown,) = [each for each in await client.desks() if each.id == desk.id]
+            assert (shown.wall, shown.kernel, shown.boundary) == ("container", "host", True)
+            assert shown.wall_version.startswith("crun ")
 
 
 async def test_a_job_is_asked_for_approved_answered_and_delivers(server: Served) -> None:

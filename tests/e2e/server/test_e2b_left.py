@@ -26,7 +26,7 @@ from tests.e2e.server.conftest import PATIENCE, Served, wait
 from tests.e2e.server.native import client
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(240)]
-LEAVE = '[serve]\nshutdown = "leave"\nready = {}\n'
+LEAVE = '[serve]\nshutdown = "leave"\nready = {}\nwall = "container"\n'
 BURN = "[serve]\nready = {}\n"
 
 

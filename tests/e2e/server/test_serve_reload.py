@@ -95,6 +95,7 @@ def test_a_sign_in_and_refusals_are_in_the_log_and_cannot_fill_it(server: Served
     assert 1 <= len(refused) <= 10
 
 
+@pytest.mark.long
 def test_the_log_is_json_on_request(home: Path) -> None:
     with served(home / f"serve-{time.monotonic_ns()}", config='[serve]\nlog = "json"\n') as server:
         httpx.get(f"{server.url}/sandboxes")

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from hotdesk.api.keys import ApiKeys
+from hotdesk.desk.wall.registry import survey
 from tests.e2e.conftest import Hotdesk, environment
-from tests.e2e.server.conftest import Served
+from tests.e2e.server.conftest import Served, served
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 OPEN = {"/health", "/ready"}
 """What anybody may ask."""
 SIGN_IN = ("POST", "/api/v1/session")
 FILE = "plans/secret-plan.txt"
+BRIEF = 'goal = "x"\nmodels = {plan = "anthropic:x"}\ndeliverables = [{path = "a.json", check = "json"}]\n'
 E2B = [
     ("GET", "/sandboxes/{desk}"), ("DELETE", "/sandboxes/{desk}"), ("POST", "/sandboxes/{desk}/timeout"),
     ("POST", "/sandboxes/{desk}/pause"), ("POST", "/sandboxes/{desk}/resume"), ("POST", "/sandboxes/{desk}/connect"),
@@ -108,6 +112,38 @@ def test_no_route_tells_or_does_anything_of_anothers(server: Served, other: str,
         if reached or told or (status >= 500 and status != 501):
             wrong.append((method, route, status, said[:200]))
     assert wrong == []
+
+
+def test_every_desk_is_shown_with_the_wall_its_keeper_proved(server: Served, other: str, owned: Owned) -> None:
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
+        desk = client.get(f"/api/v1/desks/{owned.desk}").json()
+        assert (desk["wall"], desk["kernel"], desk["boundary"], desk["platform"]) == ("container", "host", True, "")
+        assert desk["wall_version"].startswith("crun ")
+        assert client.get(f"/sandboxes/{owned.sandbox}").json()["wall"] == "container"
+        assert 'hotdesk_desks_by_wall{tenant="default",wall="container",kernel="host"' in client.get("/metrics").text
+
+
+def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_says_so(home: Path) -> None:
+    with served(
+        home / f"walls-{time.monotonic_ns()}", config='[serve.tenants.trusted]\nwall = "container"\n'
+    ) as server:
+        keys = ApiKeys(server.settings.lib / "serve")
+        with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=30) as client:
+            desk = client.post("/api/v1/desks", json={"image": "base"})
+            assert desk.status_code == 201, desk.text
+            trusted = keys.make("anna", "trusted")
+            strongest = survey(server.settings).strongest()
+            answers = [client.post(path, json=body) for path, body in (
+                ("/api/v1/desks", {"image": "base"}), ("/sandboxes", {"templateID": "base"}),
+                ("/api/v1/jobs", {"brief": BRIEF}),
+            )]  # fmt: skip
+            if strongest == "container":
+                assert [each.status_code for each in answers] == [503, 503, 503]
+                assert 'wall = \\"container\\" below [serve]' in answers[0].text
+            else:
+                assert answers[0].json()["wall"] == strongest
+            theirs = client.post("/api/v1/desks", json={"image": "base"}, headers={"X-API-Key": trusted})
+            assert (theirs.status_code, theirs.json()["wall"]) == (201, "container")
 
 
 def test_who_stops_everything_stops_its_own_alone(server: Served, other: str, owned: Owned) -> None:
