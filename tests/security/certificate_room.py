@@ -7,6 +7,7 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from hotdesk.event import (
     Decided,
     Event,
     JobBegun,
+    Opened,
     Pending,
     Planned,
     Thought,
@@ -30,6 +32,7 @@ from hotdesk.event import (
 from hotdesk.job.local import LocalMachine
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.linux import private_files
+from hotdesk.walls import WallProof
 from hotdesk.work import JobContext, work
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -116,10 +119,17 @@ def claim(**other: Any) -> dict[str, Any]:
     return {**told, **other}
 
 
-def written(folder: Path, events: Iterable[Event]) -> Journal:
-    """Write a journal."""
+PROOF = WallProof("container", "host", True, "crun 1.14.1")
+"""What the keeper proved of the desk."""
+OPENED = Opened(DESK, "", (), (), "uid 0 pid 4711", "base", **asdict(PROOF))
+
+
+def written(folder: Path, events: Iterable[Event], opened: Event | None = OPENED, by: str = "keeper") -> Journal:
+    """Write a journal in which somebody, its keeper, says that the desk was opened, and behind which wall."""
     private_files.make_folder(folder)
     journal = Journal(folder / "journal.db", SIGNER)
+    if opened is not None:
+        journal.add(chain_of(opened), by, opened)
     for event in events:
         journal.add(chain_of(event), "owner", event)
     journal.commit()

@@ -421,5 +421,6 @@ def environment(settings: Config) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOTDESK_HOME": str(settings.run.parent),
         "HOTDESK_IMAGES": str(settings.images),
+        "HOTDESK_HOLDER": "0",
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }

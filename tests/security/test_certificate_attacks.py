@@ -25,7 +25,18 @@ from hotdesk.drive.journal import Journal, read
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.signing import Signer, fingerprint
 from hotdesk.errors import BriefError, HostError, HotdeskError
-from hotdesk.event import Certified, Event, ImageSigned, JobBegun, JobEnded, Opened, Resumed, SentBack, to_json
+from hotdesk.event import (
+    Certified,
+    Event,
+    ImageSigned,
+    JobBegun,
+    JobEnded,
+    Opened,
+    Resumed,
+    SentBack,
+    WallProven,
+    to_json,
+)
 from hotdesk.job.local import LocalMachine, local_machine
 from hotdesk.keys.certify import certify
 from hotdesk.keys.process import HEARD
@@ -37,6 +48,7 @@ from tests.security.certificate_room import (
     HELD,
     JOB,
     NAME,
+    OPENED,
     ROWS,
     SIGNER,
     STRANGER,
@@ -219,7 +231,7 @@ def test_who_believes_nobody_believes_no_certificate(place: Path, signed: bytes)
 
 def twice(body: bytes) -> bytes:
     """Say one thing twice, differently."""
-    return body.replace(b'"format":2', b'"format":2,"format":2')
+    return body.replace(b'"format":4', b'"format":4,"format":4')
 
 
 def hidden(body: bytes) -> bytes:
@@ -235,8 +247,8 @@ STRANGE: dict[str, Callable[[bytes], bytes]] = {
     "another order": lambda body: re.sub(rb'("name":"Stock.xlsx"),("sha256":"\w{64}")', rb"\2,\1", body),
     "one field more": lambda body: b'{"a":1,' + body[1:],
     "one field less": lambda body: body.replace(b'"hotdesk":{"architecture":"aarch64","version":"0.1.0"},', b""),
-    "another format": lambda body: body.replace(b'"format":2', b'"format":3'),
-    "a format that is true": lambda body: body.replace(b'"format":2', b'"format":true'),
+    "another format": lambda body: body.replace(b'"format":4', b'"format":5'),
+    "a format that is true": lambda body: body.replace(b'"format":4', b'"format":true'),
     "a number for a text": lambda body: body.replace(b'"version":"0.1.0"', b'"version":1'),
     "no number": lambda body: body.replace(b'"total":12.0', b'"total":NaN'),
     "a number beyond all": lambda body: body.replace(b'"total":12.0', b'"total":1e999'),
@@ -283,7 +295,7 @@ ANY_SPELLING = Removal(
     Removal(
         "drive/certificate.py",
         'if fields.get("format") == number), None)\n',
-        "if number), None)\n    shape = CERTIFICATE\n",
+        "if number), None)\n    shape = _FORMATS[PROVEN]\n",
     ),
     cases="another format",
 )
@@ -447,7 +459,7 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
 )
 @falls_without(
     "checks without a way out",
-    Removal("keys/certify.py", "        require_shut(journal, each.desk)\n", "        assert each\n"),
+    Removal("keys/certify.py", "and (event.rules or event.grants):\n", "and not event.desk:\n"),
     cases="a desk with a way out | a desk with a secret",
 )
 @falls_without(
@@ -513,11 +525,82 @@ def test_no_owner_and_no_door_can_write_that_something_was_signed() -> None:
 def test_what_keys_say_of_job_plan_brain_and_time_is_not_what_they_are_told(journal: Journal) -> None:
     told = content(certify(journal, claim()))
     assert told["job"]["id"] == JOB
-    assert told["brain"] == {"kind": "script", "models": [BEGUN[0].brain], "name": BEGUN[0].brain}  # type: ignore[union-attr]
+    name = BEGUN[0].brain  # type: ignore[union-attr]
+    assert told["brain"] == {"addresses": [], "kind": "script", "models": [name], "name": name}
     assert [each["by"] for each in told["plan"]["approvals"]] == ["uid 1000 pid 42"]
     assert told["checks"][0]["desk"]["id"] == DESK
     with pytest.raises(BriefError, match="other fields"):
         certify(journal, claim(public_key=raw(STRANGER.public)))
+
+
+# -- the wall around a check ---------------------------------------------------------------------------------------
+
+STRONG = replace(OPENED, wall="microvm", kernel="own", version="qemu 9.2", platform="kvm")
+
+
+def wall_of(proof: bytes) -> tuple[str, str, str]:
+    """Give what a certificate says of the wall around its check."""
+    desk = content(proof)["checks"][0]["desk"]
+    return desk["wall"], desk["kernel"], desk["version"]
+
+
+@falls_without(
+    "walls that a keeper proved",
+    Removal(
+        "keys/certify.py",
+        '    return {**desk, **facts, "id": name, "version": proof.version, "wall": proof.wall}\n',
+        '    return {**facts, "id": name, "version": proof.version, "wall": proof.wall, **desk, "id": name}\n',
+    ),
+)
+def test_a_job_cannot_have_its_certificate_name_a_stronger_wall(journal: Journal) -> None:
+    check = claim()["checks"][0]
+    forged = {**check, "desk": {**check["desk"], "wall": "microvm"}}
+    assert wall_of(certify(journal, claim(checks=[forged]))) == ("container", "host", "crun 1.14.1")
+
+
+@falls_without(
+    "the keeper's word on walls",
+    Removal("keys/certify.py", " if row.actor == KEEPER else None", ""),
+)
+@pytest.mark.parametrize("actor", ["owner", "door", "keys"])
+def test_nobody_but_the_keeper_says_which_wall_stood(tmp_path: Path, actor: str) -> None:
+    with closing(written(tmp_path / "keys", [*BEGUN, passed()])) as journal:
+        journal.add(DESK, actor, WallProven(DESK, "microvm", "own", True, "qemu 9.2", "kvm"))
+        journal.commit()
+        assert wall_of(certify(journal, claim())) == ("container", "host", "crun 1.14.1")
+
+
+@falls_without("the keeper's word on walls", cases="an owner's word")
+@falls_without(
+    "a wall that was proven",
+    Removal("keys/certify.py", "    if walled and walls.keys() != found.keys():\n", "    if not walled:\n"),
+    cases="nobody's word | a desk opened by an earlier version",
+)
+@pytest.mark.parametrize(
+    ("opened", "actor"),
+    [(None, "keeper"), (STRONG, "owner"), (replace(OPENED, wall=""), "keeper")],
+    ids=["nobody's word", "an owner's word", "a desk opened by an earlier version"],
+)
+def test_keys_sign_nothing_that_was_looked_at_behind_an_unproven_wall(
+    tmp_path: Path, opened: Opened | None, actor: str
+) -> None:
+    with (
+        closing(written(tmp_path / "keys", [*BEGUN, passed()], opened, actor)) as journal,
+        pytest.raises(BriefError, match="no keeper proved a wall around its check"),
+    ):
+        certify(journal, claim())
+
+
+@falls_without(
+    "who says which wall stands",
+    Removal(
+        "keys/process.py",
+        "(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),\n",
+        "(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack, Opened, WallProven),\n",
+    ),
+)
+def test_no_owner_and_no_door_can_write_which_wall_stands() -> None:
+    assert not [actor for actor, kinds in HEARD.items() if {Opened, WallProven} & {*kinds}]
 
 
 # -- the line of a job ---------------------------------------------------------------------------------------------

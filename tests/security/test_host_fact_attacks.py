@@ -165,7 +165,7 @@ async def test_mounts_and_cgroups_show_no_path_of_the_host(desk: Desk, attack: A
 
 @falls_without(
     "an empty environment",
-    Removal("keeper/spawn.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"),
+    Removal("keeper/program.py", '            {"PATH": os.defpath},\n', "            dict(os.environ),\n"),
 )
 async def test_no_variable_of_the_host_comes_in(desk: Desk, attack: Attack, settings: Config, init: Init) -> None:
     told = await attack(desk, PROC, files=[], folders=[])

@@ -21,13 +21,15 @@ from hotdesk.drive.audit import verify
 from hotdesk.drive.chain import parse_head
 from hotdesk.drive.journal import FILE, export_head, read
 from hotdesk.drive.signing import load_own_public
-from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct
+from hotdesk.event import Alarm, Answered, Burnt, Event, Exchange, Opened, Proven, Revoked, RootAct, WallProven
 from hotdesk.ipc.frames import HEAD, Frames
-from hotdesk.keys.process import KeysProcess
+from hotdesk.keys.process import LATE_S, KeysProcess
 from hotdesk.linux import private_files
 from hotdesk.vault import Command, Token, Vault, argv_value
+from hotdesk.walls import WallProof
 from tests.security.guards import Removal, falls_without, no_guard
 
+PROOF = WallProof("container", "host", True, "crun 1.14.1")
 SECRET = b"keys-secret-value-0123456789"
 DESK, OTHER = new_id(), new_id()
 SCOPE = Scope(
@@ -186,6 +188,7 @@ FORGED: dict[str, Event] = {
     "a proof": Proven(DESK, ("dns",), ()),
     "an end": Burnt(DESK, "asked"),
     "an opening": Opened(DESK, "0" * 64, (), ()),
+    "a wall": WallProven(DESK, "microvm", "own", True, "qemu 9.2", "kvm"),
 }
 
 
@@ -199,9 +202,9 @@ FORGED: dict[str, Event] = {
     Removal(
         "keys/process.py",
         '"door": (Exchange, Alarm, Revoked, Asked, Answered),',
-        '"door": (Exchange, Alarm, Revoked, Asked, Answered, RootAct, Proven, Burnt, Opened),',
+        '"door": (Exchange, Alarm, Revoked, Asked, Answered, RootAct, Proven, Burnt, Opened, WallProven),',
     ),
-    cases="a root act | a proof | an end | an opening",
+    cases="a root act | a proof | an end | an opening | a wall",
 )
 @pytest.mark.parametrize("what", FORGED)
 def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None:
@@ -213,12 +216,60 @@ def test_a_door_cannot_write_down_what_others_say(keys: Kept, what: str) -> None
     assert not any(told.get("event") == "Answered" for told in owner.heard)
 
 
+@falls_without("who says which wall stands")
+@pytest.mark.parametrize("what", ["an opening", "a wall"])
+def test_an_owner_cannot_write_down_which_wall_stands(keys: Kept, what: str) -> None:
+    _, owner = keys.opened()
+    assert "no owner may say that" in owner.note(FORGED[what])["error"]["text"]
+    assert written(keys) == [("keys", "Opened")]
+
+
+@no_guard("lines of owners and doors have verbs and events; what only the keeper's line has is neither")
+@pytest.mark.parametrize("actor", ["owner", "door"])
+def test_what_a_keeper_proves_is_not_taken_from_others(keys: Kept, actor: str) -> None:
+    door, owner = keys.opened()
+    line = owner if actor == "owner" else door
+    line.tell(n=5, desk=DESK, proof=asdict(PROOF))
+    if actor == "owner":
+        assert "do not know that verb" in line.until(lambda told: told.get("re") == 5)["error"]["text"]
+    assert alive(keys)
+    assert ("keeper", "WallProven") not in written(keys)
+
+
+@no_guard("it must pass: the keeper says what it proved")
+def test_what_the_keeper_proves_of_a_desk_with_a_way_out_is_written_down(keys: Kept) -> None:
+    keys.opened()
+    keys.keeper.send(json.dumps({"desk": DESK, "proof": asdict(PROOF)}).encode())
+    assert alive(keys)
+    assert written(keys)[:2] == [("keys", "Opened"), ("keeper", "WallProven")]
+    (told,) = [row.event() for row in read(keys.folder / FILE) if row.name == WallProven.__name__]
+    assert told == WallProven(DESK, **asdict(PROOF))
+
+
 @no_guard("it must pass: doors say what expired")
 def test_a_door_may_say_that_a_question_went_unanswered(keys: Kept) -> None:
     door, owner = keys.opened()
     door.tell(event="Answered", data=asdict(Answered(DESK, "q1", "d" * 64, "expired", "")))
     owner.until(lambda told: told.get("event") == "Answered")
     assert written(keys) == [("keys", "Opened"), ("door", "Answered")]
+
+
+@falls_without(
+    "a door's word that an exchange was a test expires",
+    Removal("keys/process.py", "ended and time.monotonic() < charter.proven_at + LATE_S", "ended"),
+    cases="over",
+)
+@no_guard("it must pass: a door may tell of a test's last exchange shortly after", cases="just ended")
+@pytest.mark.parametrize(("ago", "is_test"), [(0.0, True), (LATE_S, False)], ids=["just ended", "over"])
+def test_a_door_cannot_hide_an_exchange_in_a_test_that_is_over(keys: Kept, ago: float, is_test: bool) -> None:
+    door, owner = keys.opened()
+    assert owner.note(Proven(DESK, ("dns",), ()))["ok"] == {}
+    assert keys.keys is not None
+    keys.keys.charters[DESK].proven_at -= ago
+    door.tell(event="Exchange", data=asdict(exchange(DESK, test=True)))
+    keys.line("owner").note(Burnt(OTHER, "after"))
+    [stored] = [json.loads(row.data) for row in read(keys.folder / FILE) if row.name == "Exchange"]
+    assert stored.get("test", False) is is_test
 
 
 STRANGE: dict[str, dict[str, Any]] = {

@@ -20,8 +20,8 @@ from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import DeskError, DeskGone
-from hotdesk.linux import uids
 from hotdesk.linux.cgroup import Cgroup, here
+from tests.leftovers import claims
 from tests.security.conftest import Command, Init, Open, Owning
 from tests.security.guards import NEVER_THAWED, Removal, falls_without
 
@@ -79,8 +79,7 @@ def is_gone(settings: Config, desk: str) -> bool:
     """Say whether nothing of a desk is left: process, cgroup, folder, note of the runtime or claim of ids."""
     cgroup = Cgroup(here(), desk)
     folder = settings.run / "desks" / desk
-    claimed = any(os.readlink(file) == str(folder) for file in uids.CLAIMS.iterdir() if file.name.isdigit())
-    left = [folder.exists(), (settings.run / "runtime" / desk).exists(), claimed]
+    left = [folder.exists(), (settings.run / "runtime" / desk).exists(), folder in claims().values()]
     return not processes(desk) and not any(left) and not any(each.exists() for each in cgroup.folders.values())
 
 

@@ -216,7 +216,9 @@ def test_no_socket_opens_to_what_is_anothers(
     ),
     cases="""
     /desks/{desk}/terminal-http://evil.test | /desks/{desk}/terminal-null | /desks/{desk}/terminal- |
-    /desks/{desk}/terminal-http://[ | /desks/{desk}/terminal-http://localhost
+    /desks/{desk}/terminal-http://[ | /desks/{desk}/terminal-http://localhost |
+    /desks/{desk}/stream-http://evil.test | /desks/{desk}/stream-null | /desks/{desk}/stream- |
+    /desks/{desk}/stream-http://[ | /desks/{desk}/stream-http://localhost
     """,
 )
 @no_guard(
@@ -566,10 +568,19 @@ def test_a_job_calls_no_address_its_sender_chose(theirs: Theirs, model: str) -> 
 
 
 @falls_without("fields an order has", Removal("native/schema.py", 'extra="forbid"', 'extra="ignore"'))
-@pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files", "wall"])
+@pytest.mark.parametrize("field", ["names", "sterile", "tenant", "grants", "seed", "env_files"])
 def test_an_order_has_no_field_that_is_the_operators(theirs: Theirs, field: str) -> None:
     assert theirs.api.post("/desks", json={"memory": "256M", field: {}}).status_code == 422
     assert theirs.api.post("/jobs", json={"brief": BRIEF, field: {}}).status_code == 422
+
+
+@falls_without(
+    "walls a client may ask for",
+    Removal("native/desks/desks.py", 'Literal["", "container", "gvisor", "microvm"],\n', "str,\n"),
+)
+@pytest.mark.parametrize("wall", ["local", "paper"])
+def test_a_client_asks_for_no_wall_that_is_none(theirs: Theirs, wall: str) -> None:
+    assert theirs.api.post("/desks", json={"memory": "256M", "wall": wall}).status_code == 422
 
 
 @falls_without(

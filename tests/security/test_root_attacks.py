@@ -908,7 +908,11 @@ async def test_a_sudo_that_root_replaced_gains_nothing(fresh: Open) -> None:
 
 @falls_without(
     "root where it was allowed",
-    Removal("room/room.py", "if spec.root:\n                self.sudo", "if spec:\n                self.sudo"),
+    Removal(
+        "room/room.py",
+        "if spec.root:\n                self.await_sudo()",
+        "if spec:\n                self.await_sudo()",
+    ),
 )
 async def test_a_desk_without_root_does_not_get_it_by_asking_itself(fresh: Open, program: Program) -> None:
     async with fresh(Spec()) as desk:

@@ -720,7 +720,7 @@ async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkey
 
 @falls_without(
     "the ceiling",
-    Removal("brief/ceiling.py", "    if outside := find_excess(job, ceiling):\n", "    if outside := ():\n"),
+    Removal("brief/ceiling.py", "    if outside := find_excess(job, ceiling, walls):\n", "    if outside := ():\n"),
 )
 @pytest.mark.parametrize(
     "change",
@@ -734,7 +734,7 @@ async def test_the_key_of_one_model_server_goes_to_no_other(address: str, monkey
         {"seconds": math.nan, "explicit": frozenset({"seconds"})},
         {"seconds": math.inf, "explicit": frozenset({"seconds"})},
         {"approve": "auto", "explicit": frozenset({"approve"})},
-        {"wall": "local"},
+        {"wall": "local", "explicit": frozenset({"wall"})},
         {"scope": replace(SCOPE, names={"erp.test": "127.0.0.1:1"})},
         {"scope": replace(SCOPE, grants=(parse_grant("other@erp.test bearer"),))},
     ],

@@ -1,0 +1,473 @@
+"""Behind gVisor: what a program can try, and what remains for whoever has taken over a desk's sentry or its runsc."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.image import image
+from hotdesk.desk.owner.runtime import KeeperRuntime
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.desk.wall.gvisor import prove
+from hotdesk.errors import DeskGone
+from hotdesk.linux import syscalls, uids
+from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.processes import read_status
+from tests.security.conftest import KNOCK, Attack, Craft, Init, Open, Owning
+from tests.security.guards import Removal, falls_without, no_guard
+
+pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(90)]
+
+GVISOR = Spec(wall="gvisor", cpus=1)
+UNPROVEN = Removal("gvisor/prove.py", "while wrong := flaws(room, supervisor):", "while wrong := list[str]():")
+"""Without it a desk whose sentry is not confined is not handed over at all."""
+ROOT_UNPROVEN = Removal("gvisor/wall.py", "return prove.root_flaws(room, pid, first)", "return []")
+DIAL = """
+def dial(path):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(3)
+        return attempt(s.connect, path)
+tell({path: dial(path) for path in given["paths"]})
+"""
+
+BESIDE = """
+s = socket.socket(socket.AF_UNIX)
+at = "/run/hotdesk/"
+tell([attempt(s.bind, at + "mine"), attempt(os.mkdir, at + "mine"), attempt(os.unlink, at + "gate.sock"),
+      attempt(os.rename, at + "gate.sock", at + "old"), attempt(os.chmod, at + "gate.sock", 0o777),
+      attempt(os.symlink, "/etc", at + "lib/x")])
+"""
+OUTSIDE = """
+os.makedirs("/tmp/out/a/b")
+path, up = given["path"], "../" * 30
+ways = (path, up + path, "/proc/1/root" + path, "/proc/self/root/../.." + path, "/proc/self/cwd/" + up + path)
+found = []
+for n, target in enumerate(ways):
+    os.symlink(target, "/tmp/out/%d" % n)
+    found += [attempt(open, target), attempt(open, "/tmp/out/%d" % n)]
+os.chdir("/tmp/out/a/b")
+os.rename("/tmp/out/a", "/tmp/out/moved")
+found.append(attempt(open, up + path[1:]))
+os.rename("/tmp/out", "/tmp/out-%d" % os.getpid())
+tell(found)
+"""
+NODES = """
+kinds = {"kmem": (1, 2), "fuse": (10, 229), "kvm": (10, 232), "loop": (7, 0)}
+told = {}
+for n, (major, minor) in kinds.items():
+    path = "/tmp/node-" + n
+    made = attempt(os.mknod, path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+    told[n] = made if made != "done" else attempt(os.open, path, os.O_RDWR)
+told["there"] = [n for n in ("kvm", "loop0", "mem", "sda") if os.path.exists("/dev/" + n)]
+tell(told)
+"""
+EVIL = """
+told = {n: attempt(os.open, "/evil/" + n, os.O_RDWR | os.O_NONBLOCK) for n in given["nodes"]}
+told["who"] = os.popen("/evil/who /proc/self/status | grep -E 'Uid|CapEff'").read().split()
+tell(told)
+"""
+
+
+@pytest.fixture(scope="module")
+async def desk(runtime: KeeperRuntime) -> AsyncIterator[Desk]:
+    """Give a desk for attacks that leave it whole."""
+    opened = await runtime.open(replace(GVISOR, root=True))
+    await opened.run(KNOCK, timeout=20)
+    await opened.run(["true"], user="root")
+    yield opened
+    await runtime.burn(opened.id)
+
+
+@pytest.fixture
+def sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
+    """Give the host's pids of a desk's supervisor, sentry and gofer."""
+    return find_sandbox(settings, desk, init)
+
+
+def find_sandbox(settings: Config, desk: Desk, init: Init) -> dict[str, int]:
+    """Find the processes of a desk's sandbox by their arguments: they are ours to attack, and do not lie."""
+    supervisor = init(settings, desk)
+    found = {"supervisor": supervisor}
+    for pid in Cgroup(here(), desk.id).pids():
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        for name in ("sandbox", "gofer", "exec"):
+            if line[0].startswith(f"runsc-{name}".encode()) or (name == "exec" and b"exec" in line):
+                found[name] = pid
+    return found
+
+
+@contextmanager
+def listening(name: bytes | str) -> Iterator[socket.socket]:
+    """Listen on the host at an abstract name or a path."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(name)
+        listener.listen(4)
+        yield listener
+
+
+def in_place_of(pid: int, work: Callable[[], object], *, root: bool = True) -> Any:
+    """Do something with the namespaces, root directory and user of a sandbox's process, and none of its filters."""
+    r, w = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(30)
+            enter(pid, root)
+            if (grandchild := os.fork()) == 0:  # a pid namespace is one's children's
+                result = work()
+                os.write(w, json.dumps(result).encode())
+                os._exit(0)
+            os.waitpid(grandchild, 0)
+        except BaseException as e:  # noqa: BLE001 - a child: told to its parent
+            os.write(w, json.dumps(f"raised {e!r}").encode())
+        finally:
+            os._exit(0)
+    os.close(w)
+    with os.fdopen(r, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer)
+
+
+def enter(pid: int, root: bool) -> None:
+    """Take a process's place; called in a child."""
+    kinds = ("pid", "net", "ipc", "uts", "mnt", "user")
+    spaces = {kind: os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds}
+    place = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for kind in ("pid", "net", "ipc", "uts", "mnt"):
+        syscalls.check(syscalls.libc.setns(spaces[kind], 0), f"setns {kind}")
+    if root:
+        os.fchdir(place)
+        os.chroot(".")
+    syscalls.check(syscalls.libc.setns(spaces["user"], 0), "setns user")
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def attempt(work: Callable[..., object], *arguments: object) -> str:
+    """Say what came of something."""
+    try:
+        work(*arguments)
+    except OSError as e:
+        return errno.errorcode.get(e.errno or 0, str(e))
+    return "done"
+
+
+def call(name: bytes | str) -> None:
+    """Connect to a unix socket."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(3)
+        sock.connect(name)
+
+
+def trace(pid: int) -> None:
+    """Attach to a process."""
+    if syscalls.libc.ptrace(16, pid, 0, 0) < 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+
+
+# -- from inside -----------------------------------------------------------------------------------------------
+
+
+@falls_without(
+    "who calls first behind gVisor is the only one",
+    Removal(
+        "keeper/keeper.py",
+        "        room.hang_up()\n        os.close(tracked.console)",
+        "        os.close(tracked.console)",
+    ),
+)
+async def test_nobody_calls_the_owner_after_the_guest(fresh: Open, attack: Attack) -> None:
+    async with fresh(GVISOR) as desk:
+        answer = await attack(desk, DIAL, paths=["/run/hotdesk/link.sock"])
+    assert answer == {"/run/hotdesk/link.sock": "ECONNREFUSED"}
+
+
+@falls_without(
+    "root's socket is root's behind gVisor",
+    Removal("room/room.py", 'self.listen("root.sock", 0, 0o600)', 'self.listen("root.sock", 0, 0o666)'),
+)
+async def test_a_program_cannot_call_as_roots_guest(desk: Desk, attack: Attack) -> None:
+    await desk.run(["true"], user="root")
+    answer = await attack(desk, DIAL, paths=["/run/hotdesk/root.sock"])
+    assert answer == {"/run/hotdesk/root.sock": "EACCES"}
+
+
+@no_guard("a sentry has unix sockets of its own; the host's can only be opened as files, and none is in a desk")
+async def test_sockets_of_the_host_are_out_of_reach(desk: Desk, attack: Attack) -> None:
+    with tempfile.TemporaryDirectory(prefix="s-", dir="/tmp") as folder:  # a socket's path is at most 107 bytes
+        os.chmod(folder, 0o755)  # noqa: S103 - an attack
+        path = f"{folder}/s"
+        with listening(b"\0hotdesk-attack"), listening(path):
+            paths = ["\0hotdesk-attack", path, f"/run/hotdesk/../../..{path}", f"/proc/1/root{path}"]
+            answer = await attack(desk, DIAL, paths=paths)
+    assert set(answer.values()) <= {"ECONNREFUSED", "ENOENT", "EACCES", "ENOTDIR"}, answer
+
+
+@no_guard("the folder is the keeper's, who is nobody in the desk, and it is mounted read-only")
+@pytest.mark.parametrize("user", [None, "root"])
+async def test_nothing_can_be_put_beside_the_guests_code(desk: Desk, attack: Attack, user: str | None) -> None:
+    answer = await attack(desk, BESIDE, user=user)
+    assert set(answer) <= {"EROFS", "EACCES", "EPERM"}, answer
+
+
+@no_guard("the gofer shows the desk's file system and nothing above it")
+@pytest.mark.parametrize("user", [None, "root"])
+async def test_no_name_leads_out_of_the_desk(desk: Desk, attack: Attack, user: str | None, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of the host")
+    for folder in (tmp_path, *list(tmp_path.parents)[:-1]):
+        if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    answer = await attack(desk, OUTSIDE, user=user, path=f"{tmp_path}/secret")
+    assert set(answer) <= {"ENOENT", "EACCES", "ENOTDIR", "ELOOP"}, answer
+
+
+@no_guard("a layer is shown without devices, by the host and by the sentry")
+async def test_device_nodes_are_no_devices(desk: Desk, attack: Attack) -> None:
+    answer = await attack(desk, NODES, user="root")
+    assert answer.pop("there") == []
+    assert set(answer.values()) <= {"EPERM", "EACCES", "ENXIO", "ENODEV"}, answer
+
+
+@pytest.fixture
+async def evil(settings: Config, crafted: Craft, owning: Owning) -> AsyncIterator[Desk]:
+    """Give a desk of an image with device nodes, a pipe, and a program that would make its user root."""
+    base = image.find(settings.images, "base")
+
+    def fill(layer: Path) -> None:
+        (layer / "evil").mkdir()
+        for name, number in {"mem": (1, 1), "fuse": (10, 229), "kvm": (10, 232)}.items():
+            os.mknod(layer / "evil" / name, stat.S_IFCHR | 0o666, os.makedev(*number))
+            os.chmod(layer / "evil" / name, 0o666)  # noqa: S103 - an attack
+        shutil.copy(base.layers[-1] / "usr/bin/cat", layer / "evil/who")
+        os.chmod(layer / "evil/who", 0o6755)  # noqa: S103 - an attack
+
+    async with owning(crafted("evil", fill)) as runtime:
+        yield await runtime.open(replace(GVISOR, image="evil"))
+
+
+@no_guard("a layer is shown without devices and setuid, and no process of a desk can gain privileges")
+async def test_an_image_brings_no_device_and_no_privilege(evil: Desk, attack: Attack) -> None:
+    nodes = ["mem", "fuse", "kvm"]
+    answer = await attack(evil, EVIL, nodes=nodes)
+    assert {answer[name] for name in nodes} <= {"EACCES", "ENXIO", "ENODEV", "EPERM"}, answer
+    assert answer["who"] == ["Uid:", *["1000"] * 4, "CapEff:", "0" * 16]
+
+
+FILL = {
+    "memory": "data = [bytearray(os.urandom(1 << 20)) for _ in range(400)]",
+    "tmpfs": "with open('/dev/shm/x', 'wb') as f:\n    [f.write(os.urandom(1 << 20)) for _ in range(400)]",
+    "sockets": """
+pairs = []
+while True:
+    a, b = socket.socketpair()
+    a.setblocking(False)
+    pairs.append((a, b))
+    try:
+        while True:
+            a.send(bytes(1 << 16))
+    except BlockingIOError:
+        pass
+""",
+    "inotify": """
+fd = libc.inotify_init()
+os.makedirs("/tmp/watched", exist_ok=True)
+libc.inotify_add_watch(fd, b"/tmp/watched", 0xfff)
+name = "/tmp/watched/" + "n" * 200
+end = time.time() + 40
+while time.time() < end:
+    open(name, "w").close()
+    os.unlink(name)
+""",
+}
+
+
+@pytest.mark.long
+@falls_without(
+    "the memory limit of a desk behind gVisor",
+    Removal(
+        "linux/cgroup.py", "        self.limit_memory_v1(limits.memory)\n", "        self.limit_memory_v1(1 << 40)\n"
+    ),
+    cases="memory",
+)
+@no_guard("the memory limit holds for all of it; the attack on it is `memory`", cases="tmpfs | sockets | inotify")
+@pytest.mark.parametrize("what", FILL)
+async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: Open, attack: Attack, what: str) -> None:
+    async with fresh(replace(GVISOR, memory=160 * MIB)) as desk:
+        cgroup = Cgroup(here(), desk.id)
+        try:
+            await attack(desk, FILL[what] + "\ntell('filled')", timeout=50)
+            survived = True
+        except (DeskGone, AssertionError):
+            survived = False
+        if what in ("memory", "tmpfs"):
+            assert not survived
+        if survived:
+            assert cgroup.memory_use().total <= 160 * MIB
+
+
+@falls_without(
+    "the limit of processes of a desk behind gVisor",
+    Removal("room/room.py", "pids = 2 * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
+)
+async def test_a_bomb_of_programs_ends_its_desk_and_nothing_else(desk: Desk, fresh: Open, attack: Attack) -> None:
+    code = "tell(sum(1 for _ in range(200) if os.fork() or time.sleep(60)))"
+    async with fresh(replace(GVISOR, pids=16)) as bomb:
+        with pytest.raises(DeskGone, match="out of processes"):
+            await attack(bomb, code)
+    assert (await desk.run(["true"])).ok
+
+
+# -- in the sentry's place -------------------------------------------------------------------------------------
+
+
+@falls_without(
+    "a sentry's own processes",
+    UNPROVEN,
+    ROOT_UNPROVEN,
+    Removal("gvisor/runsc.py", "    syscalls.unshare(syscalls.CLONE_NEWPID)\n", ""),
+)
+async def test_a_sentry_that_was_taken_over_finds_no_process_of_the_host(sandbox: dict[str, int]) -> None:
+    ours = os.getpid()
+    answer = in_place_of(sandbox["sandbox"], lambda: [attempt(os.kill, ours, 0), os.listdir("/proc")])
+    assert answer == ["ESRCH", []]
+
+
+@falls_without(
+    "the supervisor's own user",
+    UNPROVEN,
+    Removal("gvisor/runsc.py", "drop_privileges(room.base + uids.SUPERVISOR)", "drop_privileges(room.base)"),
+)
+async def test_a_sentry_that_was_taken_over_cannot_touch_its_supervisor(sandbox: dict[str, int]) -> None:
+    answer = in_place_of(sandbox["sandbox"], lambda: [attempt(os.kill, 1, 0), attempt(trace, 1)])
+    assert answer == ["EPERM", "EPERM"]
+
+
+@falls_without(
+    "a sentry's own network",
+    UNPROVEN,
+    Removal(
+        "gvisor/runsc.py",
+        "    syscalls.setns(netns, syscalls.CLONE_NEWNET)\n    syscalls.unshare",
+        "    syscalls.unshare",
+    ),
+    Removal("gvisor/runsc.py", '"--network=none"', '"--network=host"'),
+    Removal("gvisor/bundle.py", '"mount", "network")', '"mount")'),
+)
+async def test_a_sentry_that_was_taken_over_has_no_network_and_no_host_socket(sandbox: dict[str, int]) -> None:
+    name = b"\0hotdesk-attack-%d" % os.getpid()
+
+    def work() -> object:
+        return [attempt(call, name), sorted(each[1] for each in socket.if_nameindex())]
+
+    with listening(name):
+        assert in_place_of(sandbox["sandbox"], work) == ["ECONNREFUSED", ["lo"]]
+
+
+@no_guard("runsc starts no sentry without this root directory; that it has it is proven before a desk is handed over")
+async def test_a_sentry_that_was_taken_over_finds_no_file(sandbox: dict[str, int]) -> None:
+    def work() -> object:
+        found = [os.path.join(folder, name) for folder, folders, files in os.walk("/") for name in [*folders, *files]]
+        return [sorted(found), attempt(os.mkdir, "/mine"), attempt(open, "/proc/self/status")]
+
+    found, made, status = in_place_of(sandbox["sandbox"], work)
+    assert {*found} <= {"/etc", "/proc", "/etc/localtime"}
+    assert made != "done"
+    assert status == "ENOENT"
+
+
+@no_guard("the user that the gofer and the sentry have on the host is the desk's own; nothing of it is anybody else's")
+@pytest.mark.parametrize("name", ["sandbox", "gofer"])
+async def test_a_process_of_the_sandbox_is_nobody_on_the_host(sandbox: dict[str, int], name: str) -> None:
+    status = read_status(sandbox[name])
+    user = int(status["Uid"].split()[0])
+    assert uids.FIRST <= user < uids.DOOR
+    assert (user - uids.FIRST) % uids.WIDTH == 0
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert int(status["CapBnd"], 16) & ~prove.ALLOWED == 0
+
+
+@falls_without(
+    "what stays while root's guest runs behind gVisor has no capability",
+    ROOT_UNPROVEN,
+    Removal("gvisor/runsc.py", "[*argv, CONTAINER], capable=False)", "[*argv, CONTAINER])"),
+)
+async def test_the_runsc_that_stays_for_root_has_nothing(settings: Config, desk: Desk, init: Init) -> None:
+    await desk.run(["true"], user="root")
+    pid = find_sandbox(settings, desk, init)["exec"]
+    status = read_status(pid)
+    assert [status[f"Cap{kind}"] for kind in ("Prm", "Eff", "Bnd")] == ["0" * 16] * 3
+    assert status["NoNewPrivs"] == "1"
+    assert not {"etc", "usr", "home"} & {*os.listdir(f"/proc/{pid}/root")}
+
+
+# -- the proof -------------------------------------------------------------------------------------------------
+
+STRANGERS = {
+    "of another user": "os.setresgid(USER + 1, USER + 1, USER + 1); os.setresuid(USER + 1, USER + 1, USER + 1)",
+    "with root's rights": "pass",
+    "without a filter": "os.setresgid(USER, USER, USER); os.setresuid(USER, USER, USER)",
+}
+
+
+@no_guard("it is the proof itself that is attacked; without it the attacks above succeed")
+@pytest.mark.parametrize("what", STRANGERS)
+async def test_a_process_that_is_not_confined_is_seen_by_the_proof(
+    runtime: KeeperRuntime, settings: Config, init: Init, what: str
+) -> None:
+    desk = await runtime.open(GVISOR)
+    try:
+        supervisor, cgroup = init(settings, desk), Cgroup(here(), desk.id)
+        user = int(read_status(supervisor)["Uid"].split()[0]) - uids.SUPERVISOR
+        code = f"import os, time; USER = {user}; os.setgroups([]); {STRANGERS[what]}; print(flush=True); time.sleep(60)"
+        stranger = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, preexec_fn=cgroup.join)  # noqa: PLW1509
+        try:
+            assert stranger.stdout is not None
+            await anyio.to_thread.run_sync(stranger.stdout.readline)
+            room: Any = find_room(settings, desk, cgroup, user, supervisor)
+            wrong = [each for each in prove.flaws(room, supervisor) if str(stranger.pid) in each]
+        finally:
+            stranger.kill()
+            stranger.communicate()
+        assert any("Seccomp" in each for each in wrong)
+        assert any("pid namespace is the host's" in each for each in wrong)
+        assert any("root directory" in each for each in wrong)
+    finally:
+        await runtime.burn(desk.id)
+
+
+def find_room(settings: Config, desk: Desk, cgroup: Cgroup, base: int, supervisor: int) -> object:
+    """Describe a desk's room as the proof needs it, seen from this process."""
+    keeper = int(read_status(supervisor)["PPid"])
+    folder = Path(f"/proc/{keeper}/root{settings.run}/private/{desk.id}")
+    userns = os.open(f"/proc/{supervisor}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    return SimpleNamespace(folder=folder, cgroup=cgroup, base=base, userns=userns)
+
+
+@no_guard("a desk without its sentry has nobody left who could go on")
+async def test_a_sentry_that_dies_takes_its_desk_along(runtime: KeeperRuntime, settings: Config, init: Init) -> None:
+    desk = await runtime.open(GVISOR)
+    os.kill(find_sandbox(settings, desk, init)["sandbox"], signal.SIGKILL)
+    with anyio.fail_after(10), pytest.raises(DeskGone, match="first process ended"):
+        await desk.run(["sleep", "30"])
+    await runtime.burn(desk.id)
