@@ -21,6 +21,7 @@ from hotdesk.desk.wall.local.runtime import SWITCH
 from tests.leftovers import keepers, loops, settle, things
 from tests.origins import ORIGINS, Origin, turn
 
+RUNSC = os.environ.get("HOTDESK_GVISOR_PROGRAM", "runsc")
 PLACEHOLDER = re.compile(r"otdesk.{1,3}secret|Basic [A-Za-z0-9+/]{60}")
 LIST_POOL = """
 import sys
@@ -39,6 +40,7 @@ hypothesis.settings.register_profile("hotdesk", deadline=None, suppress_health_c
 hypothesis.settings.load_profile("hotdesk")
 os.environ[SWITCH] = "1"
 os.environ[allowed.SWITCH] = "1"
+os.environ["HOTDESK_LINGER"] = "0.5"  # a test leaves no holder behind
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,6 +76,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail("opening a desk needs root: run the tests with sudo", pytrace=False)
     if shutil.which("crun") is None:
         pytest.fail("crun is not installed: apt-get install crun", pytrace=False)
+    if item.get_closest_marker("gvisor") is not None and shutil.which(RUNSC) is None:
+        pytest.fail("runsc is not installed: hotdesk setup --wall gvisor", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -120,7 +124,7 @@ def settings(home: Path) -> Config:
 def settings_in(folder: Path) -> Config:
     """Give settings for a state directory of its own: for desks that live on from test to test, and change."""
     images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
-    return Config(run=folder / "run", lib=folder / "lib", images=images)
+    return Config(run=folder / "run", lib=folder / "lib", images=images, gvisor_program=RUNSC)
 
 
 @pytest.fixture(autouse=True)

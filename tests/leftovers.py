@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ SETTLING = 20.0
 """Seconds the kernel may take to let go of what was closed."""
 LOCAL_FOLDER = re.compile(r"/[^\0 ]*/hotdesk-i[a-z0-9]{20}-[^\0/ ]*")
 STATUS = re.compile(r"\nState:\t(\w).*?\nPPid:\t(\d+)\n.*?\nUid:\t\d+\t(\d+)", re.DOTALL)
+HOLDER = "holder import process"
+"""In the arguments of every holder."""
 KERNEL_THREADS = 2
 """The parent of every thread of the kernel."""
 LAST_UID = uids.FIRST + uids.WIDTH * uids.SLOTS
@@ -86,7 +89,9 @@ class Look:
         found |= {f"folder {folder}" for folder in Path(tempfile.gettempdir()).glob("hotdesk-i*")}
         for part in ("desks", "runtime"):
             found |= {f"file {file}" for file in (self.home / "run" / part).glob("*")}
-        for each in filter(self.is_ours, self.running):
+        for each in self.running:
+            if not self.is_ours(each) or self.is_stub(each):
+                continue
             found.add(f"process {each.pid} {each.line[:150]}")
             found |= {f"namespace {name}" for name in namespaces(each.pid)}
         return {thing for thing in found if not any(name in thing for name in self.strangers)}
@@ -107,6 +112,14 @@ class Look:
             return each.parent == os.getpid()
         return self.owns(each.line) or self.is_local(each)
 
+    def is_stub(self, each: Running) -> bool:
+        """Say whether a process is a program behind gVisor, as the host sees it: they come and go while a desk is open.
+
+        It has no arguments and root's id of its desk. What is left of one shows in the desk's cgroup.
+        """
+        is_root = uids.FIRST <= each.uid < LAST_UID and (each.uid - uids.FIRST) % uids.WIDTH == 0
+        return is_root and not each.line and not each.zombie
+
     def is_local(self, each: Running) -> bool:
         """Say whether a process is a guest without a wall, or was started by one."""
         folder = LOCAL_FOLDER.search(each.line)
@@ -124,6 +137,24 @@ def things(home: Path) -> set[str]:
 def keepers(home: Path) -> list[int]:
     """List the keepers of a state directory that run."""
     return sorted(Look(home).keepers)
+
+
+def end_holders(home: Path) -> None:
+    """End the resident holders of a state directory, those that are just starting included, and their keepers."""
+
+    def look() -> set[str]:
+        found = {each.pid for each in Look(home).running if HOLDER in each.line and f"{home}/" in environment(each.pid)}
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        return {str(pid) for pid in [*found, *keepers(home)]}
+
+    assert not settle(look)
+
+
+def environment(pid: int) -> str:
+    """Read a process's variables, each with a slash after it."""
+    return read(pid, "environ").replace("\0", "/")
 
 
 def read_processes() -> Iterator[Running]:
@@ -158,7 +189,8 @@ def cgroups() -> Iterator[Path]:
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         if right.startswith(("cgroup ", "cgroup2 ")):
-            yield from Path(left.split()[4]).glob("hotdesk-*")
+            for pattern in ("hotdesk-*", "hotdesk/hotdesk-*"):  # on v2 desks' are below one of hotdesk's
+                yield from Path(left.split()[4]).glob(pattern)
 
 
 def namespaces(pid: int) -> Iterator[str]:

@@ -47,7 +47,9 @@ class Verifier:
 
 
 @asynccontextmanager
-async def verifier(settings: Config, home: Path, folder: Path, *images: str) -> AsyncIterator[Verifier]:
+async def verifier(
+    settings: Config, home: Path, folder: Path, *images: str, wall: str = "container"
+) -> AsyncIterator[Verifier]:
     """Open a machine with clean copies of images, for a brief in a folder."""
     config = replace(settings, run=home / "run", lib=home / "lib")
     home.mkdir(mode=0o755, exist_ok=True)
@@ -60,7 +62,7 @@ async def verifier(settings: Config, home: Path, folder: Path, *images: str) -> 
         events: list[Event] = []
         log = JobLog(id, host, papers.create(config.lib / "jobs", id), events.append, JobBudget(), 300.0)
         async with AsyncExitStack() as stack:
-            desks = Desks(host, job, id, log.note, 300.0)
+            desks = Desks(host, replace(job, wall=wall), id, log.note, 300.0)
             verifying = DeliverableVerifier(desks, log, stack)
             for name in ("base", *images):
                 inner = await stack.enter_async_context(AsyncExitStack())

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import anyio
 import pytest
-from tests.origins import SLOW, Origin
+from tests.origins import SLOW, BehindGvisor, Origin
 
 from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import container_runtime
@@ -56,6 +56,24 @@ test_kills_for_memory_are_counted
 test_what_is_gone_uses_nothing
 """.split()
 
+EXHAUSTING = """
+test_out_of_memory_is_told
+test_out_of_memory_in_a_child_is_told
+test_out_of_memory_in_an_act_is_told
+test_the_number_of_processes_is_limited
+test_kills_for_memory_are_counted
+test_what_a_desk_may_use_is_the_same_after_it_started_anew
+""".split()
+
+COPYING = """
+test_rollback_restores_the_whole_tree_exactly
+test_a_fork_has_the_very_files_of_its_origin
+test_a_snapshot_amid_writing_is_whole
+test_a_full_disk_is_told
+test_forks_are_limited_as_their_origin_is
+""".split()
+"""What is tried in every run where a snapshot is a copy (ext4); the rest in the long one."""
+
 KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_the_user_is_1000_named_user"): "programs run as whoever runs the tests",
     ("local", "test_hostname_and_machine_id_are_a_desks_own"): "a directory is no computer of its own",
@@ -65,11 +83,19 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("local", "test_out_of_memory_is_told"): "there is no memory limit",
     ("local", "test_out_of_memory_in_a_child_is_told"): "there is no memory limit",
     ("local", "test_the_number_of_processes_is_limited"): "there is no limit",
+    ("local", "test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told"): "there is no limit",
     ("local", "test_orphans_are_adopted"): "the guest is not pid 1",
     ("local", "test_zombies_are_reaped"): "the guest is not pid 1: it depends on the machine's init",
     ("local", "test_rollback_ends_every_program_and_keeps_the_id"): "it boots with this machine, and has its /tmp",
     ("local", "test_what_a_desk_may_use_is_the_same_after_it_started_anew"): "there is no limit",
     ("local", "test_a_cancelled_fork_leaves_nothing"): "it keeps no state, and how far a fork came depends on it",
+    ("gvisor", "test_processes_are_counted"): "the host's kernel sees the sentry's threads, no programs",
+    ("gvisor", "test_root_has_seven_capabilities_and_no_way_to_more"): "its /proc says nothing of NoNewPrivs",
+    ("gvisor", "test_rollback_restores_the_whole_tree_exactly"): "its files have no extended attributes",
+    ("gvisor", "test_a_fork_has_the_very_files_of_its_origin"): "its files have no extended attributes",
+    ("gvisor", "test_all_three_streams_are_one_controlling_terminal"): "it has no /dev/tty",
+    ("gvisor", "test_more_than_can_be_kept_is_told_as_an_overflow"): "its inotify queues have no limit but memory's",
+    **{("gvisor", name): "what exhausts a desk ends it, and is told" for name in EXHAUSTING},
     **{("local", name): "no keeper watches over it" for name in WATCHING},
     **{("local", name): "it keeps no state" for name in LISTING},
     **{("local", name): "nobody is root in it" for name in BEING_ROOT},
@@ -79,7 +105,43 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
 """What a wall cannot show, and why. Each is still tried, and must fail unless it `depends`."""
 
 
-WALLS = ["local", pytest.param("container", marks=pytest.mark.container)]
+WALLS = [
+    "local",
+    pytest.param("container", marks=pytest.mark.container),
+    pytest.param("gvisor", marks=[pytest.mark.container, pytest.mark.gvisor]),
+]
+GVISOR_SAMPLE = frozenset(
+    """
+    test_a_desk_starts_anew_from_its_disk
+    test_a_full_disk_inside_is_an_errno
+    test_a_killed_first_process_ends_the_desk
+    test_a_new_size_is_told_to_the_program
+    test_a_path_is_described
+    test_a_port_nobody_listens_at_is_an_error
+    test_a_server_inside_is_dialled
+    test_a_snapshot_is_a_point_in_time
+    test_a_timeout_kills_all_descendants
+    test_a_tree_is_removed
+    test_calls_wait_while_a_desk_is_paused_and_then_succeed
+    test_ctrl_c_interrupts
+    test_every_follower_gets_everything
+    test_every_kind_of_change_is_told
+    test_forks_are_computers_of_their_own
+    test_hostname_and_machine_id_are_a_desks_own
+    test_much_goes_both_ways_at_once
+    test_orphans_are_adopted
+    test_root_is_root_and_the_user_is_not
+    test_root_starts_again_after_its_guest_was_killed
+    test_stdout_and_stderr_are_apart
+    test_sudo_runs_as_root_with_the_callers_streams
+    test_there_is_no_network_but_loopback
+    test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told
+    test_what_is_written_is_read
+    test_whoever_is_left_at_a_terminal_is_hung_up_on
+    """.split()
+)
+"""What is tried behind gVisor in every run; the rest is long."""
+
 
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
@@ -96,9 +158,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             wall = item.callspec.params.get("wall")
+            if wall == "ext4" and item.originalname not in COPYING:
+                item.add_marker(pytest.mark.long)
             if reason := KNOWN_FAILURES.get((str(wall), item.originalname)):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
             if wall == "local" and (reason or item.originalname in SLOW):
+                item.add_marker(pytest.mark.long)
+            if wall == "gvisor" and item.originalname not in GVISOR_SAMPLE:
                 item.add_marker(pytest.mark.long)
 
 
@@ -123,7 +189,7 @@ async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[
     else:
         chosen = replace(settings, disk="ext4") if wall == "ext4" else settings
         async with container_runtime(chosen) as container:
-            yield origin(container)
+            yield BehindGvisor(container) if wall == "gvisor" else origin(container)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec, new_id
 from hotdesk.errors import BriefError, DeskGone
+from hotdesk.walls import TRAITS
 
 Open = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 
@@ -20,6 +21,15 @@ pytestmark = pytest.mark.timeout(60)
 
 HOG = "import time\nkept = []\nfor n in range(40): kept.append(b'x' * (8 << 20))\nprint('had it all')"
 
+MANY_FORKS = """
+import os, signal
+try:
+    for _ in range(400):
+        if not os.fork():
+            signal.pause()
+except OSError:
+    os.killpg(0, signal.SIGKILL)
+"""
 FORKS = """
 import os, signal
 children = []
@@ -114,6 +124,25 @@ async def test_out_of_memory_in_a_child_is_told(fresh: Open) -> None:
     async with fresh(Spec(memory=64 * MIB)) as desk:
         done = await desk.run(["sh", "-c", 'python3 -c "$1"; echo $?; exit 3', "sh", HOG], timeout=30)
         assert (done.stdout, done.exit_code, done.out_of_memory) == (b"137\n", 3, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "why"),
+    [(Spec(memory=64 * MIB), "memory", "out of memory"), (Spec(pids=20), "processes", "out of processes")],
+    ids=["memory", "processes"],
+)
+async def test_what_exhausts_a_desk_ends_programs_or_the_desk_and_is_told(
+    fresh: Open, wall: str, spec: Spec, code: str, why: str
+) -> None:
+    assert wall != "local", "there is no limit, and what it would stop runs on this machine"
+    hog = HOG if code == "memory" else MANY_FORKS
+    async with fresh(spec) as desk:
+        if TRAITS[wall].survives_exhaustion:
+            assert not (await desk.run(["python3", "-c", hog], timeout=30)).ok
+            assert (await desk.run(["true"])).ok
+        else:
+            with pytest.raises(DeskGone, match=why):
+                await desk.run(["python3", "-c", hog], timeout=30)
 
 
 async def test_the_number_of_processes_is_limited(fresh: Open) -> None:

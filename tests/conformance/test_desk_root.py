@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
 import pytest
-from tests.origins import Origin
+from tests.origins import BehindGvisor, Origin
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
@@ -34,17 +34,23 @@ def events() -> list[Event]:
     return []
 
 
-@pytest.fixture(scope="module")
-def wall() -> str:
-    """Name the one wall."""
-    return "container"
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("container", id=pytest.HIDDEN_PARAM),
+        pytest.param("gvisor", marks=pytest.mark.gvisor),
+    ],
+)
+def wall(request: pytest.FixtureRequest) -> str:
+    """Name the wall to try."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-async def runtime(settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
+async def runtime(wall: str, settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime that notes."""
     async with container_runtime(settings, note=events.append) as opened:
-        yield origin(opened)
+        yield BehindGvisor(opened) if wall == "gvisor" else origin(opened)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +198,7 @@ async def test_the_user_does_not_touch_what_is_roots(rooted: Desk) -> None:
         "swapoff -a && swapon /etc/passwd",
         "unshare -m true",
         "nsenter -t 1 -m true",
-        "sysctl -w kernel.hostname=other",
+        "sysctl -w kernel.hostname=other && test $(hostname) = other",
         "setcap cap_sys_admin+ep /bin/true",
         "ip link add dummy0 type dummy",
         "nice -n -5 true 2>&1 | grep -q 'cannot set' && exit 1",
@@ -236,7 +242,7 @@ async def test_a_desk_without_root_has_neither_it_nor_sudo(fresh: Open) -> None:
             with pytest.raises(BriefError, match="root"):
                 await desk.run(["true"], user="root")
         assert (await desk.run(["sudo", "true"])).exit_code == 127
-        assert not (await sh(desk, "ls /run/hotdesk/*.sock | grep -v link.sock")).ok
+        assert not (await sh(desk, "ls /run/hotdesk/*.sock | grep -v -e link.sock -e gate.sock")).ok
         assert (await desk.run(["true"])).ok
 
 
@@ -429,19 +435,20 @@ async def test_ctrl_c_before_root_is_up_is_not_lost(fresh: Open) -> None:
         await until_gone(desk, "^sleep 3460")
 
 
-async def test_a_signal_that_comes_with_the_request_is_not_lost(rooted: Desk) -> None:
+async def test_a_signal_that_comes_with_the_request_is_not_lost(rooted: Desk, wall: str) -> None:
+    listener = "/run/sudo.sock" if wall == "gvisor" else "/run/hotdesk/sudo.sock"
     script = """
         import array, socket, sys
         sys.path.insert(0, "/run/hotdesk/lib")
         from hotdesk_guest import wire
         value = wire.encode({"argv": ["sleep", "3467"], "cwd": "/", "env": {}})
         s = socket.socket(socket.AF_UNIX)
-        s.connect("/run/hotdesk/sudo.sock")
+        s.connect(sys.argv[1])
         streams = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
         s.sendmsg([len(value).to_bytes(4, "big") + value + bytes([2])], streams)
         print(wire.decode(s.recv(4096)))
     """
-    done = await rooted.run(["python3", "-c", textwrap.dedent(script)], timeout=20)
+    done = await rooted.run(["python3", "-c", textwrap.dedent(script), listener], timeout=20)
     assert done.text == "{'code': 130}\n", done
 
 
