@@ -1,4 +1,4 @@
-"""Check what linters do not: class names are unique and say something, and no folder is crowded.
+"""Check what linters do not: names are unique and say something, folders are small, imports are statements.
 
 `make check` runs it; it also prints how many lines of source each package has.
 """
@@ -55,6 +55,23 @@ WIRE = {
     ("hotdesk/job/record/summary.py", "kept"),
 }
 """Names that are data: fields of stored JSON, of certificates and briefs, and of the published OpenAPI document."""
+BY_NAME = {
+    "hotdesk/__init__.py": "the package's public names (PEP 562)",
+    "hotdesk/brief/__init__.py": "the package's public names (PEP 562)",
+    "hotdesk/event/__init__.py": "the package's public names (PEP 562)",
+    "hotdesk/cli/__init__.py": "a command, by its name",
+    "hotdesk/cli/command_tree.py": "a command, by its name",
+    "hotdesk/checks/__init__.py": "a check, by its name in a brief",
+    "hotdesk/checks/inside/active_look.py": "a file that is copied beside it into a desk",
+    "hotdesk/hands/reader/process.py": "a part of a reader, by its name on the wire",
+    "hotdesk/hands/screen/reader_client.py": "a part of a reader, by its name on the wire",
+    "hotdesk/brain/models/names.py": "a driver, by its name in a model's",
+    "hotdesk/brain/models/client.py": "a provider's SDK: an extra",
+    "hotdesk/brain/vision.py": "a provider's SDK: an extra",
+    "hotdesk/api/telemetry.py": "an exporter: an extra",
+    "hotdesk/linux/jail.py": "what a confined process loads before it is confined",
+}
+"""Modules that import others by text, and which: import-linter does not see those. All others use import statements."""
 COORDINATES = ("hotdesk/checks/", "hotdesk/hands/reader/", "hotdesk/hands/screen/")
 """Where `left` is a side."""
 
@@ -89,6 +106,22 @@ def wall_names(source: Path) -> list[tuple[str, str]]:
         for node in ast.walk(parse(file))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in WALLS
     ]
+
+
+def imports_by_text(source: Path) -> list[tuple[str, int]]:
+    """List imports by text, beside those of packages of others whose name is there to be read."""
+    found = []
+    for file in sorted((source / "hotdesk").rglob("*.py")):
+        name = str(file.relative_to(source))
+        for node in ast.walk(parse(file)):
+            match node:
+                case ast.Call(func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module")):
+                    is_foreign = isinstance(node.args[0], ast.Constant) and not str(node.args[0].value).startswith(
+                        "hotdesk"
+                    )
+                    if not is_foreign and name not in BY_NAME:
+                        found.append((name, node.lineno))
+    return found
 
 
 def participles(source: Path) -> list[tuple[str, int, str]]:
@@ -148,6 +181,7 @@ def complaints(source: Path) -> list[str]:
         for file, row, name in participle_functions(source)
     ]
     wrong += [f"{file}: names the wall {name}; ask for a trait" for file, name in wall_names(source)]
+    wrong += [f"{file}:{row}: imports by text; use an import statement" for file, row in imports_by_text(source)]
     modules = Counter(file.parent.relative_to(source) for file in source.rglob("*.py") if file.name != "__init__.py")
     wrong += [
         f"{folder} has {count} modules; at most {MAX_MODULES}"

@@ -1,0 +1,79 @@
+"""What answers inside a machine of the lab: it runs the commands that come over a serial port, one after the other.
+
+Requests and replies are lines of JSON. A command's output goes into a file, not a pipe: what it leaves running in the
+background may keep that open. Standard library only; started by systemd.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+PORT = "/dev/virtio-ports/lab"
+MAX_OUTPUT = 200_000
+
+
+def run(argv: list[str], timeout: float) -> dict[str, Any]:
+    """Run a command to its end, or to the end of its time."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as output:
+        try:
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd="/", start_new_session=True
+            )
+        except OSError as e:
+            return {"exit_code": 127, "output": str(e), "seconds": 0.0}
+        try:
+            code: int | None = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            code = None
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - MAX_OUTPUT))
+        text = output.read().decode(errors="replace")
+    return {"exit_code": code, "output": text, "seconds": time.monotonic() - began}
+
+
+def serve(port: int, hello: dict[str, Any], *, is_patient: bool = True) -> None:
+    """Say hello, then answer requests; where nobody listens any more, wait until somebody does, or return."""
+    send(port, hello)
+    pending = b""
+    while True:
+        try:
+            data = os.read(port, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            if not is_patient:
+                return
+            time.sleep(0.2)
+            continue
+        *lines, pending = (pending + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            send(port, {"id": request["id"], **run(request["argv"], request["timeout"])})
+
+
+def send(port: int, message: dict[str, Any]) -> None:
+    """Write one line."""
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(port, data) :]
+
+
+def main() -> None:
+    """Answer at the port named, else at the machine's own."""
+    port = os.open(sys.argv[1] if sys.argv[1:] else PORT, os.O_RDWR | os.O_CLOEXEC)
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        serve(port, {"boot": file.read().strip()})
+
+
+if __name__ == "__main__":
+    main()

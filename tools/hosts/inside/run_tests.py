@@ -1,0 +1,62 @@
+"""Run tests of the repository against the hotdesk that is installed: `run_tests.py TEST...`, by its own Python.
+
+What tests import beside hotdesk is in the kit's library, which comes last: what is installed is what is tested.
+The last line printed is JSON: what passed by folder, and what did not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+KIT = "/kit"
+TIMEOUT_S = 300
+sys.path[:0] = [f"{KIT}/tree"]
+sys.path.append(f"{KIT}/library")
+
+import pytest  # noqa: E402 - it is in the library
+
+
+class Tally:
+    """Counts what passed, and notes what did not."""
+
+    def __init__(self) -> None:
+        self.passed: Counter[str] = Counter()
+        self.failed: dict[str, str] = {}
+        self.skipped: list[str] = []
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Give every test the time that emulation takes."""
+        for item in items:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S), append=False)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note one phase of one test."""
+        name = report.nodeid.removeprefix("tests/")
+        if report.failed:
+            print(f"\n{name} ({report.when}):\n{report.longreprtext[-3000:]}", flush=True)
+            self.failed[name] = str(getattr(report.longrepr, "reprcrash", None) or report.longrepr)[-400:]
+        elif report.skipped:
+            self.skipped.append(name)
+        elif report.when == "call":
+            self.passed[name.split("/")[0]] += 1
+
+
+def main() -> None:
+    """Run them all, and print the tally."""
+    os.chdir(f"{KIT}/tree")
+    tally = Tally()
+    # Newer Pythons than the suite was written for warn of more.
+    options = ["-p", "no:cacheprovider", "-q", "-m", "container and not long", "-W", "ignore::DeprecationWarning"]
+    code = pytest.main([*options, "--durations=12", *sys.argv[1:]], plugins=[tally])
+    passed = {name: count for name, count in tally.passed.items() if count}
+    outcome = {"code": int(code), "passed": passed, "failed": tally.failed, "skipped": tally.skipped}
+    print(f"\n{json.dumps(outcome)}", flush=True)
+    sys.exit(int(code))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""A program written for E2B's SDK, as its users write them: `sandbox.py [--keep]`, or `sandbox.py --gone ID`."""
+
+from __future__ import annotations
+
+import sys
+
+from e2b import Sandbox
+
+
+def main() -> None:
+    """Use a sandbox, then kill it, or leave it and print its id; or see that one is gone."""
+    if sys.argv[1:2] == ["--gone"]:
+        running = [each.sandbox_id for each in Sandbox.list().next_items()]
+        assert sys.argv[2] not in running, f"{sys.argv[2]} still runs"
+        return
+    sandbox = Sandbox.create(timeout=600, request_timeout=180)
+    assert sandbox.commands.run("echo $((6*7))", request_timeout=180).stdout == "42\n"
+    sandbox.files.write("note.txt", "draft", request_timeout=180)
+    assert sandbox.files.read("note.txt", request_timeout=180) == "draft"
+    assert sandbox.commands.run("id -u", request_timeout=180).stdout.strip() != "0"
+    if "--keep" not in sys.argv:
+        assert sandbox.kill(request_timeout=180)
+    print(sandbox.sandbox_id)
+
+
+if __name__ == "__main__":
+    main()
