@@ -24,6 +24,7 @@ import anyio
 from bench import (
     burns,
     charts,
+    command,
     crowd,
     demo,
     door,
@@ -51,6 +52,7 @@ Part = Callable[[Host, Peers, Path, Book, argparse.Namespace], Awaitable[None]]
 PARTS: dict[str, Part] = {
     "start": lambda host, peers, home, book, asked: start.measure(host, peers, book, asked.rounds),
     "warm": lambda host, peers, home, book, asked: warm.measure(host, peers, book, asked.rounds),
+    "command": lambda host, peers, home, book, asked: command.measure(peers, book, min(asked.rounds, 30)),
     "burns": lambda host, peers, home, book, asked: burns.measure(host, peers, book, min(asked.rounds, 30)),
     "crowd": lambda host, peers, home, book, asked: crowd.measure(
         host, peers, book, bursts=asked.bursts, size=asked.burst, stream=asked.stream, resting=asked.idle

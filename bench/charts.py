@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from bench import crowd, snapshots, start, warm
+from bench import command, crowd, snapshots, start, warm
 from bench.book import Book, percentile
 from bench.chart import Panel, Row, bars, latencies, lines, sheet
 
@@ -13,7 +13,8 @@ STARTS = {
     warm.WARM_SCOPED: "hotdesk, warm, self-tested door",
     start.COLD: "hotdesk, cold open",
     start.SCOPED: "hotdesk, cold, self-tested door",
-    start.WHOLE: "hotdesk run, as a program",
+    command.RUN: "hotdesk run, as a program",
+    command.FIRST: "hotdesk run, the first",
     "crun run": "crun run",
     "runc run": "runc run",
     "bubblewrap": "bubblewrap",

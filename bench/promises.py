@@ -6,7 +6,22 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bench import burns, crowd, demo, door, hands, journal, server, snapshots, start, verify, view, warm, worker
+from bench import (
+    burns,
+    command,
+    crowd,
+    demo,
+    door,
+    hands,
+    journal,
+    server,
+    snapshots,
+    start,
+    verify,
+    view,
+    warm,
+    worker,
+)
 from bench.book import Book
 
 FLAT = 1.5
@@ -75,7 +90,28 @@ PROMISES = (
         start.COLD, "≤", 0.25, RUN, "cold open → `true` → result, default disk included ≤ 0.25 × that `podman run`"
     ),
     Promise(start.SCOPED, "≤", 0.4, RUN, "the same with a scope and its self-test ≤ 0.4 × that `podman run`"),
-    Promise(start.WHOLE, "≤", 1.5, RUN, "`hotdesk run -- true` as a whole process ≤ 1.5 × that `podman run`"),
+    Promise(
+        command.RUN,
+        "≤",
+        0.35,
+        command.PODMAN,
+        "`hotdesk run -- true` as a whole process, a holder running ≤ 0.35 × that `podman run`",
+        "command",
+    ),
+    Promise(
+        command.FIRST,
+        "≤",
+        1,
+        command.PODMAN,
+        "the first `hotdesk run -- true`, which finds no holder ≤ 1 × that `podman run`",
+        "command",
+    ),
+    Promise(
+        command.FIRST, "≤", 0.9, command.PODMAN, "that first command ≤ 0.9 × that `podman run`", "command", aim=True
+    ),
+    Promise(command.EXEC, "≤", 0.06, "", "`hotdesk exec ID -- true` as a whole process ≤ 0.06 s", "command"),
+    Promise(command.PS, "≤", 0.06, "", "`hotdesk ps` as a whole process ≤ 0.06 s", "command"),
+    Promise(command.SSH, "≤", 0.15, "", "`ssh ID.desk` until its prompt ≤ 0.15 s", "command"),
     Promise(
         start.EXEC, "≤", 2.0, start.LOCAL, '`true` in an open desk ≤ 2 × `subprocess.run(["true"])` by the same Python'
     ),
@@ -188,6 +224,7 @@ PROMISES = (
         "",
         "100 workbooks of one job verified in one clean desk, its opening included ≥ 3/s",
         "verify",
+        aim=True,
     ),
     Promise(
         demo.OWN,

@@ -21,7 +21,7 @@ HOTDESK = str(Path(sys.executable).parent / "hotdesk")
 NAME = "erp.test"
 SCOPE = Scope(rules=(parse_rule(f"read {NAME}/**"),), names={NAME: "127.0.0.1:9"})
 """What makes a desk get a gate and canaries; nobody calls there."""
-COLD, SCOPED, WHOLE = "cold open → true → result", "the same with a scope and its self-test", "hotdesk run -- true"
+COLD, SCOPED = "cold open → true → result", "the same with a scope and its self-test"
 BURNT = "cold open → true → result → burn"
 EXEC, LOCAL, PODMAN_EXEC, CRUN_EXEC = "desk: true", "subprocess.run: true", "podman exec true", "crun exec true"
 EXECS = 20
@@ -63,7 +63,6 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
                 await cold(host, kept, number)
                 kept.note(EXEC, number, *[await timed(lambda: resident.run(["true"])) for _ in range(EXECS)])
                 kept.note(LOCAL, number, *[plainly(["true"]) for _ in range(EXECS)])
-                kept.note(WHOLE, number, await anyio.to_thread.run_sync(seconds, [HOTDESK, "run", "--", "true"]))
                 for name, start in starts.items():
                     kept.note(name, number, await anyio.to_thread.run_sync(start))
                 for name, argv in execs.items():

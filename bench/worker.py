@@ -26,6 +26,7 @@ from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.tool import Arguments, Call, Observation, Parameter, Tool, Vision
+from hotdesk.walls import WallCatalog
 from hotdesk.work import JobContext, work
 
 ACTS, LONG = 200, 500
@@ -75,6 +76,11 @@ class Machine:
     def config(self) -> Config:
         """Give the settings."""
         return self.host.config
+
+    @property
+    def walls(self) -> WallCatalog:
+        """Give the walls of this machine."""
+        return self.host.walls
 
     async def ready(self) -> None:
         """Be able to take notes."""
