@@ -21,6 +21,10 @@ setup: .venv/.installed compile  ## Make .venv, install what is missing on this 
 images: .venv/.installed compile
 	@.venv/bin/hotdesk setup --image base --image office --image desktop
 
+.PHONY: gvisor
+gvisor: .venv/.installed compile
+	@.venv/bin/hotdesk setup --wall gvisor
+
 .PHONY: e2b-images
 e2b-images: images
 	@.venv/bin/hotdesk setup --image code-interpreter-v1 --image e2b-desktop
@@ -35,7 +39,7 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 	$(PYTHON) tools/conventions.py
 
 .PHONY: test
-test: e2b-images test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
+test: e2b-images gvisor test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
 	$(PYTEST) -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
@@ -44,7 +48,7 @@ test-quick: setup  ## The unit tests but the slow ones, and the conformance test
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
 .PHONY: test-long
-test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
+test-long: e2b-images gvisor test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
 	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)
@@ -53,6 +57,8 @@ test-long: e2b-images test-tools  ## Soaks, sweeps, many seeds, desks of every o
 test-tools:
 	@command -v npm >/dev/null || $(APT) install --yes --no-install-recommends npm >/dev/null
 	@command -v chromium >/dev/null || $(APT) install --yes --no-install-recommends chromium >/dev/null
+	@command -v sftp >/dev/null || $(APT) install --yes --no-install-recommends openssh-client >/dev/null
+	@command -v rsync >/dev/null || $(APT) install --yes --no-install-recommends rsync >/dev/null
 
 .PHONY: bench
 bench: setup  ## Measure hotdesk and what peers are here; PEERS=1 installs them first. Table, JSON and charts in out/bench.
@@ -91,6 +97,17 @@ dist: .venv/.installed compile  ## Build the wheel and the sdist of the last com
 .PHONY: dist-check
 dist-check: dist setup  ## Install that wheel on a bare Debian 13 in a namespace, and open a desk there in three commands.
 	@$(SUDO) $(PYTHON) tools/dist_check.py
+
+# MACHINE="debian-13 debian-12" names some, BUDGET=n begins none after n minutes; what passed with this wheel is not repeated.
+.PHONY: test-hosts
+test-hosts: dist setup lab-tools  ## Install that wheel on emulated machines of every supported kind, attack desks there; hours. MACHINE=…
+	@$(SUDO) $(PYTHON) -m tools.hosts $(MACHINE) $(if $(BUDGET),--budget $(BUDGET)) $(HOSTS)
+
+QEMU := $(if $(filter aarch64,$(shell uname -m)),qemu-system-arm,qemu-system-x86)
+.PHONY: lab-tools
+lab-tools:
+	@command -v qemu-system-$(shell uname -m) >/dev/null || $(APT) install --yes --no-install-recommends $(QEMU) >/dev/null
+	@command -v mkfs.xfs >/dev/null || $(APT) install --yes --no-install-recommends xfsprogs >/dev/null
 
 .PHONY: clean
 clean:  ## Remove .venv and caches from this folder; images and packages of the machine stay.
