@@ -276,6 +276,7 @@ async def test_many_changes_are_all_told(desk: Desk) -> None:
     await watch.close()
 
 
+@pytest.mark.long
 async def test_more_than_can_be_kept_is_told_as_an_overflow(desk: Desk) -> None:
     folder = await made(desk, "watch-flood")
     watch = await desk.watch(folder)

@@ -203,6 +203,7 @@ async def test_a_borrower_pauses_and_resumes(settings: Config) -> None:
         assert [told["state"] for told in state.desks(settings)] == ["open"]
 
 
+@pytest.mark.long
 async def test_a_borrower_reads_what_a_desk_uses(settings: Config) -> None:
     async with lent(settings) as (desk, borrowed):
         before = await borrowed.usage()

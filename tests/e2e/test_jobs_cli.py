@@ -167,6 +167,7 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
     assert "nothing is kept" in place.call("show", job, "--papers").stderr
 
 
+@pytest.mark.long
 async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_path: Path) -> None:
     kept, other = place.begin(), place.begin()
     job, file, key = kept.folder.name, tmp_path / "job.jsonl", tmp_path / "key.pub"
@@ -183,6 +184,7 @@ async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_p
     assert place.call(*check[:3], "-", *check[4:], stdin=whole.stdout).returncode == 0
 
 
+@pytest.mark.long
 async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name

@@ -275,6 +275,7 @@ async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Pl
     assert place.result == "Nobody answered in time. kept"
 
 
+@pytest.mark.long
 async def test_stopped_while_it_asks_a_job_asks_no_second_time(place: Place) -> None:
     place.write(ASKING, top='egress = ["POST https://shop.test/*"]')
     working = place.work()
@@ -301,6 +302,7 @@ async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) ->
     assert (place.result, len(place.all(Pending))) == ("done", 1)
 
 
+@pytest.mark.long
 async def test_an_edited_plan_is_the_plan(place: Place) -> None:
     place.write(QUICK, top='approve = "plan"')
     working = place.work()

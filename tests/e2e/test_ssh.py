@@ -418,6 +418,7 @@ def test_an_agent_stays_here(room: SshRoom) -> None:
 # -- channels that last --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_channel_lasts(room: SshRoom) -> None:
     argv = ["ssh", "-F", str(room.config), "-o", "ServerAliveInterval=1", room.name, "cat"]
     with room.running(argv) as process:

@@ -154,6 +154,7 @@ async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(
     assert await desk.read(".checks/office/pid") != first
 
 
+@pytest.mark.long
 async def test_a_look_whose_time_is_up_leaves_the_office_to_the_next(desk: Desk) -> None:
     await looked(desk, "good", {})
     check = XlsxCheck.from_expect({})
