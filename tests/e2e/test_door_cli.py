@@ -259,6 +259,7 @@ def test_a_desk_that_may_not_ask_is_told_so(place: Place) -> None:
     assert place.call("approve", "--json").stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
     mapped = ["--map", f"erp.test={place.up.address}"]
     opened = place.call("open", *mapped, "--allow", "erp.test", "--grant", "erp-token@erp.test")

@@ -154,6 +154,7 @@ async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place)
     assert (decided[plan.id].answer, kept.text(decided[plan.id].paper)) == ("refused", "not on a Sunday")
 
 
+@pytest.mark.long
 async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name

@@ -109,6 +109,7 @@ def test_gc_removes_nothing_while_a_record_is_damaged(home: Path, shelf: Path) -
     assert layer.is_dir()
 
 
+@pytest.mark.long
 def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(shelf)}
     argv = [*COMMAND, "run", "--", "sh", "-c", "echo up; cat"]

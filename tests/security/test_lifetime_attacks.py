@@ -137,7 +137,6 @@ async def test_a_desk_whose_owner_and_keeper_are_killed_is_buried_by_the_next_ke
             assert is_gone(settings, desk)
 
 
-@pytest.mark.long
 @falls_without(
     "an end in time", Removal("keeper/keeper.py", "            if at <= now():\n", "            if at <= now() - 60:\n")
 )

@@ -717,6 +717,7 @@ def keeper_seconds(runtime: KeeperRuntime) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.long
 @falls_without(
     "a rest between two roots", Removal("keeper/root.py", "RESTART_INTERVAL_S = 1.0", "RESTART_INTERVAL_S = 0.0")
 )
