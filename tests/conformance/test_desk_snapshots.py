@@ -435,7 +435,7 @@ async def test_calls_wait_while_a_desk_is_halted_and_then_succeed(fresh: Open) -
             done["read"] = await desk.read("kept")
 
         async def dial() -> None:
-            with pytest.raises(DeskError, match="nobody listens"):
+            with pytest.raises(DeskError, match="nothing listens"):
                 await desk.dial(9)
             done["dial"] = True
 

@@ -147,7 +147,7 @@ async def test_a_server_is_dialled_by_a_borrower(settings: Config) -> None:
         for wrong in (0, -1, 65536):
             with pytest.raises(BriefError):
                 await borrowed.dial(wrong)
-        with pytest.raises(DeskError, match="nobody listens"):
+        with pytest.raises(DeskError, match="nothing listens"):
             await borrowed.dial(1)
 
 

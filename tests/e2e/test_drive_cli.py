@@ -100,7 +100,7 @@ def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
         ("put", "absent"): b"absent cannot be read",
         ("put", "there", "../up"): b"is no name to keep a file under",
         ("put", "there", "a@3"): b"is a version of a name",
-        ("put", "there", "--owner", "me"): b"names nobody",
+        ("put", "there", "--owner", "me"): b"is not an identity",
         ("rm", "none"): b"no such name in the drive: none",
         ("history", "none"): b"no such name",
     }.items():

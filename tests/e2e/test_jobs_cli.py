@@ -104,7 +104,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert (wrong.returncode, "is about" in wrong.stderr) == (125, True)
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"nobody works at this job now: `hotdesk resume {job}`"
+    assert done.stdout.splitlines()[-1] == f"no process is running this job: `hotdesk resume {job}`"
     decided = waiting_in(place.journal, job).decided[pending.id]
     assert (decided.answer, decided.digest) == ("approved", pending.digest)
     assert decided.by.startswith("uid 0 pid ")
@@ -159,7 +159,7 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
     kept = place.begin()
     job = kept.folder.name
     with hold_lock(kept.folder):
-        assert "somebody works at" in place.call("forget", job, "--yes").stderr
+        assert "another process is running job" in place.call("forget", job, "--yes").stderr
     place.host.note(JobEnded(job, "done"))
     assert place.call("forget", job[:8], "--yes").stdout == f"forgotten: {job}\n"
     assert not kept.folder.exists()
@@ -202,4 +202,4 @@ async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tm
     done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
     assert json.loads(done.stdout)["jobs"] == [job], done.stderr
     assert not kept.folder.exists()
-    assert "nothing was heard of it for 0 days" in place.call("show", job).stdout
+    assert "no sign of life for 0 days" in place.call("show", job).stdout

@@ -104,7 +104,7 @@ class Follower:
             )
         code, text = body.get("code"), body.get("text", "")
         if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-            raise LinkError("the guest gave a strange exit")
+            raise LinkError("malformed exit status from the guest")
         if text:
             print(f"hotdesk: {printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
         return tell_timeout(timeout) if body.get("timed_out") is True else code
@@ -195,7 +195,7 @@ class Follower:
         elif number == CHANNEL:
             self.take_own(kind, payload)
         elif kind != wire.PONG:
-            raise wire.WireError("words on a channel nobody opened")
+            raise wire.WireError("a frame on a channel that is not open")
 
     def take_own(self, kind: int, payload: bytes) -> None:
         """Take a frame of our program's channel."""
@@ -261,7 +261,7 @@ class Follower:
 def _end_of_desk(body: object) -> HotdeskError:
     """Make an error of what a holder says about the end of a desk."""
     if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
-        return KeeperError("the holder answered strangely")
+        return KeeperError("malformed reply from the holder")
     return DeskGone(text)
 
 

@@ -191,15 +191,15 @@ def test_credit_is_given_back_as_output_is_written() -> None:
         pytest.param(HELLO + STARTED + wire.frame(wire.DATA, 1, b"\1"), b"broke the protocol", id="an empty frame"),
         pytest.param(HELLO + STARTED + STARTED, b"out of turn", id="two starts"),
         pytest.param(HELLO + wire.frame(wire.EVENT, 1, wire.encode([])), b"out of turn", id="a strange start"),
-        pytest.param(HELLO + STARTED + ended(256), b"strange exit", id="a strange code"),
-        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode({})), b"strange exit", id="no code"),
+        pytest.param(HELLO + STARTED + ended(256), b"malformed exit", id="a strange code"),
+        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode({})), b"malformed exit", id="no code"),
         pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode(1)), b"broke the protocol", id="no table"),
         pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"), b"broke the protocol", id="too much credit"),
         pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\1"), b"broke the protocol", id="credit cut short"),
         pytest.param(
             HELLO + wire.frame(wire.REPLY, 0, wire.encode({"text": "desk gone\x1b[2J"})), rb"desk gone\x1b[2J", id="why"
         ),
-        pytest.param(HELLO + wire.frame(wire.REPLY, 0, b"n"), b"answered strangely", id="no reason"),
+        pytest.param(HELLO + wire.frame(wire.REPLY, 0, b"n"), b"malformed reply", id="no reason"),
     ],
 )
 def test_a_guest_that_breaks_the_rules_is_hotdesks_failure_in_one_line(sent: bytes, words: bytes) -> None:
