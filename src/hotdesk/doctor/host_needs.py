@@ -250,7 +250,7 @@ def require(settings: Config) -> HostReport:
     gaps = report.list_gaps()
     if not gaps:
         return report
-    reasons = "; ".join(f"{HOST_MEASURES[gap.trial].promise}? No: {gap.seen}" for gap in gaps)
+    reasons = "; ".join(f"{HOST_MEASURES[gap.trial].name.removeprefix('host-')}: {gap.seen}" for gap in gaps)
     start = report.describe_start()
     remedy = f"Start it with `{start}`" if start else "; ".join(dict.fromkeys(gap.remedy for gap in gaps))
     raise HostError(f"No desk can open in {report.host.describe()}: {reasons}. {remedy}. `hotdesk doctor` has details.")

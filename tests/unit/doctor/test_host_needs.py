@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from hotdesk.config import Config
 from hotdesk.doctor import host_needs, host_trial
 from hotdesk.doctor.host_needs import HOST_MEASURES, HostReport, judge_host
 from hotdesk.doctor.host_trial import HostTrial, TrialFailure
+from hotdesk.ipc.child import SOURCE
 from hotdesk.linux.host_kind import CAPABILITIES, HostKind
 
 EVERYTHING = (1 << 41) - 1
@@ -153,3 +157,15 @@ def test_this_host_passes_every_trial_and_nothing_is_left(settings: Config) -> N
     assert Path("/proc/self/mountinfo").read_text() == before
     assert not list(settings.lib.glob("tmp*"))
     assert host_needs.require(settings).list_gaps() == []
+
+
+@pytest.mark.container
+def test_a_container_with_users_of_its_own_is_refused_with_its_reason(settings: Config) -> None:
+    """As in a rootless container: root there is root of one id, which has every capability over nothing."""
+    script = "from hotdesk.doctor import host_needs; from hotdesk import config; host_needs.require(config.load())"
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
+    env = {**os.environ, "HOTDESK_HOME": str(settings.run.parent), "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run([*alone, sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    assert "container (rootless)" in done.stderr
+    assert "this user namespace has not the ids from" in done.stderr
+    assert "without `--userns` and not rootless" in done.stderr

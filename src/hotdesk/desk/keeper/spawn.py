@@ -79,8 +79,8 @@ def decode_settings(text: str) -> Config:
 
 def missing_privilege(socket_path: Path | None = None) -> str:
     """Say what an ordinary user lacks, and at which socket a server was looked for."""
-    where = f" (no server answers at {socket_path})" if socket_path else ""
+    where = f"answers at {socket_path}" if socket_path else "is running"
     return (
-        f"opening a desk needs root (mounts, namespaces, cgroups), and no `hotdesk serve` is running{where} that would "
-        "do it for you; use sudo, or ask whoever runs this machine to start one and to put you into group hotdesk"
+        f"using desks needs root (mounts, namespaces, cgroups) or a server, and no `hotdesk serve` {where}; use sudo, "
+        "or ask whoever runs this machine to start one and to put you into group hotdesk (`usermod -aG hotdesk USER`)"
     )
