@@ -13,6 +13,7 @@ import pytest
 from tests.ordinary_user import OrdinaryUser
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+EXAMPLE = Path(__file__).parents[2] / "examples/invoices-small"
 DESK = "i" + "0" * 20
 JOB = "j" + "0" * 20
 NO_SERVER = ("needs root", "no `hotdesk serve` answers at", "use sudo", "group hotdesk")
@@ -36,7 +37,8 @@ REST = {
     f"rollback {DESK} s": (125, NO_SERVER),
     f"fork {DESK}": (125, NO_SERVER),
     "usage": (0, NO_SERVER),
-    "approve": (125, NO_SERVER),
+    "approve": (125, ("Only root answers", "use sudo")),
+    "refuse x": (125, ("Only root answers", "use sudo")),
     "mcp": (125, NO_SERVER),
     f"watch {DESK}": (125, ("only root reads", "`sudo hotdesk watch`")),
     f"show {JOB}": (125, OWN_STATE),
@@ -71,6 +73,17 @@ def test_a_command_says_what_an_ordinary_user_lacks_and_what_to_do(somebody: Ord
     assert done.returncode == code, done.stderr
     assert [part for part in parts if part not in done.stderr] == []
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_a_brief_is_checked_and_not_carried_out(somebody: OrdinaryUser) -> None:
+    brief = somebody.folder / "home/brief"
+    shutil.copytree(EXAMPLE, brief)
+    assert somebody.run("brief", "check", str(brief)).returncode == 0
+    done = somebody.run("work", str(brief), "--out", str(somebody.folder / "home/out"))
+    assert done.returncode == 125
+    assert "needs root: use `sudo hotdesk work`" in done.stderr
+    assert not (somebody.folder / "home/.local").exists(), "nothing was made for it"
 
 
 def test_doctor_says_what_it_runs_on_and_claims_nothing_it_cannot_try(somebody: OrdinaryUser) -> None:

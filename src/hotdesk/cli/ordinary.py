@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from hotdesk.errors import HostError
+
 MACHINE = Path("/var/lib/hotdesk")
 OF_THE_MACHINE = frozenset({"door", "image", "jobs", "journal", "key", "report", "show", "vault"})
 """Commands that read a state directory, in which an ordinary user mostly has nothing."""
@@ -16,6 +18,15 @@ def note_own_state(command: str) -> None:
     """Say on standard error whose state a command is about to read, where that may surprise."""
     if text := describe_own_state(command, os.geteuid(), os.environ, MACHINE.exists()):
         print(text, file=sys.stderr, flush=True)
+
+
+def require_root_for_job(wall: str) -> None:
+    """Refuse a job that needs a keeper, doors and keys of its own, before anything is made for it."""
+    if os.geteuid() != 0 and wall != "local":
+        raise HostError(
+            "Carrying out a brief needs root: use `sudo hotdesk work`. Without root start the job at a server, at its "
+            "page or with a key at its API."
+        )
 
 
 def describe_own_state(command: str, uid: int, environ: Mapping[str, str], is_set_up: bool) -> str:
