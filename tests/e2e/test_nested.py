@@ -73,7 +73,7 @@ def test_doctor_holds_in_a_restricted_container(podman: PodmanHost) -> None:
 def test_a_plain_container_is_told_every_option_it_lacks(podman: PodmanHost) -> None:
     done = podman.run(podman.setup)
     assert done.returncode == 125
-    assert "No desk can open in a Podman container (restricted)" in done.stderr
+    assert "No desk can open on a Podman container (restricted)" in done.stderr
     command = done.stderr.partition("`podman run ")[2].partition(" …`")[0]
     volumes = {podman.cgroups, "--volume=hotdesk:/var/lib/hotdesk"}
     assert set(shlex.split(command)) == {*NEEDED, *volumes}

@@ -20,13 +20,13 @@ NO_SERVER = ("needs root", "no `hotdesk serve` answers at", "use sudo", "group h
 OWN_STATE = ("you are not root", "`sudo hotdesk")
 SAMPLE = {
     "run -- true": (125, NO_SERVER),
-    f"burn {DESK}": (125, NO_SERVER),
-    "ps": (0, NO_SERVER),
     "jobs": (0, OWN_STATE),
     "gc": (125, ("clearing up this machine needs root: use sudo",)),
 }
 REST = {
     "open": (125, NO_SERVER),
+    "ps": (0, NO_SERVER),
+    f"burn {DESK}": (125, NO_SERVER),
     f"exec {DESK} true": (125, NO_SERVER),
     f"cp /etc/hostname {DESK}:/tmp/x": (125, NO_SERVER),
     f"ssh --stdio {DESK}": (125, NO_SERVER),

@@ -106,7 +106,7 @@ class HostGap:
     """Something desks need and this host does not give."""
 
     trial: str
-    seen: str
+    symptom: str
     remedy: str
     options: tuple[str, ...] = ()
     """Of `docker run` or `podman run`."""
@@ -154,14 +154,16 @@ class HostReport:
 
     def _explain(self, name: str, failure: TrialFailure) -> HostGap:
         options: tuple[str, ...] = ()
-        seen = failure.text
+        symptom = failure.text
         for cause, value in self._find_causes(name, failure):
             options += self._option(cause, value)
         if name == "users" and not self.has_ids:
-            seen = f"this user namespace has not the ids from {uids.FIRST}: {failure.text}"
+            symptom = f"this user namespace has not the ids from {uids.FIRST}: {failure.text}"
         if name == "storage":
-            seen = f"{self.storage} lies on {self.storage_kind}, which the kernel shows with no other owners: {seen}"
-        return HostGap(name, seen, self._advise(name, options), options)
+            symptom = (
+                f"{self.storage} lies on {self.storage_kind}, which the kernel shows with no other owners: {symptom}"
+            )
+        return HostGap(name, symptom, self._advise(name, options), options)
 
     def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
         """Say what makes a trial fail, by what is known of the host."""
@@ -188,7 +190,7 @@ class HostReport:
             yield "seccomp", ""
 
     def _option(self, cause: str, value: str = "") -> tuple[str, ...]:
-        option = _OPTIONS.get(self.host.kind, {}).get(cause)
+        option = _OPTIONS.get(self.host.kind, {}).get(cause) if self.has_ids else None
         return (option.format(value),) if option else ()
 
     def _advise(self, name: str, options: tuple[str, ...]) -> str:
@@ -196,8 +198,8 @@ class HostReport:
         host = self.host
         if options:
             return f"start the container with `{' '.join(options)}`"
-        if name == "users" and not self.has_ids:
-            return HOST_MEASURES[name].remedy
+        if not self.has_ids:
+            return HOST_MEASURES["users"].remedy
         if host.kind == "kubernetes":
             volume = f"a volume at {self.storage}" if name == "storage" else "`privileged: true` in its securityContext"
             return f"give the container {volume}"
@@ -235,9 +237,9 @@ def judge_host(report: HostReport) -> Iterator[Result]:
         if report.trial is None:
             yield Result(measure, report_untested("only root can try it"))
         elif gap := gaps.get(name):
-            yield Result(replace(measure, remedy=gap.remedy), report_failure(gap.seen))
-        elif "mount" in gaps and name not in ("rights", "loop", "cgroup"):
-            yield Result(measure, report_untested("nothing can be mounted here"))
+            yield Result(replace(measure, remedy=gap.remedy), report_failure(gap.symptom))
+        elif name != "rights" and name not in report.trial.tried:
+            yield Result(measure, report_untested("what this trial needs failed before it"))
         elif name == "storage":
             yield Result(measure, report_pass(f"{report.storage} on {report.storage_kind}"))
         else:
@@ -250,10 +252,12 @@ def require(settings: Config) -> HostReport:
     gaps = report.list_gaps()
     if not gaps:
         return report
-    reasons = "; ".join(f"{HOST_MEASURES[gap.trial].name.removeprefix('host-')}: {gap.seen}" for gap in gaps)
+    reasons = "; ".join(f"{HOST_MEASURES[gap.trial].name.removeprefix('host-')}: {gap.symptom}" for gap in gaps)
     start = report.describe_start()
-    remedy = f"Start it with `{start}`" if start else "; ".join(dict.fromkeys(gap.remedy for gap in gaps))
-    raise HostError(f"No desk can open in {report.host.describe()}: {reasons}. {remedy}. `hotdesk doctor` has details.")
+    remedy = f"start it with `{start}`" if start else "; ".join(dict.fromkeys(gap.remedy for gap in gaps))
+    raise HostError(
+        f"No desk can open on {report.host.describe()}: {reasons}. Remedy: {remedy}. `hotdesk doctor` has details."
+    )
 
 
 def as_json(report: HostReport) -> dict[str, object]:

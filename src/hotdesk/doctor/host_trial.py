@@ -24,6 +24,7 @@ from hotdesk.linux.cgroup import Cgroup, CgroupLimits
 from hotdesk.linux.landlock import existing
 
 _TIMEOUT_S = 60.0
+TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
 _LIMITS = CgroupLimits(memory=64 * MIB, pids=32, cpus=1.0)
 _MODULE = "hotdesk.doctor.host_trial"
 
@@ -39,8 +40,9 @@ class TrialFailure:
 
 @dataclass(frozen=True, slots=True)
 class HostTrial:
-    """What failed, by the trial's name."""
+    """What was tried, and what failed of it."""
 
+    tried: frozenset[str] = TRIALS
     failures: dict[str, TrialFailure] = field(default_factory=dict)
 
 
@@ -57,19 +59,24 @@ def attempt(settings: Config) -> HostTrial:
 def parse(output: bytes) -> HostTrial:
     """Read what the process printed."""
     try:
-        return HostTrial({name: TrialFailure(*failure) for name, failure in json.loads(output).items()})
-    except (ValueError, TypeError, AttributeError) as e:
+        found = json.loads(output)
+        failures = {name: TrialFailure(*failure) for name, failure in found["failures"].items()}
+        return HostTrial(frozenset(found["tried"]), failures)
+    except (ValueError, TypeError, AttributeError, KeyError) as e:
         return _fail(str(e))
 
 
 def _fail(why: str) -> HostTrial:
-    return HostTrial({"mount": TrialFailure(0, f"the process that tries it did not answer: {printable(why)}")})
+    failure = TrialFailure(0, f"the process that tries it did not answer: {printable(why)}")
+    return HostTrial(frozenset({"mount"}), {"mount": failure})
 
 
 def main() -> None:
     """Carry out the trials and print what failed."""
     with tempfile.TemporaryDirectory(prefix="hotdesk-trial-") as scratch:
-        print(json.dumps(_Trials(Path(scratch), Path(sys.argv[3])).run()))
+        trials = _Trials(Path(scratch), Path(sys.argv[3]))
+        trials.run()
+        print(json.dumps({"tried": trials.tried, "failures": trials.failures}))
 
 
 class _Trials:
@@ -79,25 +86,26 @@ class _Trials:
         self.scratch = scratch
         self.lib = lib
         self.userns = -1
+        self.tried: list[str] = []
         self.failures: dict[str, tuple[int, str]] = {}
 
-    def run(self) -> dict[str, tuple[int, str]]:
+    def run(self) -> None:
         """Carry them out; where nothing can be mounted the rest would say nothing of its own."""
         self.take("mount", self.mount)
         self.take("cgroup", self.make_cgroup)
         self.take("loop", self.attach_loop)
         if "mount" in self.failures:
-            return self.failures
+            return
         self.take("network", lambda: os.close(syscalls.run_in_new_netns(syscalls.raise_loopback)[0]))
         self.take("nodes", self.make_node)
         self.take("users", self.map_users)
         if self.userns >= 0:
             self.take("storage", self.shift_owners)
             self.take("proc", self.mount_proc)
-        return self.failures
 
     def take(self, name: str, trial: Callable[[], None]) -> None:
         """Carry one out."""
+        self.tried.append(name)
         try:
             trial()
         except OSError as e:
