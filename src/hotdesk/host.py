@@ -400,7 +400,7 @@ def server(settings: Config) -> Path:
     for candidate in candidates:
         if is_answered(candidate):
             return candidate
-    raise HostError(missing_privilege())
+    raise HostError(missing_privilege(candidates[-1]))
 
 
 async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) -> None:

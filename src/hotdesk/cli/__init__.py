@@ -111,6 +111,10 @@ def carry_out(argv: list[str]) -> int:
         from hotdesk.cli.parser import parse
 
         module = import_module(module_of(argv[0]))
+        if os.geteuid() != 0 and not set(own) & {"-h", "--help"}:
+            from hotdesk.cli.ordinary import note_own_state
+
+            note_own_state(argv[0])
         return int(module.main(parse(argv[0], module, argv[1:])))
     except ModuleNotFoundError as e:
         extra = extra_of(e.name or "")

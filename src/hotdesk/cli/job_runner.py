@@ -15,6 +15,7 @@ from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
 from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
+from hotdesk.cli.ordinary import require_root_for_job
 from hotdesk.cli.prompt import ask, open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
@@ -76,6 +77,7 @@ class TerminalJob:
         walls = survey(self.settings)
         job = admit_brief(self.chosen.job(), self.settings.limits, walls)
         job = route_brief(job, walls, self.settings.verify_wall)
+        require_root_for_job(job.wall)
         folder = Path(self.chosen.out or Path("out") / self.id)
         writable = make_result_folders(self.settings, *([self.record.absolute().parent] if self.record else []))
         self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()

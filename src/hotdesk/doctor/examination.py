@@ -16,7 +16,8 @@ import anyio
 from hotdesk.config import MIB, Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Done, Process, Spec
-from hotdesk.doctor import cache, inside, life, limits, machine, outside, view, walls
+from hotdesk.doctor import cache, host_needs, inside, life, limits, machine, outside, view, walls
+from hotdesk.doctor.host_needs import HOST_MEASURES, HostReport, judge_host
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
 from hotdesk.doctor.machine import MachineFacts
@@ -76,6 +77,7 @@ class Examination:
     unopened: str | None = None
     walls: list[ExaminedWall] = field(default_factory=list)
     """From the weakest to the strongest."""
+    host: HostReport | None = None
 
     def sort_results(self) -> list[Result]:
         """Give the results by theme, in an order that does not depend on which desk was faster."""
@@ -99,9 +101,9 @@ class ExaminedDesk:
 
 def look_at_machine(settings: Config) -> Examination:
     """Examine what needs no desk. Called before any thread or event loop is started."""
-    facts = machine.look(settings)
-    results = [*judge(machine.CHECKS, facts), *judge(cache.CHECKS, cache.look())]
-    return Examination(facts, results, walls=walls.look(settings))
+    facts, host = machine.look(settings), host_needs.look(settings)
+    results = [*judge(machine.CHECKS, facts), *judge_host(host), *judge(cache.CHECKS, cache.look())]
+    return Examination(facts, results, walls=walls.look(settings), host=host)
 
 
 async def examine(settings: Config, found: Examination) -> None:
@@ -302,6 +304,7 @@ PARTS: tuple[tuple[Work, Fallback], ...] = (
 """What is done side by side, each in a desk of its own."""
 MEASURES: tuple[Measure, ...] = (
     *(check.measure for check in machine.CHECKS),
+    *HOST_MEASURES.values(),
     *(check.measure for check in cache.CHECKS),
     *(check.measure for check in machine.STORES),
     *(result.measure for result in _skip_desks(report_untested(""))),

@@ -90,6 +90,8 @@ class MachineFacts:
     restricted: str
     """AppArmor's switch for ordinary users' namespaces; empty where there is none."""
     confined: Confined | None
+    fallbacks: tuple[str, ...] = ()
+    """What the kernel does without, and what is used instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Stores:
 
 def look(settings: Config) -> MachineFacts:
     """Look at this machine."""
-    here = requirements.look()
+    here, config = requirements.look(), requirements.look_at_kernel()
     program = shutil.which(settings.runtime, path=PATH)
     try:
         hierarchies, error = cgroup.here(), ""
@@ -119,7 +121,8 @@ def look(settings: Config) -> MachineFacts:
         kernel=os.uname().release,
         unsupported=requirements.refusal(here),
         untested=requirements.caveat(here, hierarchies.version) if hierarchies else None,
-        lacking=tuple(requirements.lacks(requirements.look_at_kernel())),
+        lacking=tuple(requirements.lacks(config)),
+        fallbacks=tuple(requirements.name_fallbacks(config)),
         runtime=settings.runtime,
         version=version_of(program) if program else (),
         built=os.stat(program).st_mtime if program else 0.0,
@@ -183,6 +186,7 @@ def kernel(facts: MachineFacts) -> Finding:
     note = facts.unsupported or facts.untested or ""
     if facts.restricted == "1":
         note = note or "AppArmor gives ordinary users' namespaces no capabilities; desks need none"
+    note = "; ".join(filter(None, (note, *facts.fallbacks)))
     return unless(facts.lacking, f"{facts.kernel} on {facts.arch}", note)
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136
 
 _ABOVE = "hotdesk"
 """On v2: the folder above all desks'."""
+_VACATED = "init"
+"""On v2 in a container: the folder for what ran in the container's own cgroup before."""
 _STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
 _STAT_V2 = ("memory.current", "", ("anon", "active_file", "inactive_file", "shmem"))
 """Where all memory is counted, and what its kinds are called in `memory.stat`, in the order of `MemoryUse`."""
@@ -166,7 +168,7 @@ class Cgroup:
         above = self.folders["unified"].parent
         above.mkdir(exist_ok=True)
         for folder in (above.parent, above):
-            (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+            delegate(folder)
 
     def limit_v1(self, limits: CgroupLimits) -> None:
         """Write v1's files."""
@@ -377,6 +379,37 @@ class Cgroup:
                 os.rmdir(folder)
             except FileNotFoundError:
                 continue
+
+
+def delegate(folder: Path, switch: Callable[[Path], None] | None = None) -> None:
+    """Have v2's controllers in the folders below one. A container's own cgroup must be empty for that: empty it."""
+    switch = switch or _switch_on
+    try:
+        switch(folder)
+    except OSError as e:
+        if e.errno != errno.EBUSY:
+            raise
+        vacate(folder)
+        switch(folder)
+
+
+def _switch_on(folder: Path) -> None:
+    """Switch the controllers on that desks need."""
+    (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu")
+
+
+def vacate(folder: Path, tries: int = 100) -> None:
+    """Move the processes of a v2 cgroup into one below it, as engines do that start containers in a container."""
+    below = folder / _VACATED
+    below.mkdir(exist_ok=True)
+    for _ in range(tries):
+        pids = read(f"{folder}/cgroup.procs").split()
+        if not pids:
+            return
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                write(f"{below}/cgroup.procs", pid)
+    raise OSError(errno.EBUSY, f"processes of {folder} start faster than they can be moved")
 
 
 def counters(text: bytes) -> dict[bytes, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 from pathlib import Path
 
@@ -13,16 +14,19 @@ _AUTOCLEAR = 4
 _INFO64 = struct.Struct("=5Q4I64s64s32s2Q")
 CONFIG = struct.Struct(f"=2I{_INFO64.size}s8Q")
 TRIES = 64
+_CONTROL = (stat.S_IFCHR, 10, 237)
+_DISK_MAJOR = 7
+"""The kernel's own numbers (`Documentation/admin-guide/devices.txt`)."""
 
 
 def attach(file: int, name: str) -> tuple[str, int]:
     """Attach an open file to a free loop device; give its path and a descriptor that keeps it until mounted."""
-    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    control = _open_device("/dev/loop-control", *_CONTROL)
     try:
         for _ in range(TRIES):
             number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
             path = f"/dev/loop{number}"
-            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            device = _open_device(path, stat.S_IFBLK, _DISK_MAJOR, number)
             info = _INFO64.pack(0, 0, 0, 0, 0, 0, 0, 0, _AUTOCLEAR, name.encode()[:63], b"", b"", 0, 0)
             try:
                 fcntl.ioctl(device, LOOP_CONFIGURE, CONFIG.pack(file, 4096, info, *[0] * 8))
@@ -47,7 +51,7 @@ def find(file: Path) -> tuple[str, int] | None:
     for entry in Path("/sys/block").glob("loop*/loop"):
         path = f"/dev/{entry.parent.name}"
         try:
-            device = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            device = _open_device(path, stat.S_IFBLK, _DISK_MAJOR, int(entry.parent.name.removeprefix("loop")))
         except OSError:
             continue  # it is being detached
         try:
@@ -62,3 +66,16 @@ def find(file: Path) -> tuple[str, int] | None:
             return path, device
         os.close(device)
     return None
+
+
+def _open_device(path: str, kind: int, major: int, minor: int) -> int:
+    """Open a loop device; in a container, where nobody makes nodes for what the kernel added later, make its node."""
+    flags = os.O_RDWR | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        try:
+            os.mknod(path, kind | 0o600, os.makedev(major, minor))
+        except FileExistsError:
+            pass  # another process was faster
+        return os.open(path, flags)

@@ -35,6 +35,8 @@ USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 _SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))
 OWNER = "hotdesk"
+_FIRST_PROCESSES = 0xEFFFFFFC
+"""The inode of the process namespace the kernel boots with."""
 
 
 def id_map(base: int) -> str:
@@ -100,7 +102,7 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
     """Take a range for a desk and give its first host id. Slots go round, so a freed one rests as long as possible."""
     with hold_lock(claims / "lock"):
         cursor = claims / "next"
-        start = int(os.readlink(cursor)) if cursor.is_symlink() else 0
+        start = int(os.readlink(cursor)) if cursor.is_symlink() else choose_start(_is_nested())
         for step in range(SLOTS - 1):
             slot = (start + step) % (SLOTS - 1)
             try:
@@ -111,6 +113,16 @@ def claim(desk_dir: Path, claims: Path = CLAIMS) -> int:
             os.symlink(str((slot + 1) % (SLOTS - 1)), cursor)
             return FIRST + slot * WIDTH
     raise HostError(f"all {SLOTS - 1} user id ranges are taken; burn desks, or run `hotdesk gc`")
+
+
+def choose_start(is_nested: bool) -> int:
+    """Choose the first slot. A container's claims are unseen by its host and by others: there begin anywhere."""
+    return int.from_bytes(os.urandom(4)) % (SLOTS - 1) if is_nested else 0
+
+
+def _is_nested() -> bool:
+    """Say whether this process namespace is another than the kernel's first one, as in a container."""
+    return os.stat("/proc/self/ns/pid").st_ino != _FIRST_PROCESSES
 
 
 def release(base: int, desk_dir: Path, claims: Path = CLAIMS) -> None:

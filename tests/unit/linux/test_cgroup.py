@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from hotdesk.config import MIB
 from hotdesk.errors import HostError
-from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, Hierarchies, detect, here
+from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, Hierarchies, delegate, detect, here, vacate
 
 
 def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:
@@ -162,3 +163,54 @@ def test_removing_twice_or_what_never_was_is_no_error() -> None:
     assert absent.pids() == set()
     assert absent.kill()
     assert os.path.isdir("/sys/fs/cgroup")
+
+
+def unified() -> Path:
+    """Give the root of this machine's v2 hierarchy."""
+    hybrid = Path("/sys/fs/cgroup/unified")
+    return hybrid if hybrid.is_dir() else Path("/sys/fs/cgroup")
+
+
+@pytest.fixture
+def inhabited() -> Iterator[tuple[Path, int]]:
+    """Give a v2 cgroup with a process in it, as a container's own is."""
+    folder = unified() / f"vacated-{secrets.token_hex(4)}"
+    folder.mkdir()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        (folder / "cgroup.procs").write_text(str(process.pid))
+        yield folder, process.pid
+        process.kill()
+    for each in (folder / "init", folder):
+        if each.is_dir():
+            each.rmdir()
+
+
+def test_a_containers_own_cgroup_is_emptied_into_one_below_it(inhabited: tuple[Path, int]) -> None:
+    folder, pid = inhabited
+    vacate(folder)
+    assert (folder / "cgroup.procs").read_text() == ""
+    assert (folder / "init/cgroup.procs").read_text().split() == [str(pid)]
+    vacate(folder)
+
+
+def test_controllers_are_switched_on_once_nothing_runs_beside_them(inhabited: tuple[Path, int]) -> None:
+    folder, pid = inhabited
+
+    def switch(place: Path) -> None:
+        """Refuse as the kernel does: no controllers below a cgroup that has processes of its own."""
+        if (place / "cgroup.procs").read_text():
+            raise OSError(errno.EBUSY, "processes")
+
+    delegate(folder, switch)
+    assert (folder / "init/cgroup.procs").read_text().split() == [str(pid)]
+
+
+def test_another_refusal_moves_nothing(inhabited: tuple[Path, int]) -> None:
+    folder, pid = inhabited
+
+    def switch(place: Path) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    with pytest.raises(OSError, match="read-only"):
+        delegate(folder, switch)
+    assert (folder / "cgroup.procs").read_text().split() == [str(pid)]

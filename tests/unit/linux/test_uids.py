@@ -146,3 +146,10 @@ def test_a_range_is_released_only_by_the_desk_that_has_it(tmp_path: Path) -> Non
     assert (claims / str((base - uids.FIRST) // uids.WIDTH)).is_symlink()
     uids.release(base, tmp_path / "one", claims)
     assert not (claims / str((base - uids.FIRST) // uids.WIDTH)).is_symlink()
+
+
+def test_in_a_container_ids_begin_anywhere_as_others_claims_are_not_seen_there() -> None:
+    assert uids.choose_start(is_nested=False) == 0
+    starts = {uids.choose_start(is_nested=True) for _ in range(50)}
+    assert len(starts) > 40
+    assert starts <= set(range(LAST + 1))

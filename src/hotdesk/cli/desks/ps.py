@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from hotdesk.cli.quick.listing import format_desks
 from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
 from hotdesk.desk.keeper import state
 from hotdesk.desk.owner.remote import NotAdmittedError, remote_runtime
-from hotdesk.errors import HostError
+from hotdesk.errors import HostError, printable
 from hotdesk.host import server
 
 
@@ -38,7 +39,8 @@ def find_desks(settings: Config) -> list[dict[str, Any]]:
         return anyio.run(ask)
     except NotAdmittedError:
         raise
-    except HostError:
+    except HostError as e:
+        print(f"hotdesk: no desk can be listed: {printable(str(e))}", file=sys.stderr)
         return []
 
 

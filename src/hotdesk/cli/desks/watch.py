@@ -60,6 +60,11 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     desk = find_desk(settings, arguments.desk)
+    if os.geteuid() != 0 and novnc.version(settings.lib) is None:
+        raise HostError(
+            "The viewer that shows screens is in the machine's state directory, which only root reads: use "
+            "`sudo hotdesk watch`, or the page of `hotdesk serve`."
+        )
     page_files = page.load(novnc.folder(settings.lib), files(web) / "static")
     login = PageLogin(time.monotonic)
 

@@ -142,7 +142,7 @@ def put(arguments: argparse.Namespace) -> None:
     It is written down in the journal before the name changes.
     """
     name = check_name(arguments.name or ("" if arguments.file == "-" else Path(arguments.file).name))
-    require_root()
+    require_root("changing the machine's drive")
 
     def keep(drive: Drive, intent: Intent) -> list[Version]:
         owner = arguments.owner or me()
@@ -161,7 +161,7 @@ def rm(arguments: argparse.Namespace) -> None:
     It is written down in the journal before the name changes; what it was called stays there.
     """
     name, number = parse_reference(arguments.name)
-    require_root()
+    require_root("changing the machine's drive")
 
     def remove(drive: Drive, intent: Intent) -> list[Version]:
         return drive.remove(name, number, who=me(), owner=arguments.owner, intent=intent)

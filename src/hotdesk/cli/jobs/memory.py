@@ -170,7 +170,7 @@ def rm(arguments: argparse.Namespace) -> None:
 
     It is written down in the journal first. A job that has begun already keeps its copy.
     """
-    require_root()
+    require_root("changing the machine's memory")
     settings = config.load()
     _, items = _find_items(arguments)
 

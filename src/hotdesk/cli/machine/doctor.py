@@ -17,6 +17,7 @@ from hotdesk import __version__, config
 from hotdesk.cli import FAILED, options
 from hotdesk.cli.quick.place import Place, list_holders
 from hotdesk.cli.terminal import run_interruptible
+from hotdesk.doctor import host_needs
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
 from hotdesk.doctor.machine import line
 from hotdesk.doctor.measure import THEMES, Result, State
@@ -121,6 +122,8 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
     """Write the whole of it for a person."""
     results = found.sort_results()
     yield line(found.facts)
+    if found.host:
+        yield f"on {found.host.host.describe()}"
     if holders := list_holders(Place()):
         yield f"resident holder, for quick commands: pid {', '.join(map(str, holders))}"
     yield from render_walls(found.walls, on)
@@ -133,6 +136,8 @@ def render(found: Examination, on: Paper) -> Iterator[str]:
             for result in shown:
                 yield from describe(result, column, on)
     yield ""
+    if found.host and (start := found.host.describe_start()):
+        yield f"Start this container with: {start}"
     yield summary(found, on)
 
 
@@ -202,6 +207,7 @@ def as_json(found: Examination) -> dict[str, object]:
             "runtime_version": ".".join(map(str, found.facts.version)),
             "cgroup": found.facts.cgroups[:2],
         },
+        "host": host_needs.as_json(found.host) if found.host else None,
         "walls": [wall_json(each) for each in found.walls],
         "holders": list_holders(Place()),
         "unopened": found.unopened,

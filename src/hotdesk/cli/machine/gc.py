@@ -40,7 +40,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk gc --json | jq .bytes
     """
     settings = config.load()
-    require_root()
+    require_root("clearing up this machine")
     buried = bury(settings)
     swept = store.sweep(settings.images, say)
     forgotten = _forget_old(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import shutil
@@ -28,7 +29,7 @@ from hotdesk.cli.machine.setup_record import (
     write_record,
 )
 from hotdesk.cli.shipped import ROOT
-from hotdesk.config import Config
+from hotdesk.config import GIB, Config
 from hotdesk.desk.image import image as images
 from hotdesk.desk.image import recipe, requirements
 from hotdesk.desk.image.build import build, passes
@@ -36,10 +37,14 @@ from hotdesk.desk.image.image import Image
 from hotdesk.desk.image.recipe import Recipe
 from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.desk.keeper import state
+from hotdesk.doctor import host_needs
 from hotdesk.errors import BriefError, HostError, ImageError, printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
+from hotdesk.linux.landlock import existing
 
+_IMAGE_ROOM = GIB // 2
+"""What the image `base` and its sterile copy take, with what is unpacked meanwhile."""
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where `sudo` looks for commands."""
@@ -130,7 +135,38 @@ def prepare(
     walls: Sequence[str] = (),
 ) -> Iterator[SetupStep]:
     """Take the steps in their order; any may be the last, and the next run goes on there."""
-    yield _check_kernel()
+    try:
+        yield from _take_steps(settings, here, recipes, sources, signers, walls)
+    except OSError as e:
+        raise HostError(explain_failure(e, settings)) from e
+
+
+def explain_failure(error: OSError, settings: Config) -> str:
+    """Say what a file system that cannot be written means for set-up, and what helps."""
+    if error.errno == errno.EROFS:
+        return (
+            f"Setup cannot write {error.filename}: the file system is read-only. Setup changes /etc (account, user "
+            f"ids), /usr (only Debian packages that are missing) and {settings.lib}. Make them writable while it runs, "
+            "or run it where the system's image is made."
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"Setup ran out of disk space at {error.filename or settings.lib}. Free some, or set HOTDESK_HOME to a "
+            "folder on a larger disk."
+        )
+    return f"Setup failed: {error}"
+
+
+def _take_steps(
+    settings: Config,
+    here: HostMachine,
+    recipes: Sequence[Recipe],
+    sources: Sequence[str],
+    signers: list[str] | None,
+    walls: Sequence[str],
+) -> Iterator[SetupStep]:
+    """Take the steps, each only where it is needed."""
+    yield _check_host(settings)
     yield install(settings, requirements.packages(here))
     if "gvisor" in walls:
         yield setup_wall.install_gvisor(settings, here)
@@ -188,11 +224,23 @@ def become_root(lacking: Sequence[str]) -> None:
 # -- the steps -------------------------------------------------------------------------------------------------
 
 
-def _check_kernel() -> SetupStep:
-    """Refuse a kernel on which no desk could open."""
+def _check_host(settings: Config) -> SetupStep:
+    """Refuse a kernel on which no desk could open, and a container that lacks what desks need."""
     if lacking := requirements.unfit():
         raise HostError(f"no desk can open on this kernel: {'; '.join(lacking)}")
-    return SetupStep("kernel", f"{os.uname().release}, fit", False)
+    host = host_needs.require(settings).host
+    return SetupStep("kernel", f"{os.uname().release}, fit, on {host.describe()}", False)
+
+
+def check_room(settings: Config, free: int) -> None:
+    """Refuse to make an image from which no desk could be opened for want of disk space."""
+    needed = settings.disk_floor + _IMAGE_ROOM
+    if free < needed:
+        raise HostError(
+            f"Only {free / GIB:.1f} GiB are free below {settings.lib}; an image and its copy take about "
+            f"{_IMAGE_ROOM / GIB:.1f} GiB, and desks open only while {settings.disk_floor / GIB:.1f} GiB are free. "
+            "Free some space, set HOTDESK_HOME to a folder on a larger disk, or lower `disk_floor` in config.toml."
+        )
 
 
 def install(settings: Config, packages: Sequence[str]) -> SetupStep:
@@ -266,8 +314,13 @@ def link_command(
     command = command or find_installed_command()
     if command is None or shutil.which("hotdesk", path=search) is not None or link.is_symlink():
         return None
+    try:
+        link.symlink_to(command)
+    except OSError as e:
+        if e.errno != errno.EROFS:
+            raise
+        return SetupStep("command", f"{link} cannot be made, {link.parent} is read-only; call {command}", False)
     write_record(settings, replace(read_record(settings), link=str(link)))
-    link.symlink_to(command)
     return SetupStep("command", f"{link} made, which leads to {command}", True)
 
 
@@ -282,6 +335,8 @@ def find_installed_command() -> Path | None:
 def import_image(settings: Config, source: str, signers: list[str] | None) -> SetupStep:
     """Import a signed image, and prove that a desk opens from it."""
     began = time.monotonic()
+    if find_image(settings, "base") is None:
+        check_room(settings, shutil.disk_usage(existing(settings.images)).free)
     image, changed = import_signed(settings, source, None, signers)
     how = f"imported in {time.monotonic() - began:.0f} s" if changed else "there"
     return SetupStep(f"image {image.name}", f"{image.digest[:12]}, {image.size / 1e6:.0f} MB, {how}", changed)
@@ -293,6 +348,7 @@ def furnish(settings: Config, here: HostMachine, spec: Recipe) -> SetupStep:
     built = ready(settings, here, spec)
     changed = built is None
     if built is None:
+        check_room(settings, shutil.disk_usage(existing(settings.images)).free)
         before = find_image(settings, spec.name)
         built = build(settings.images, spec, say)
         changed = before is None or before.digest != built.digest

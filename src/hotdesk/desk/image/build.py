@@ -123,10 +123,10 @@ def _require_tools() -> None:
             raise HostError(f"building an image needs {program}: `apt-get install {package}`")
 
 
-def require_root() -> None:
+def require_root(act: str = "making an image") -> None:
     """Make sure that this process may make files of every owner, and mount."""
     if os.geteuid() != 0:
-        raise HostError("making an image needs root: run as root")
+        raise HostError(f"{act} needs root: use sudo")
 
 
 def _wrap_command(argv: Sequence[str]) -> list[str]:

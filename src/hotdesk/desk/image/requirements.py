@@ -153,7 +153,7 @@ def look_at_kernel() -> KernelConfig:
         filesystems=read(Path("/proc/filesystems")),
         modules=read(modules / "modules.dep") + read(modules / "modules.builtin"),
         max_user_namespaces=read(limit) if limit.exists() else None,
-        has_loop=Path("/dev/loop-control").exists(),
+        has_loop=Path("/dev/loop-control").exists() or has_loop_driver(read(Path("/proc/devices"))),
     )
 
 
@@ -161,7 +161,8 @@ def lacks(kernel: KernelConfig) -> list[str]:
     """Say what a kernel lacks, each with its remedy."""
     found = []
     if version_of(kernel.release) < _OLDEST_KERNEL:
-        found.append(f"kernel {kernel.release} has no idmapped layers: boot 5.19 or newer")
+        how = "`wsl --update` installs a newer one" if "microsoft" in kernel.release.lower() else "boot 5.19 or newer"
+        found.append(f"kernel {kernel.release} has no idmapped layers: {how}")
     if not offers(kernel, "overlay"):
         found.append("no overlay file system: boot a kernel with CONFIG_OVERLAY_FS")
     if not kernel.max_user_namespaces or not int(kernel.max_user_namespaces):
@@ -175,6 +176,21 @@ def offers(kernel: KernelConfig, filesystem: str) -> bool:
     """Say whether a file system is there, or a module for it is."""
     loaded = {line.split()[-1] for line in kernel.filesystems.splitlines() if line.strip()}
     return filesystem in loaded or f"/{filesystem}.ko" in kernel.modules
+
+
+def has_loop_driver(devices: str) -> bool:
+    """Say whether a kernel has loop devices, though no node shows them here, as in a container."""
+    return any(line.split() == ["7", "loop"] for line in devices.partition("Block devices:")[2].splitlines())
+
+
+def name_fallbacks(kernel: KernelConfig) -> list[str]:
+    """Say what desks do without on a kernel, each with what is used instead."""
+    found = []
+    if not offers(kernel, "btrfs"):
+        found.append("no btrfs: desks' disks are ext4 files, so opening one takes longer and a snapshot is a copy")
+    if not offers(kernel, "erofs"):
+        found.append("no erofs: sterile copies of images are ext4 files, which are larger")
+    return found
 
 
 def version_of(release: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
 from hotdesk.desk.keeper.burn import Burning, Fire
-from hotdesk.desk.keeper.namespace import seclude
+from hotdesk.desk.keeper.namespace import explain_refusal, seclude
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.outbox import Outbox
 from hotdesk.desk.keeper.poller import Ears
@@ -212,7 +212,7 @@ class Keeper:
         except HotdeskError as e:
             self.refuse(number, e)
         except OSError as e:
-            self.refuse(number, KeeperError(str(e)))
+            self.refuse(number, KeeperError(explain_refusal(e)))
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
             self.refuse(number, KeeperError(f"the keeper failed at it: {e!r}"))
 
@@ -456,8 +456,11 @@ def main() -> None:
         state.prepare(settings)
         seclude(settings)
         keeper = Keeper(settings, owner)
-    except (OSError, HostError) as e:
+    except HostError as e:
         complain(str(e))
+        return
+    except OSError as e:
+        complain(explain_refusal(e))
         return
     gc.collect()
     gc.freeze()  # what is there now is never looked at again, so that a forked child copies little

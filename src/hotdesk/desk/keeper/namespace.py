@@ -1,8 +1,10 @@
-"""What a keeper does for itself before it serves: a mount namespace of its own."""
+"""What a keeper does for itself before it serves: a mount namespace of its own; what it says if that is refused."""
 
 from __future__ import annotations
 
+import errno
 import os
+from pathlib import Path
 
 from hotdesk import config
 from hotdesk.linux import syscalls
@@ -15,9 +17,42 @@ def seclude(settings: config.Config) -> None:
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
+    uncover_proc()
     unified = "/sys/fs/cgroup/unified"
     if os.path.ismount(unified):
         syscalls.umount(unified)
     private = settings.run / "private"
     private.mkdir(mode=0o711, parents=True, exist_ok=True)
     syscalls.mount("rooms", str(private), "tmpfs", syscalls.MS_NOSUID, "size=1m,mode=711")
+
+
+def uncover_proc() -> None:
+    """Have a /proc of which nothing is covered, as the kernel wants where a desk mounts its own.
+
+    Engines cover parts of a container's /proc. Whoever may not mount another one is told so when a desk opens.
+    """
+    if not is_covered(Path("/proc/self/mountinfo").read_text()):
+        return
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    try:
+        syscalls.mount("proc", "/proc", "proc", flags)
+    except OSError as e:
+        if e.errno not in (errno.EPERM, errno.EACCES):
+            raise
+
+
+def is_covered(mountinfo: str) -> bool:
+    """Say whether something is mounted below /proc, but for where the kernel itself keeps an empty folder for it."""
+    points = [fields[4] for line in mountinfo.splitlines() if len(fields := line.split(" ")) > 4]
+    return any(point.startswith("/proc/") and point != "/proc/sys/fs/binfmt_misc" for point in points)
+
+
+def explain_refusal(error: OSError) -> str:
+    """Say what a call that the host refuses means: in a container its engine gives or withholds it."""
+    if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
+        return str(error)
+    from hotdesk.linux import host_kind  # only where something failed: keepers start in milliseconds
+
+    host = host_kind.look()
+    where = f"this is {host.describe()}; " if host.is_container else ""
+    return f"{error}; {where}`hotdesk doctor` names what this host lacks and what supplies it"

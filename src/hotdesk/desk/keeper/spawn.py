@@ -77,9 +77,10 @@ def decode_settings(text: str) -> Config:
     return Config(**{**values, **folders, "ceiling": tuple(values["ceiling"])})
 
 
-def missing_privilege() -> str:
-    """Say what an ordinary user lacks."""
+def missing_privilege(socket_path: Path | None = None) -> str:
+    """Say what an ordinary user lacks, and at which socket a server was looked for."""
+    where = f"answers at {socket_path}" if socket_path else "is running"
     return (
-        "opening a desk needs root (mounts, namespaces, cgroups), and no `hotdesk serve` is running that would do it "
-        "for you; use sudo, or ask whoever runs this machine to start one"
+        f"using desks needs root (mounts, namespaces, cgroups) or a server, and no `hotdesk serve` {where}; use sudo, "
+        "or ask whoever runs this machine to start one and to put you into group hotdesk (`usermod -aG hotdesk USER`)"
     )

@@ -106,7 +106,7 @@ def short_of(config: Config) -> dict[str, str]:
     if free < config.disk_floor:
         found["disk"] = (
             f"only {free / GIB:.1f} GiB free below {config.lib}, the floor is {config.disk_floor / GIB:.1f}; "
-            "burn desks or free some space"
+            "burn desks, free some space, set HOTDESK_HOME to a folder on a larger disk, or lower disk_floor"
         )
     available = available_memory()
     if available < config.memory_floor:

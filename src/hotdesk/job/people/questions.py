@@ -12,9 +12,8 @@ import anyio
 
 from hotdesk.config import Config
 from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
-from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.errors import BriefError, HostError, HotdeskError
 from hotdesk.event import Asked
-from hotdesk.host import server
 
 _OWNER_TIMEOUT_S = 5.0
 """How long one owner may take to say what waits: others have questions, too."""
@@ -34,7 +33,7 @@ def silent(owner: Path, why: str) -> None:
 
 
 async def everything(settings: Config, complain: _Complain = silent) -> list[PendingQuestion]:
-    """Ask every owner of this state directory; an ordinary user's is the server."""
+    """Ask every owner of this state directory."""
     found: list[PendingQuestion] = []
     for path in owners(settings):
         with suppress(NoOwnerError):  # it died, and its socket was not cleared up
@@ -43,9 +42,11 @@ async def everything(settings: Config, complain: _Complain = silent) -> list[Pen
 
 
 def owners(settings: Config) -> list[Path]:
-    """List the control sockets, each once."""
+    """List the control sockets, each once. An owner answers nobody but its own user and root."""
     if os.geteuid() != 0:
-        return [server(settings)]
+        raise HostError(
+            "Only root answers what desks and jobs of this machine ask: use sudo, or the server's page with a key."
+        )
     return sorted(path for path in (settings.run / "control").glob("*.sock") if not path.is_symlink())
 
 

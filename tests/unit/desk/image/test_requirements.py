@@ -126,3 +126,18 @@ def test_what_a_kernel_lacks_is_said_with_its_remedy(kernel: KernelConfig, told:
 )
 def test_a_kernels_version_is_its_first_two_numbers(release: str, version: tuple[int, ...]) -> None:
     assert requirements.version_of(release) == version
+
+
+DEVICES = "Character devices:\n  1 mem\n  7 vcs\n\nBlock devices:\n{}254 virtblk\n"
+
+
+@pytest.mark.parametrize(("rows", "has_loop"), [("  7 loop\n", True), ("", False), (" 17 loop\n", False)])
+def test_loop_devices_are_known_by_their_driver_where_no_node_shows_them(rows: str, has_loop: bool) -> None:
+    assert requirements.has_loop_driver(DEVICES.format(rows)) is has_loop
+
+
+def test_a_kernel_without_btrfs_or_erofs_is_fit_and_says_what_it_uses_instead() -> None:
+    assert requirements.lacks(FIT) == []
+    assert [each.partition(":")[0] for each in requirements.name_fallbacks(FIT)] == ["no btrfs", "no erofs"]
+    both = replace(FIT, filesystems=FIT.filesystems + "\tbtrfs\n", modules="kernel/fs/erofs/erofs.ko.xz: \n")
+    assert requirements.name_fallbacks(both) == []

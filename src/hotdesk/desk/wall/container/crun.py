@@ -12,6 +12,7 @@ from hotdesk.desk.room.layout import PATH
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.seam import GO, Standby
 from hotdesk.linux import syscalls
+from hotdesk.linux.keyring import is_refused
 
 _DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
 SCRATCH = "_LIBCONTAINER_STATEDIR"
@@ -27,7 +28,9 @@ def stand_by(settings: Config, room: Room) -> Standby:
     Joining waits for the whole machine (5 ms and more): meanwhile the room can be made.
     """
     folder = room.folder
-    return begin(settings, room, "run", "--detach", f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
+    keyring = ("--no-new-keyring",) if is_refused() else ()  # what refuses it to the runtime refuses it to the desk
+    arguments = ("--detach", *keyring, f"--bundle={folder / 'bundle'}", f"--pid-file={folder / 'pid'}")
+    return begin(settings, room, "run", *arguments)
 
 
 def enter(settings: Config, room: Room, sudo: socket.socket) -> int:

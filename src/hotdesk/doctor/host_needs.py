@@ -1,0 +1,274 @@
+"""What desks need of the host around hotdesk, what is missing, and which option of a container engine supplies it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.doctor import host_trial
+from hotdesk.doctor.host_trial import HostTrial, TrialFailure
+from hotdesk.doctor.measure import Measure, Result, report_failure, report_pass, report_untested
+from hotdesk.doctor.view import read, read_mounts
+from hotdesk.errors import HostError
+from hotdesk.linux import host_kind, uids
+from hotdesk.linux.host_kind import HostKind, Kind
+from hotdesk.linux.landlock import existing
+
+_REFUSED = (errno.EPERM, errno.EACCES)
+_ENGINES: Mapping[Kind, str] = {"docker": "docker run", "podman": "podman run"}
+_COMMON = {
+    "capability": "--cap-add={}",
+    "seccomp": "--security-opt=seccomp=unconfined",
+    "apparmor": "--security-opt=apparmor=unconfined",
+    "selinux": "--security-opt=label=disable",
+    "loop": "--device-cgroup-rule='c 10:237 rwm' --device-cgroup-rule='b 7:* rwm'",
+    "cgroup-v1": "--volume=/sys/fs/cgroup:/sys/fs/cgroup",
+    "storage": "--volume=hotdesk:{}",
+}
+_OPTIONS: Mapping[Kind, Mapping[str, str]] = {
+    "podman": {**_COMMON, "cgroup-v2": "--security-opt=unmask=/sys/fs/cgroup"},
+    "docker": {**_COMMON, "cgroup-v2": "--security-opt=writable-cgroups=true"},
+}
+"""What supplies each cause of a failure, by engine. Docker has the last one since Engine 28."""
+_NEEDS = {
+    "mount": ("SYS_ADMIN",),
+    "cgroup": (),
+    "loop": ("MKNOD",),
+    "network": ("SYS_ADMIN", "NET_ADMIN"),
+    "nodes": ("MKNOD",),
+    "users": ("SETUID", "SETGID", "SYS_ADMIN", "SYS_PTRACE"),
+    "storage": ("SYS_ADMIN",),
+    "proc": ("SYS_ADMIN",),
+}
+"""The capabilities that each trial uses."""
+_UNSHIFTABLE = ("overlay", "9p")
+"""File systems that no kernel shows with other owners: so much is known where nothing can be mounted to try it."""
+HOST_MEASURES = {
+    "rights": Measure(
+        "host-rights",
+        "machine",
+        "root here has the capabilities that opening desks takes",
+        "host: CapEff of this process",
+        "start hotdesk as root, outside of what took these capabilities away",
+    ),
+    "mount": Measure(
+        "host-mounts",
+        "machine",
+        "a keeper can mount in a namespace of its own",
+        "host: tried it",
+        "start hotdesk as root, outside of what refuses mounts",
+    ),
+    "network": Measure(
+        "host-networks", "machine", "a keeper can make networks", "host: tried it", "start hotdesk as root"
+    ),
+    "users": Measure(
+        "host-users",
+        "machine",
+        "the user ids of desks exist here",
+        "host: made a user namespace with them",
+        "start hotdesk in the machine's own user namespace: in a container, without `--userns` and not rootless",
+    ),
+    "proc": Measure(
+        "host-proc",
+        "machine",
+        "a desk can have a /proc of its own",
+        "host: mounted one in a user namespace",
+        "nothing may be mounted over parts of /proc",
+    ),
+    "nodes": Measure(
+        "host-devices", "machine", "a keeper can make device nodes", "host: made one and opened it", "allow `c 1:3 rwm`"
+    ),
+    "loop": Measure("host-loop", "machine", "desks' disks can be attached", "host: attached a file", "`modprobe loop`"),
+    "cgroup": Measure(
+        "host-cgroup",
+        "machine",
+        "desks can be limited",
+        "host: made a cgroup with limits",
+        "mount the cgroup file systems below /sys/fs/cgroup, writable",
+    ),
+    "storage": Measure(
+        "host-storage",
+        "machine",
+        "image layers can be shown with a desk's owners",
+        "host: mounted a folder of the state directory idmapped",
+        "keep the state directory on ext4, btrfs, xfs or, from Linux 6.3, tmpfs: HOTDESK_HOME moves it",
+    ),
+}
+"""What is measured, by trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostGap:
+    """Something desks need and this host does not give."""
+
+    trial: str
+    symptom: str
+    remedy: str
+    options: tuple[str, ...] = ()
+    """Of `docker run` or `podman run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """A host, and what was tried on it."""
+
+    host: HostKind
+    trial: HostTrial | None
+    """None where this user cannot try."""
+    has_ids: bool
+    """Whether this user namespace has the ids of desks."""
+    cgroup_version: int
+    storage: Path
+    storage_kind: str
+    """The file system that the state directory lies on."""
+
+    def list_gaps(self) -> list[HostGap]:
+        """List what is missing, each once."""
+        if self.trial is None:
+            return []
+        found = []
+        if missing := self.host.missing_capabilities():
+            found.append(self._explain_rights(missing))
+        failures = dict(self.trial.failures)
+        if "mount" in failures and self.storage_kind in _UNSHIFTABLE:
+            failures["storage"] = TrialFailure(0, "not tried")
+        return found + [self._explain(name, failure) for name, failure in failures.items()]
+
+    def list_options(self) -> list[str]:
+        """List the options with which the engine supplies everything that is missing, each once."""
+        return list(dict.fromkeys(option for gap in self.list_gaps() for option in gap.options))
+
+    def describe_start(self) -> str:
+        """Write how this container must be started; empty where no option would help or nothing is missing."""
+        options = self.list_options()
+        return f"{_ENGINES[self.host.kind]} {' '.join(options)} …" if options and self.host.kind in _ENGINES else ""
+
+    def _explain_rights(self, missing: list[str]) -> HostGap:
+        names = ", ".join(f"CAP_{name}" for name in missing)
+        options = tuple(option for name in missing for option in self._option("capability", name))
+        return HostGap("rights", f"without {names}", self._advise("rights", options), options)
+
+    def _explain(self, name: str, failure: TrialFailure) -> HostGap:
+        options: tuple[str, ...] = ()
+        symptom = failure.text
+        for cause, value in self._find_causes(name, failure):
+            options += self._option(cause, value)
+        if name == "users" and not self.has_ids:
+            symptom = f"this user namespace has not the ids from {uids.FIRST}: {failure.text}"
+        if name == "storage":
+            symptom = (
+                f"{self.storage} lies on {self.storage_kind}, which the kernel shows with no other owners: {symptom}"
+            )
+        return HostGap(name, symptom, self._advise(name, options), options)
+
+    def _find_causes(self, name: str, failure: TrialFailure) -> Iterator[tuple[str, str]]:
+        """Say what makes a trial fail, by what is known of the host."""
+        if name == "storage":
+            yield "storage", str(self.storage)
+        elif name == "cgroup" and failure.errno == errno.EROFS:
+            yield f"cgroup-v{self.cgroup_version}", ""
+        elif name == "users" and not self.has_ids:
+            return
+        elif failure.errno in _REFUSED or (name == "users" and failure.errno == 0):
+            yield from self._find_refusals(name)
+        elif name == "loop":
+            yield "loop", ""
+
+    def _find_refusals(self, name: str) -> Iterator[tuple[str, str]]:
+        """Say what may refuse a call: a capability that is missing, a device rule, a profile, and last a filter."""
+        lacking = [each for each in _NEEDS[name] if each in self.host.missing_capabilities()]
+        yield from (("capability", each) for each in lacking)
+        if name == "loop":
+            yield "loop", ""
+        elif self.host.profile:
+            yield "selinux" if self.host.profile.endswith("_t") else "apparmor", ""
+        elif self.host.is_filtered and not lacking:  # filters of engines admit what a capability is given for
+            yield "seccomp", ""
+
+    def _option(self, cause: str, value: str = "") -> tuple[str, ...]:
+        option = _OPTIONS.get(self.host.kind, {}).get(cause) if self.has_ids else None
+        return (option.format(value),) if option else ()
+
+    def _advise(self, name: str, options: tuple[str, ...]) -> str:
+        """Say what to do on this kind of host."""
+        host = self.host
+        if options:
+            return f"start the container with `{' '.join(options)}`"
+        if not self.has_ids:
+            return HOST_MEASURES["users"].remedy
+        if host.kind == "kubernetes":
+            volume = f"a volume at {self.storage}" if name == "storage" else "`privileged: true` in its securityContext"
+            return f"give the container {volume}"
+        if host.kind == "lxc":
+            return "set `security.privileged=true`, `security.nesting=true` and raw device rules for loop devices"
+        if host.kind == "wsl2" and name == "cgroup":
+            return "write `kernelCommandLine = cgroup_no_v1=all` below [wsl2] in .wslconfig, then `wsl --shutdown`"
+        return HOST_MEASURES[name].remedy
+
+
+def look(settings: Config) -> HostReport:
+    """Look at this host, and as root try on it what a keeper does."""
+    facts = host_kind.gather(os.environ)
+    storage = existing(settings.lib)
+    return HostReport(
+        host=host_kind.recognise(facts),
+        trial=host_trial.attempt(settings) if os.geteuid() == 0 else None,
+        has_ids=host_kind.covers_ids(facts.uid_map, uids.FIRST, uids.WIDTH * uids.SLOTS),
+        cgroup_version=2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1,
+        storage=settings.lib,
+        storage_kind=find_kind(read(Path("/proc/self/mountinfo")), storage),
+    )
+
+
+def find_kind(mountinfo: str, folder: Path) -> str:
+    """Name the file system a folder lies on, by the mounts."""
+    mounts = {each.at: each.kind for each in read_mounts(mountinfo)}  # a later mount at one place hides the earlier
+    return next((mounts[str(above)] for above in (folder, *folder.parents) if str(above) in mounts), "unknown")
+
+
+def judge_host(report: HostReport) -> Iterator[Result]:
+    """Give a result for each need."""
+    gaps = {gap.trial: gap for gap in report.list_gaps()}
+    for name, measure in HOST_MEASURES.items():
+        if report.trial is None:
+            yield Result(measure, report_untested("only root can try it"))
+        elif gap := gaps.get(name):
+            yield Result(replace(measure, remedy=gap.remedy), report_failure(gap.symptom))
+        elif name != "rights" and name not in report.trial.tried:
+            yield Result(measure, report_untested("what this trial needs failed before it"))
+        elif name == "storage":
+            yield Result(measure, report_pass(f"{report.storage} on {report.storage_kind}"))
+        else:
+            yield Result(measure, report_pass("it can"))
+
+
+def require(settings: Config) -> HostReport:
+    """Refuse a host on which no desk can open, and name everything it lacks."""
+    report = look(settings)
+    gaps = report.list_gaps()
+    if not gaps:
+        return report
+    reasons = "; ".join(f"{HOST_MEASURES[gap.trial].name.removeprefix('host-')}: {gap.symptom}" for gap in gaps)
+    start = report.describe_start()
+    remedy = f"start it with `{start}`" if start else "; ".join(dict.fromkeys(gap.remedy for gap in gaps))
+    raise HostError(
+        f"No desk can open on {report.host.describe()}: {reasons}. Remedy: {remedy}. `hotdesk doctor` has details."
+    )
+
+
+def as_json(report: HostReport) -> dict[str, object]:
+    """Give the host for a program."""
+    host = report.host
+    return {
+        "kind": host.kind,
+        "description": host.describe(),
+        "hypervisor": host.machine,
+        "runner": host.runner,
+        "privileged": host.is_privileged if host.is_container else None,
+        "missing": [gap.trial for gap in report.list_gaps()],
+        "options": report.list_options(),
+    }

@@ -1,0 +1,182 @@
+"""Try what a keeper does before it opens a desk, in a process of its own: its namespaces and mounts end with it.
+
+Each trial is the call that a keeper makes, not a guess by version or capability: a container may have a capability and
+a filter that refuses its use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.keeper.namespace import uncover_proc
+from hotdesk.errors import HostError, printable
+from hotdesk.ipc.child import SOURCE, START
+from hotdesk.linux import cgroup, loopdev, syscalls, uids
+from hotdesk.linux.cgroup import Cgroup, CgroupLimits
+from hotdesk.linux.landlock import existing
+
+_TIMEOUT_S = 60.0
+TRIALS = frozenset({"mount", "cgroup", "loop", "network", "nodes", "users", "storage", "proc"})
+_LIMITS = CgroupLimits(memory=64 * MIB, pids=32, cpus=1.0)
+_MODULE = "hotdesk.doctor.host_trial"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFailure:
+    """Why one trial failed."""
+
+    errno: int
+    """0 where no system call said it."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostTrial:
+    """What was tried, and what failed of it."""
+
+    tried: frozenset[str] = TRIALS
+    failures: dict[str, TrialFailure] = field(default_factory=dict)
+
+
+def attempt(settings: Config) -> HostTrial:
+    """Carry out all trials, as root; a process that does not answer has failed the first one."""
+    argv = [sys.executable, "-I", "-c", START, str(SOURCE), _MODULE, str(existing(settings.lib))]
+    try:
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=_TIMEOUT_S, cwd="/")
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return _fail(str(e))
+    return parse(done.stdout)
+
+
+def parse(output: bytes) -> HostTrial:
+    """Read what the process printed."""
+    try:
+        found = json.loads(output)
+        failures = {name: TrialFailure(*failure) for name, failure in found["failures"].items()}
+        return HostTrial(frozenset(found["tried"]), failures)
+    except (ValueError, TypeError, AttributeError, KeyError) as e:
+        return _fail(str(e))
+
+
+def _fail(why: str) -> HostTrial:
+    failure = TrialFailure(0, f"the process that tries it did not answer: {printable(why)}")
+    return HostTrial(frozenset({"mount"}), {"mount": failure})
+
+
+def main() -> None:
+    """Carry out the trials and print what failed."""
+    with tempfile.TemporaryDirectory(prefix="hotdesk-trial-") as scratch:
+        trials = _Trials(Path(scratch), Path(sys.argv[3]))
+        trials.run()
+        print(json.dumps({"tried": trials.tried, "failures": trials.failures}))
+
+
+class _Trials:
+    """The trials, in an order in which each can use what those before made."""
+
+    def __init__(self, scratch: Path, lib: Path) -> None:
+        self.scratch = scratch
+        self.lib = lib
+        self.userns = -1
+        self.tried: list[str] = []
+        self.failures: dict[str, tuple[int, str]] = {}
+
+    def run(self) -> None:
+        """Carry them out; where nothing can be mounted the rest would say nothing of its own."""
+        self.take("mount", self.mount)
+        self.take("cgroup", self.make_cgroup)
+        self.take("loop", self.attach_loop)
+        if "mount" in self.failures:
+            return
+        self.take("network", lambda: os.close(syscalls.run_in_new_netns(syscalls.raise_loopback)[0]))
+        self.take("nodes", self.make_node)
+        self.take("users", self.map_users)
+        if self.userns >= 0:
+            self.take("storage", self.shift_owners)
+            self.take("proc", self.mount_proc)
+
+    def take(self, name: str, trial: Callable[[], None]) -> None:
+        """Carry one out."""
+        self.tried.append(name)
+        try:
+            trial()
+        except OSError as e:
+            self.failures[name] = (e.errno or 0, str(e))
+        except HostError as e:
+            self.failures[name] = (0, str(e))
+
+    def mount(self) -> None:
+        """Have a mount namespace, and a tmpfs in it."""
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+        syscalls.mount("none", "/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
+        syscalls.mount("trial", str(self.scratch), "tmpfs", syscalls.MS_NOSUID, "size=1m,mode=755")
+
+    def make_cgroup(self) -> None:
+        """Make a desk's cgroup with its limits."""
+        trial = Cgroup(cgroup.here(), f"trial{os.getpid()}")
+        try:
+            trial.make(_LIMITS)
+        finally:
+            trial.remove()
+
+    def attach_loop(self) -> None:
+        """Show a file as a disk."""
+        with tempfile.TemporaryFile(dir=self.lib) as file:
+            file.truncate(MIB)
+            os.close(loopdev.attach(file.fileno(), "hotdesk-trial")[1])
+
+    def make_node(self) -> None:
+        """Make a device node, and use it."""
+        node = self.scratch / "null"
+        os.mknod(node, 0o20666, os.makedev(1, 3))
+        os.close(os.open(node, os.O_RDWR | os.O_CLOEXEC))
+
+    def map_users(self) -> None:
+        """Have a user namespace with a desk's ids."""
+        ids = uids.id_map(uids.FIRST)
+        with syscalls.start_anchor(uids.FIRST + uids.ANCHOR) as anchor:
+            self.userns = anchor.open(ids, ids)
+
+    def shift_owners(self) -> None:
+        """Show a folder of the state directory with a desk's owners."""
+        target = self.scratch / "layer"
+        target.mkdir()
+        with tempfile.TemporaryDirectory(dir=self.lib) as folder:
+            syscalls.mount_idmapped(folder, str(target), self.userns)
+            syscalls.umount(str(target))
+
+    def mount_proc(self) -> None:
+        """Mount /proc as a desk does: in its own user and process namespace."""
+        uncover_proc()
+        target = self.scratch / "proc"
+        target.mkdir()
+        child = os.fork()
+        if child == 0:
+            os._exit(_mount_proc_as_desk(self.userns, str(target)))
+        if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise OSError(status, f"mount proc in a user namespace: {os.strerror(status)}")
+
+
+def _mount_proc_as_desk(userns: int, target: str) -> int:
+    """Mount /proc in new namespaces; give the errno, in a child that ends then."""
+    try:
+        syscalls.setns(userns, syscalls.CLONE_NEWUSER)
+        syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)
+        first = os.fork()
+        if first == 0:
+            try:
+                syscalls.mount("proc", target, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+            except OSError as e:
+                os._exit(e.errno or 255)
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+    except OSError as e:
+        return e.errno or 255

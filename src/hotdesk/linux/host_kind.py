@@ -1,0 +1,292 @@
+"""What kind of host this is: bare machine, virtual machine, container, pod, WSL2, Lima; and whose CI runner.
+
+Facts of the kernel decide: namespaces, mounts, capabilities. Marker files name the engine of a container only where
+the namespaces say that there is one: root file systems made from container images carry `/.dockerenv` into virtual
+machines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from hotdesk.errors import printable
+
+Kind = Literal["bare", "vm", "docker", "podman", "kubernetes", "lxc", "nspawn", "container", "wsl2", "lima"]
+_CONTAINERS: frozenset[Kind] = frozenset({"docker", "podman", "kubernetes", "lxc", "nspawn", "container"})
+
+_INITIAL = {"pid": 0xEFFFFFFC, "user": 0xEFFFFFFD, "uts": 0xEFFFFFFE, "ipc": 0xEFFFFFFF, "cgroup": 0xEFFFFFFB}
+"""The inodes of the namespaces the kernel boots with (`include/uapi/linux/nsfs.h`)."""
+_DOCKER, _PODMAN, _MANAGER = "/.dockerenv", "/run/.containerenv", "/run/systemd/container"
+_MARKERS = (_DOCKER, _PODMAN)
+_ENGINES: dict[str, Kind] = {
+    "docker": "docker",
+    "podman": "podman",
+    "oci": "container",
+    "lxc": "lxc",
+    "lxc-libvirt": "lxc",
+    "systemd-nspawn": "nspawn",
+}
+"""What an engine calls itself in the variable `container` of the first process."""
+_NAMES: dict[Kind, str] = {
+    "bare": "a machine of its own",
+    "vm": "a virtual machine",
+    "docker": "a Docker container",
+    "podman": "a Podman container",
+    "kubernetes": "a Kubernetes pod",
+    "lxc": "an LXC container",
+    "nspawn": "a systemd-nspawn container",
+    "container": "a container",
+    "wsl2": "WSL2",
+    "lima": "a Lima virtual machine",
+}
+_RUNNERS = {
+    "GITHUB_ACTIONS": "GitHub Actions",
+    "GITLAB_CI": "GitLab CI",
+    "CIRCLECI": "CircleCI",
+    "BUILDKITE": "Buildkite",
+    "JENKINS_URL": "Jenkins",
+    "TF_BUILD": "Azure Pipelines",
+    "CI": "a CI system",
+}
+"""Variables that CI systems set; the first that is set names the system."""
+_HYPERVISORS = (
+    ("qemu", "QEMU"),
+    ("kvm", "KVM"),
+    ("amazon ec2", "Amazon EC2"),
+    ("google", "Google Compute Engine"),
+    ("microsoft corporation", "Hyper-V"),
+    ("vmware", "VMware"),
+    ("innotek", "VirtualBox"),
+    ("virtualbox", "VirtualBox"),
+    ("parallels", "Parallels"),
+    ("apple virtualization", "Apple Virtualization"),
+    ("xen", "Xen"),
+    ("bochs", "Bochs"),
+    ("openstack", "OpenStack"),
+)
+"""Parts of what firmware and device tree say, and the hypervisor each is of."""
+CAPABILITIES = {
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "SETPCAP": 8,
+    "NET_ADMIN": 12,
+    "SYS_CHROOT": 18,
+    "SYS_PTRACE": 19,
+    "SYS_ADMIN": 21,
+    "MKNOD": 27,
+}
+"""What a keeper needs of root, by number."""
+_UNCONFINED_TYPES = ("container_runtime_t", "container_unconfined_t")
+_PRIVILEGED = 1 << 16 | 1 << 17 | 1 << 21
+"""SYS_MODULE, SYS_RAWIO and SYS_ADMIN: engines give all of them only with `--privileged`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """What is read of a host, as it is written there."""
+
+    namespaces: Mapping[str, int] = field(default_factory=dict)
+    """Inodes of this process's namespaces, by kind."""
+    kernel: str = ""
+    """The kernel's release."""
+    mounts: str = ""
+    """/proc/self/mountinfo."""
+    cgroups: str = ""
+    """/proc/self/cgroup."""
+    engine: str = ""
+    """The variable `container` of the first process, or what systemd noted of it."""
+    markers: frozenset[str] = frozenset()
+    """Those of the engines' marker files that are there."""
+    firmware: str = ""
+    """What DMI, the device tree and the Xen interface say the machine is."""
+    has_hypervisor: bool = False
+    """Whether the processor says that there is a hypervisor, or devices are virtual."""
+    capabilities: int = 0
+    """CapEff."""
+    seccomp: int = 0
+    uid_map: str = ""
+    profile: str = ""
+    """AppArmor's or SELinux's label of this process."""
+    variables: frozenset[str] = frozenset()
+    """Names of the environment variables that are set and not empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKind:
+    """What kind of host this is, and how it restricts this process."""
+
+    kind: Kind
+    machine: str = ""
+    """The hypervisor below; empty where there is none."""
+    runner: str = ""
+    """The CI system this is a runner of."""
+    capabilities: int = 0
+    is_filtered: bool = False
+    """Whether a seccomp filter stands between this process and the kernel."""
+    profile: str = ""
+    """The AppArmor profile or SELinux type that confines this process; empty for none."""
+    has_own_users: bool = False
+    """Whether this is a user namespace other than the kernel's first one."""
+
+    @property
+    def is_container(self) -> bool:
+        """Say whether an engine put this process into a container."""
+        return self.kind in _CONTAINERS
+
+    @property
+    def is_privileged(self) -> bool:
+        """Say whether a container has what its engine can give."""
+        whole = self.capabilities & _PRIVILEGED == _PRIVILEGED
+        return whole and not (self.is_filtered or self.profile or self.has_own_users)
+
+    def missing_capabilities(self) -> list[str]:
+        """Name the capabilities that a keeper needs and this process lacks."""
+        return [name for name, number in CAPABILITIES.items() if not self.capabilities >> number & 1]
+
+    def describe(self) -> str:
+        """Write it in a line, for people."""
+        text = _NAMES[self.kind]
+        if self.is_container:
+            how = "rootless" if self.has_own_users else "privileged" if self.is_privileged else "restricted"
+            text = f"{text} ({how})"
+        if self.machine and self.kind not in ("wsl2", "lima"):
+            text += f" ({self.machine})" if self.kind == "vm" else f", in a virtual machine ({self.machine})"
+        return printable(f"{text}, a runner of {self.runner}" if self.runner else text)
+
+
+def look() -> HostKind:
+    """Find out what kind of host this is."""
+    return recognise(gather(os.environ))
+
+
+def gather(environ: Mapping[str, str]) -> HostFacts:
+    """Read the facts."""
+    status = dict(line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line)
+    dmi = (_read(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name", "bios_vendor"))
+    tree = (_read(f"/proc/device-tree/{name}") for name in ("hypervisor/compatible", "compatible", "model"))
+    firmware = " ".join(part.replace("\0", " ").strip() for part in (*dmi, *tree, _read("/sys/hypervisor/type")))
+    named = re.search(r"(?:^|\0)container=([^\0]*)", _read("/proc/1/environ"))
+    return HostFacts(
+        namespaces={kind: _inode(kind) for kind in _INITIAL},
+        kernel=os.uname().release,
+        mounts=_read("/proc/self/mountinfo"),
+        cgroups=_read("/proc/self/cgroup"),
+        engine=named[1] if named else _read(_MANAGER).strip(),
+        markers=frozenset(path for path in _MARKERS if os.path.exists(path)),
+        firmware=firmware.strip(),
+        has_hypervisor=bool(re.search(r"(?m)^flags\s*:.* hypervisor( |$)", _read("/proc/cpuinfo"))) or _has_virtio(),
+        capabilities=int(status.get("CapEff", "0"), 16),
+        seccomp=int(status.get("Seccomp", "0")),
+        uid_map=_read("/proc/self/uid_map"),
+        profile=_read("/proc/self/attr/current").rstrip("\0\n"),
+        variables=frozenset(name for name, value in environ.items() if value),
+    )
+
+
+def recognise(facts: HostFacts) -> HostKind:
+    """Make sense of what was read."""
+    return HostKind(
+        kind=_recognise_kind(facts),
+        machine=_name_hypervisor(facts),
+        runner=next((name for variable, name in _RUNNERS.items() if variable in facts.variables), ""),
+        capabilities=facts.capabilities,
+        is_filtered=facts.seccomp == 2,
+        profile=_confining(facts.profile),
+        has_own_users=_is_foreign(facts, "user"),
+    )
+
+
+def _recognise_kind(facts: HostFacts) -> Kind:
+    """Tell containers from machines, and machines from each other."""
+    engine = _name_engine(facts)
+    is_wsl = "microsoft" in facts.kernel.lower()
+    if engine is not None and any(_is_foreign(facts, kind) for kind in _INITIAL):
+        return engine
+    if is_wsl:
+        return "wsl2"  # whose distributions have a process namespace each, without an engine
+    if _is_foreign(facts, "pid"):
+        return "container"
+    if " /mnt/lima-cidata " in facts.mounts:
+        return "lima"
+    return "vm" if _name_hypervisor(facts) else "bare"
+
+
+def _name_engine(facts: HostFacts) -> Kind | None:
+    """Name the engine that mounts, cgroups, the first process or markers tell of; None: nothing does."""
+    if "/kubelet/pods/" in facts.mounts or "/kubepods" in facts.cgroups:
+        return "kubernetes"
+    if facts.engine in _ENGINES and facts.engine != "oci":
+        return _ENGINES[facts.engine]
+    if _PODMAN in facts.markers:
+        return "podman"
+    if _DOCKER in facts.markers or "/docker/containers/" in facts.mounts or "/docker" in facts.cgroups:
+        return "docker"
+    return _ENGINES.get(facts.engine)
+
+
+def _name_hypervisor(facts: HostFacts) -> str:
+    """Name the hypervisor; empty on a bare machine."""
+    text = facts.firmware.lower()
+    if ".metal" in text:
+        return ""
+    named = next((name for part, name in _HYPERVISORS if part in text), "")
+    if facts.has_hypervisor or named == "Xen":
+        return named or "unknown hypervisor"
+    return ""
+
+
+def _confining(profile: str) -> str:
+    """Give the part of a label that restricts: an enforced AppArmor profile, or an SELinux type of containers."""
+    if profile.count(":") >= 2:
+        kind = profile.split(":")[2]
+        return kind if kind.startswith("container_") and kind not in _UNCONFINED_TYPES else ""
+    name, _, mode = profile.partition(" (")
+    return "" if name in ("", "unconfined") or mode in ("complain)", "unconfined)") else name
+
+
+def _is_foreign(facts: HostFacts, kind: str) -> bool:
+    """Say whether a namespace is another than the kernel's first one; an unreadable one tells nothing."""
+    return facts.namespaces.get(kind, 0) not in (0, _INITIAL[kind])
+
+
+def covers_ids(uid_map: str, first: int, count: int) -> bool:
+    """Say whether a user namespace has all of a range of ids."""
+    rows = sorted(tuple(map(int, line.split())) for line in uid_map.splitlines() if line.strip())
+    at = first
+    for start, _, width in rows:
+        if start <= at < start + width:
+            at = start + width
+    return at >= first + count
+
+
+def _has_virtio() -> bool:
+    """Say whether devices of a hypervisor are here."""
+    try:
+        return bool(os.listdir("/sys/bus/virtio/devices"))
+    except OSError:
+        return False
+
+
+def _inode(kind: str) -> int:
+    """Give a namespace's inode, 0 where it cannot be read."""
+    try:
+        return os.stat(f"/proc/self/ns/{kind}").st_ino
+    except OSError:
+        return 0
+
+
+def _read(path: str) -> str:
+    """Read a small file, nothing where that fails."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""

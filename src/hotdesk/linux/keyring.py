@@ -1,0 +1,21 @@
+"""Whether this process may use the kernel's keyrings: the filters of some container engines refuse that."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from functools import cache
+
+from hotdesk.linux.libc import libc
+
+_SYS_KEYCTL = {"aarch64": 219, "x86_64": 250}
+_GET_KEYRING_ID, _SESSION_KEYRING = 0, -3
+
+
+@cache
+def is_refused() -> bool:
+    """Say whether keyctl(2) is refused to this process and so to everything it starts; nothing is changed."""
+    call = _SYS_KEYCTL[os.uname().machine]
+    arguments = (ctypes.c_int(_GET_KEYRING_ID), ctypes.c_int(_SESSION_KEYRING), ctypes.c_int(0))
+    return libc.syscall(call, *arguments) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)

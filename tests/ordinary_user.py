@@ -1,0 +1,69 @@
+"""The command line as another user of the machine runs it, with no capability and no file that is not everybody's.
+
+Python, its packages and this checkout may lie where only root looks: they are shown to that user at another place, in a
+mount namespace of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from pathlib import Path
+
+UID = 60000
+"""The uid of a person with an account."""
+SOURCE = Path(__file__).parents[1] / "src"
+SHOW = """
+for name in python site src; do mount --bind "$1" "$ROOM/$name" || exit 99; shift; done
+exec "$@"
+"""
+COMMAND = "from hotdesk.cli import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinaryUser:
+    """A user, and the folder that is theirs."""
+
+    folder: Path
+    groups: tuple[int, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    uid: int = UID
+
+    def prepare(self) -> OrdinaryUser:
+        """Make the folder; every folder above it must let others pass."""
+        for name in ("python", "site", "src", "home", "runtime"):
+            (self.folder / name).mkdir(mode=0o755)
+        for name in ("home", "runtime"):
+            os.chown(self.folder / name, self.uid, self.uid)
+        return self
+
+    def run(self, *argv: str, program: str = COMMAND, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run `hotdesk` with arguments, or another program of Python's."""
+        shown = [sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE)]
+        python = self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
+        member = ["--groups", ",".join(map(str, self.groups))] if self.groups else ["--clear-groups"]
+        who = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), *member, "--bounding-set=-all"]
+        env = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "ROOM": str(self.folder),
+            "HOME": str(self.folder / "home"),
+            "XDG_RUNTIME_DIR": str(self.folder / "runtime"),
+            "PYTHONPATH": f"{self.folder / 'src'}:{self.folder / 'site'}",
+            "LD_LIBRARY_PATH": str(self.folder / "python/lib"),
+            "LANG": "C.UTF-8",
+            **self.variables,
+        }
+        alone = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SHOW, "sh", *shown]
+        return subprocess.run(
+            [*alone, *who, str(python), "-B", "-c", program, *argv],
+            env=env,
+            cwd="/",
+            input="",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
