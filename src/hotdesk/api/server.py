@@ -28,6 +28,8 @@ from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.e2b.volumes.content import VolumeContent
+from hotdesk.api.e2b.volumes.registry import VolumeRegistry
 from hotdesk.api.garbage import SurvivorFreezer
 from hotdesk.api.http import stalls
 from hotdesk.api.http.body_limits import MAX_BODY_BYTES
@@ -123,6 +125,8 @@ async def compose_app(
         snapshots = TenantSnapshots(starter, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
+        volumes = VolumeRegistry(registry, sandboxes)
+        volumes.load()
         browsers = Browsers(keys)
         shared = Native(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
@@ -132,7 +136,8 @@ async def compose_app(
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
-        control = ControlPlane(keys, registry, sandboxes, snapshots)
+        tasks.start_soon(volumes.run)
+        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, VolumeContent(volumes, quotas))
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)

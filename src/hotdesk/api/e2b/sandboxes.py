@@ -82,6 +82,8 @@ class Sandbox:
     """The image that holds its files while no server runs; empty: none."""
     until: float = math.inf
     """When one without a desk is over."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Names of the volumes it has, by path; their ids are in its spec."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
@@ -121,6 +123,10 @@ class SandboxOrder:
     internet: bool | None = None
     wall: str = ""
     """The wall its program asks for; its tenant's may be stronger."""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Ids of the volumes it shall have, by path."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Names of these volumes, by path."""
 
 
 class Sandboxes:
@@ -138,7 +144,8 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = tenant.host.route(replace(self.spec(order.image, order.env, order.wall), by=by))
+        spec = self.spec(order.image, order.env, order.wall)
+        spec = tenant.host.route(replace(spec, by=by, volumes=order.volumes))
         self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
@@ -154,7 +161,7 @@ class Sandboxes:
             started=now, ends=now + order.timeout, metadata=order.metadata, env=order.env,
             traffic_token=secrets.token_hex(32) if order.private else None,
             timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
-            auto_resume=order.auto_resume, network=order.network, internet=order.internet,
+            auto_resume=order.auto_resume, network=order.network, internet=order.internet, mounts=order.mounts,
         )  # fmt: skip
         self.add(sandbox)
         return sandbox

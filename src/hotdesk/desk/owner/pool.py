@@ -127,7 +127,7 @@ class Pool:
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
         """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
-        if not self.shelves:
+        if not self.shelves or spec.volumes:  # what is mounted is decided when a desk starts
             return None
         self.ordered = anyio.current_time()
         for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):

@@ -31,6 +31,21 @@ class Resuming(Body):
     enabled: bool = False
 
 
+class VolumeMount(Body):
+    """A volume that a sandbox shall have, by its name or id, and where."""
+
+    name: Name
+    path: Name
+
+
+class NewVolume(Body):
+    """A volume that is requested."""
+
+    name: Name
+    source: Annotated[str, Field(max_length=200)] = ""
+    """The volume with whose files it begins, by its name or id; E2B's programs name none."""
+
+
 class New(Body):
     """A sandbox that is asked for."""
 
@@ -46,7 +61,7 @@ class New(Body):
     secure: bool = False
     mcp: dict[str, object] | None = None
     iam: dict[str, object] | None = None
-    volume_mounts: list[object] | None = None
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=64)] | None = None
 
     @property
     def resumes(self) -> bool:
