@@ -155,7 +155,7 @@ class VolumeFiles:
             found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             return _entry(parts, found, _read_target(folder, parts[-1], found))
 
-    def ls(self, path: str, depth: int = 1) -> bytes:
+    def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
         """List a directory as JSON, depth first, by name."""
         if not 1 <= depth <= MAX_DEPTH:
             raise FilesError(400, f"depth is 1 to {MAX_DEPTH}")
@@ -166,8 +166,8 @@ class VolumeFiles:
             for entry in _walk(folder, parts, depth):
                 rows.append(json.dumps(entry, separators=(",", ":")).encode())
                 size += len(rows[-1])
-                if len(rows) > MAX_ENTRIES or size > MAX_LISTING_BYTES:
-                    raise FilesError(400, f"there are more than {MAX_ENTRIES} entries; list less, or less deep")
+                if len(rows) > limit or size > MAX_LISTING_BYTES:
+                    raise FilesError(400, f"there are more than {limit} entries; list less, or less deep")
         return b"[" + b",".join(rows) + b"]"
 
     def open_file(self, path: str) -> tuple[int, int]:
