@@ -81,6 +81,10 @@ class Serving:
     """Walls of tenants that have one of their own, in place of `wall`."""
     volume_size: int = 10 << 30
     """Bytes that a volume of an E2B program can hold; each counts in full against its tenant's disk quota."""
+    access_log: bool = False
+    """Whether each request to a sandbox's port is a line of the log."""
+    share_rate: float = 100.0
+    """Requests a second that may come by one share link; twice as many in a burst."""
 
     @property
     def is_local(self) -> bool:
@@ -166,6 +170,8 @@ SETTINGS: dict[str, Any] = {
     "wall": one_of(WALLS[1:]),
     "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
     "volume_size": SIZE,
+    "access_log": bool,
+    "share_rate": number(0.1, 1e6),
 }
 """What `[serve]` has."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

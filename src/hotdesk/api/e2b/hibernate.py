@@ -75,6 +75,8 @@ class SavedSandbox(BaseModel):
     mounts: dict[str, str] = {}
     volumes: dict[str, str] = {}
     """Ids of its volumes, by path."""
+    revoked: list[str] = []
+    """Ids of share links to its ports that are valid no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class SavedSandboxes:
         spec = self.sandboxes.spec(record.image, record.env, wall_of(record.template, record.metadata))
         spec = replace(spec, volumes=record.volumes)
         sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", **same)
+        sandbox.revoked.update(record.revoked)
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)
 
@@ -236,7 +239,8 @@ def record_of(sandbox: Sandbox) -> SavedSandbox:
     grants = [each for each in sandbox.scope.grants if each.secret in values]
     headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
     same = {name: getattr(sandbox, name) for name in SAME}
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, volumes=dict(sandbox.spec.volumes), **same)
+    volumes, revoked = dict(sandbox.spec.volumes), sorted(sandbox.revoked)
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, volumes=volumes, revoked=revoked, **same)
 
 
 def name_of(sandbox: Sandbox) -> str:

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
+from hotdesk.api.e2b.ports.shares import Share, derive_key
 from hotdesk.api.e2b.responses import E2bError, log, not_found, not_running
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
@@ -84,6 +85,10 @@ class Sandbox:
     """When one without a desk is over."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Names of the volumes it has, by path; their ids are in its spec."""
+    shares: dict[str, Share] = field(default_factory=dict)
+    """Share links to its ports that this server made."""
+    revoked: set[str] = field(default_factory=set)
+    """Ids of share links that are valid no more."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
@@ -94,6 +99,12 @@ class Sandbox:
         if self.traffic_token or not self.token or templates.image_of(self.template) in templates.PLAIN:
             return self.traffic_token
         return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
+
+    @property
+    def share_key(self) -> bytes:
+        """Return what signs share links to its ports; empty: it has no secret, and no links."""
+        secret = self.token or self.traffic_token
+        return derive_key(secret) if secret else b""
 
     @property
     def desk(self) -> Desk:
@@ -329,6 +340,7 @@ class Sandboxes:
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
+                shares={}, revoked=set(),
                 traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=EnvdState(),
             )
             for desk in desks

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
-from hotdesk.api.e2b.control import images, paging, requests, views
+from hotdesk.api.e2b.control import images, paging, requests, sharing, views
 from hotdesk.api.e2b.control.create import order_of, seconds
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
@@ -72,6 +72,9 @@ class ControlPlane:
                 return self.old_ls(caller, request)
             case "DELETE", ["sandboxes", name]:
                 await self.sandboxes.kill(self.sandboxes.get(caller.tenant, name))
+                return done()
+            case "DELETE", ["sandboxes", name, "shares", share]:
+                sharing.revoke(self.sandboxes.get(caller.tenant, name), share)
                 return done()
             case method, ["sandboxes", name, verb] | ["v2", "sandboxes", name, verb] if act := ACTS.get((method, verb)):
                 return await act(self, request, self.sandboxes.get(caller.tenant, name))
@@ -238,6 +241,15 @@ class ControlPlane:
         """Give a sandbox's log: E2B's own machinery's, of which there is none here."""
         return answer({"logs": [], "logEntries": []})
 
+    async def share(self, request: Request, sandbox: Sandbox) -> Response:
+        """Make a link that lets whoever has it reach a port for a while."""
+        body = await requests.read(request, requests.NewShare)
+        return answer(sharing.make(sandbox, self.sandboxes.serving, body), 201)
+
+    async def list_shares(self, request: Request, sandbox: Sandbox) -> Response:
+        """List the links to a sandbox's ports that are valid."""
+        return answer([sharing.describe(each) for each in sharing.list_valid(sandbox)])
+
     async def network(self, request: Request, sandbox: Sandbox) -> Response:
         """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
@@ -259,6 +271,8 @@ ACTS: dict[tuple[str, str], Act] = {
     ("GET", "metrics"): ControlPlane.metrics,
     ("GET", "logs"): ControlPlane.logs,
     ("PUT", "network"): ControlPlane.network,
+    ("POST", "shares"): ControlPlane.share,
+    ("GET", "shares"): ControlPlane.list_shares,
 }
 
 

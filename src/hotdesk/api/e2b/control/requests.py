@@ -46,6 +46,15 @@ class NewVolume(Body):
     """The volume with whose files it begins, by its name or id; E2B's programs name none."""
 
 
+class NewShare(Body):
+    """A link to a port that is requested."""
+
+    port: Annotated[int, Field(ge=1, le=65535)]
+    expires_in: Annotated[int, Field(ge=1, le=86400)] = 3600
+    """Seconds for which it is valid."""
+    path: Annotated[str, Field(max_length=1024, pattern=r"^/[^?#\\]*$")] = "/"
+
+
 class New(Body):
     """A sandbox that is asked for."""
 
