@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,8 @@ class VolumeRoom:
                 send_now(self.control, b"1", [theirs.fileno()])
             ours.sendall(write({"act": act, "path": path, **more}))
             if data is not None:
-                ours.sendall(write({}, data) + write({"end": True}))
+                with suppress(BrokenPipeError):  # refused already
+                    ours.sendall(write({}, data) + write({"end": True}))
             frames = _frames(ours)
             head, _ = next(frames)
             body = b""

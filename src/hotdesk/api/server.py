@@ -21,6 +21,7 @@ from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
 from hotdesk.api.e2b.control.control import ControlPlane
+from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.defaults import defaults_of
 from hotdesk.api.e2b.envd.signed_files import SignedFiles
@@ -137,7 +138,8 @@ async def compose_app(
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
-        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, VolumeContent(volumes, quotas))
+        content_api = VolumeContent(volumes, quotas)
+        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, E2bSecrets(starter))
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)

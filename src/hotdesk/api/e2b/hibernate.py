@@ -235,9 +235,7 @@ class SavedSandboxes:
 
 def record_of(sandbox: Sandbox) -> SavedSandbox:
     """Write down what a sandbox is."""
-    values = sandbox.scope.values
-    grants = [each for each in sandbox.scope.grants if each.secret in values]
-    headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
+    headers = network.list_headers(sandbox.scope)
     same = {name: getattr(sandbox, name) for name in SAME}
     volumes, revoked = dict(sandbox.spec.volumes), sorted(sandbox.revoked)
     return SavedSandbox(image=sandbox.saved_image, headers=headers, volumes=volumes, revoked=revoked, **same)

@@ -114,6 +114,8 @@ class Pool:
         """
         if not 0 <= count <= MAX_READY:
             raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MAX_READY}")
+        if spec.volumes:
+            raise BriefError("a desk with volumes cannot be kept ready: what it mounts is decided when it starts")
         self.kind(spec, proven)  # an image that is not here is told to whoever asks
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))

@@ -154,9 +154,13 @@ def _attributes(request: Mapping[str, object]) -> Attributes:
     return Attributes(_number(request, "uid"), _number(request, "gid"), _number(request, "mode"))
 
 
-def serve(control: socket.socket, files: VolumeFiles, program: bytes) -> None:
-    """Take connections and carry out their requests until the owner is gone; called in each thread."""
+def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:
+    """Take connections and carry out their requests until the owner is gone; called in each thread.
+
+    Nobody begins before every thread has its filter.
+    """
     jail.install(program)
+    together.wait()
     while True:
         data, fds, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_CMSG_CLOEXEC)
         if not data:
@@ -209,10 +213,12 @@ def main() -> None:
     program = bpf.program(platform.machine(), bpf.VOLUME, os.getpid())
     gc.freeze()
     threading.stack_size(_STACK_BYTES)
-    threads = [threading.Thread(target=serve, args=(control, files, program)) for _ in range(_THREADS)]
+    together = threading.Barrier(_THREADS + 1)
+    threads = [threading.Thread(target=serve, args=(control, files, program, together)) for _ in range(_THREADS)]
     for thread in threads:
         thread.start()
     jail.install(program)
+    together.wait()
     for thread in threads:
         thread.join()
     os._exit(0)

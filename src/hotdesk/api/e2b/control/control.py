@@ -15,6 +15,7 @@ from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
 from hotdesk.api.e2b.control import images, paging, requests, sharing, views
 from hotdesk.api.e2b.control.create import order_of, seconds
+from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
@@ -44,6 +45,7 @@ class ControlPlane:
     snapshots: TenantSnapshots
     volumes: VolumeRegistry
     content: VolumeContent
+    secrets: E2bSecrets
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +84,9 @@ class ControlPlane:
                 return await self.list_snapshots(caller, request)
             case method, ["volumes"] | ["volumes", _]:
                 return await self.answer_volumes(caller, request, method, path[1:])
-            case method, ["templates" | "secrets" | "v2" | "v3", *_]:
+            case _, ["secrets"] | ["secrets", _]:
+                return await self.secrets.respond(caller, await self.tenants.tenant(caller.tenant), request, path[1:])
+            case method, ["templates" | "v2" | "v3", *_]:
                 tenant = await self.tenants.tenant(caller.tenant)
                 return await images.respond(self.snapshots, tenant, method, path)
         raise E2bError(404, "there is no such thing here")
@@ -103,6 +107,7 @@ class ControlPlane:
         """Open a sandbox."""
         body = await requests.read(request, requests.New)
         tenant = await self.tenants.tenant(caller.tenant)
+        await self.secrets.check_placeholders(caller, tenant, body.network)
 
         async def work() -> Response:
             timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
@@ -253,6 +258,7 @@ class ControlPlane:
     async def network(self, request: Request, sandbox: Sandbox) -> Response:
         """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
+        await self.secrets.check_placeholders(self.caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)

@@ -1,4 +1,4 @@
-"""Templates by name, and what of E2B's is not offered here: template builds, secrets."""
+"""Templates by name, and what of E2B's is not offered here: template builds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hotdesk.errors import ImageError
 NOT_OFFERED = {
     "templates": "template builds are not offered here: whoever runs this server builds images, and a snapshot of a "
     "sandbox is a template of your own",
-    "secrets": "secrets are not offered here: whoever runs this server grants them by its vault, or give variables",
 }
 
 
