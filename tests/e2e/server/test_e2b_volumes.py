@@ -237,10 +237,10 @@ def test_a_fork_shares_the_volume_and_a_snapshot_has_nothing_of_it(server: Serve
     with mounted(server, volume) as sandbox:
         sandbox.commands.run("echo shared > /data/a")
         (fork,) = sandbox.fork()
-        assert fork.sandbox is not None
-        fork.sandbox.commands.run("echo too >> /data/a")
+        assert isinstance(fork, Sandbox)
+        fork.commands.run("echo too >> /data/a")
         assert sandbox.commands.run("cat /data/a").stdout == "shared\ntoo\n"
-        fork.sandbox.kill()
+        fork.kill()
         snapshot = sandbox.create_snapshot()
     later = Sandbox.create(snapshot.snapshot_id, **server.e2b)
     assert later.commands.run("ls -A /data").stdout == ""
@@ -250,16 +250,16 @@ def test_a_fork_shares_the_volume_and_a_snapshot_has_nothing_of_it(server: Serve
 
 def test_a_volume_begins_with_the_files_of_another(server: Served, volume: Volume) -> None:
     volume.write_file("/a", "as it was")
-    api = httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60)
-    with mounted(server, volume):
-        busy = api.post("/volumes", json={"name": "copy", "source": volume.name})
-        assert (busy.status_code, busy.json()["code"]) == (409, 409)
-    answer = api.post("/volumes", json={"name": "copy", "source": volume.name})
-    assert answer.status_code == 201, answer.text
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as api:
+        with mounted(server, volume):
+            busy = api.post("/volumes", json={"name": "copy", "source": volume.name})
+            assert (busy.status_code, busy.json()["code"]) == (409, 409)
+        answer = api.post("/volumes", json={"name": "copy", "source": volume.name})
+        assert answer.status_code == 201, answer.text
+        assert api.post("/volumes", json={"name": "other", "source": "nobodys"}).status_code == 404
     copy = Volume.connect(answer.json()["volumeID"], **server.e2b)
     volume.write_file("/a", "changed")
     assert copy.read_file("/a") == "as it was"
-    assert api.post("/volumes", json={"name": "other", "source": "nobodys"}).status_code == 404
     assert Volume.destroy(copy.volume_id, **server.e2b)
 
 
@@ -273,6 +273,29 @@ def test_a_volume_that_is_not_there_is_not_mounted(server: Served) -> None:
     with pytest.raises((NotFoundException, SandboxException), match=r"404|not found"):
         Sandbox.create(volume_mounts={"/data": "nobodys"}, **server.e2b)
     assert Sandbox.list(**server.e2b).next_items() == []
+
+
+@pytest.mark.gvisor
+def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volume: Volume) -> None:
+    with mounted(server, volume) as one:
+        two = Sandbox.create("base@gvisor", volume_mounts={"/mnt/v": volume.name}, **server.e2b)
+        try:
+            assert "gVisor" in two.commands.run("dmesg || true", user="root").stdout
+            one.commands.run("echo container > /data/a; mkdir /data/d; mkfifo /data/pipe")
+            two.commands.run("cat /mnt/v/a > /mnt/v/d/b; echo gvisor >> /mnt/v/d/b; chmod 600 /mnt/v/d/b")
+            assert one.commands.run("cat /data/d/b; stat -c '%U %a' /data/d/b").stdout == (
+                "container\ngvisor\nuser 600\n"
+            )
+            assert volume.read_file("/d/b") == "container\ngvisor\n"
+            volume.write_file("/d/b", "replaced")
+            assert two.commands.run("cat /mnt/v/d/b").stdout == "replaced"
+            full = two.commands.run("head -c 80M /dev/zero > /mnt/v/big || rm /mnt/v/big; df -m /mnt/v | tail -1")
+            assert int(full.stdout.split()[1]) <= 64
+            two.pause()
+            two.connect()
+            assert two.commands.run("cat /mnt/v/a").stdout == "container\n"
+        finally:
+            two.kill()
 
 
 def test_what_happens_to_volumes_is_in_the_journal(server: Served, volume: Volume) -> None:
