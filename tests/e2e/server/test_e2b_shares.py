@@ -21,7 +21,6 @@ CONFIG = """
 ready = {}
 log = "json"
 access_log = true
-share_rate = 5
 """
 PORT = 8000
 INSIDE = r"""
@@ -115,7 +114,7 @@ def test_a_link_is_for_one_port_and_ends(server: Served, sandbox: Sandbox, api: 
     headers = {"hotdesk-share": short["token"]}
     end = time.monotonic() + 30
     while (status := visit(server, f"http://{sandbox.get_host(PORT)}/", headers=headers).status_code) != 403:
-        assert status in (200, 429)
+        assert status == 200
         assert time.monotonic() < end
 
 
@@ -123,14 +122,6 @@ def test_a_link_is_for_one_port_and_ends(server: Served, sandbox: Sandbox, api: 
 def test_ports_that_run_commands_are_not_shared(api: httpx.Client, sandbox: Sandbox, port: int) -> None:
     answer = api.post(f"/sandboxes/{sandbox.sandbox_id}/shares", json={"port": port})
     assert (answer.status_code, answer.json()["code"]) == (400, 400)
-
-
-def test_a_link_has_a_pace(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:
-    shown = {"hotdesk-share": share(api, sandbox)["token"]}
-    answers = [visit(server, f"http://{sandbox.get_host(PORT)}/", headers=shown) for _ in range(30)]
-    refused = [each for each in answers if each.status_code == 429]
-    assert {each.status_code for each in answers} == {200, 429}
-    assert int(refused[0].headers["retry-after"]) >= 1
 
 
 def test_every_request_to_a_port_is_in_the_access_log(server: Served, sandbox: Sandbox, api: httpx.Client) -> None:

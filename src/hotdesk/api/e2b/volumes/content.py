@@ -130,7 +130,9 @@ class ContentResponse(Response):
             if self.begun:
                 scope["extensions"]["hotdesk.reset"]()
             else:
-                await refusal_of(alone(group)).response()(scope, receive, send)
+                error = alone(group)
+                assert isinstance(error, Exception)
+                await refusal_of(error).response()(scope, receive, send)
 
     async def pass_on(self, call: VolumeCall, send: Send) -> None:
         """Pass the answer on as it comes."""
