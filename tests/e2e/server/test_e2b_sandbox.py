@@ -22,8 +22,6 @@ from e2b import (
     SandboxNotFoundException,
     SandboxQuery,
     SandboxState,
-    Secret,
-    SecretException,
     Template,
 )
 
@@ -237,7 +235,8 @@ def test_a_request_that_comes_twice_with_one_key_is_carried_out_once(api: httpx.
         ("POST", "/volumes", 400),
         ("GET", "/volumes/x", 404),
         ("GET", "/volumecontent/x/path", 401),
-        ("POST", "/secrets", 501),
+        ("POST", "/secrets", 400),
+        ("GET", "/secrets/nobodys", 404),
         ("GET", "/templates/aliases/base", 200),
         ("GET", "/templates/aliases/nobodys", 404),
         ("GET", "/nothing", 404),
@@ -323,8 +322,6 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
 def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
     with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not offered"):
         Sandbox.create(mcp={}, **server.e2b)
-    with pytest.raises(SecretException, match="501: secrets are not offered"):
-        Secret.create("s", "value", **server.e2b)
     with pytest.raises(BuildException, match="501"):
         Template.build(Template().from_base_image(), "mine", **server.e2b)
     assert Template.exists("base", **server.e2b)

@@ -262,8 +262,8 @@ def _attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ..
             continue
         if not VALUE.fullmatch(value) or "${e2b." in value:
             raise BriefError(
-                f"the value of header {name[:60]!r} cannot be sent: it is text, or ${{e2b.secrets.NAME}} alone, or in "
-                "Authorization behind `Bearer `"
+                f"the value of header {name[:60]!r} cannot be sent, or is a placeholder not offered here: a value is "
+                "text, or ${e2b.secrets.NAME} alone, or behind `Bearer ` in Authorization"
             )
         secret = f"header-{number}"
         grants.append(check_grant(Grant(secret, host, places=(SecretPlace("header", name),), foreign=True)))
