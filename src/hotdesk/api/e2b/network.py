@@ -152,7 +152,7 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
         raise E2bError(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
 
 
-def _stored_name(found: re.Match[str]) -> str:
+def _name_in_vault(found: re.Match[str]) -> str:
     """Return what the secret of a placeholder is called in the vault."""
     return VAULT_PREFIX + found["name"].lower()
 
@@ -258,7 +258,7 @@ def _attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ..
     for number, ((host, name), value) in enumerate(headers.items()):
         if (found := _PLACEHOLDER.fullmatch(value)) is not None and (name == "authorization" or not found["bearer"]):
             place = SecretPlace("bearer") if found["bearer"] else SecretPlace("header", name)
-            grants.append(check_grant(Grant(_stored_name(found), host, places=(place,), foreign=True)))
+            grants.append(check_grant(Grant(_name_in_vault(found), host, places=(place,), foreign=True)))
             continue
         if not VALUE.fullmatch(value) or "${e2b." in value:
             raise BriefError(

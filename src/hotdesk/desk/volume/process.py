@@ -42,7 +42,7 @@ _WRITES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | landlock.REFER | landlock
 _ACTS = ("stat", "list", "mkdir", "change", "read", "write", "remove")
 
 
-class Connection:
+class VolumeRequest:
     """One request of the owner."""
 
     def __init__(self, sock: socket.socket, files: VolumeFiles) -> None:
@@ -168,7 +168,7 @@ def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: 
         for fd in fds:
             with socket.socket(fileno=fd) as sock:
                 try:
-                    Connection(sock, files).run()
+                    VolumeRequest(sock, files).run()
                 except Exception:  # noqa: BLE001, S110 - a rim: hostile names found a hole; the owner sees a hang-up
                     pass
 

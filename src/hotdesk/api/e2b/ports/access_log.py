@@ -34,23 +34,23 @@ class AccessEntry:
     def watch_receive(self, receive: Receive) -> Receive:
         """Count the bytes of the body."""
 
-        async def counted() -> Message:
+        async def receive_and_count() -> Message:
             message = await receive()
             self.received += len(message.get("body", b""))
             return message
 
-        return counted
+        return receive_and_count
 
     def watch_send(self, send: Send) -> Send:
         """Note the status, and count the bytes of the answer."""
 
-        async def counted(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.status = message["status"]
             self.sent += len(message.get("body", b""))
             await send(message)
 
-        return counted
+        return send_and_count
 
     def write(self) -> None:
         """Write the line; status 0 says that the connection was handed over or broke off."""

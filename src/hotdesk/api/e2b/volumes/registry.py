@@ -132,14 +132,14 @@ class VolumeRegistry:
     @contextmanager
     def reserve(self, volumes: Iterable[str]) -> Iterator[None]:
         """Have volumes stay while a sandbox that mounts them is opened."""
-        wanted = list(volumes)
-        if any(self.copying[each] for each in wanted):
+        ids = list(volumes)
+        if any(self.copying[each] for each in ids):
             raise E2bError(409, "the volume is being copied; try again when that is done")
-        self.mounting.update(wanted)
+        self.mounting.update(ids)
         try:
             yield
         finally:
-            self.mounting.subtract(wanted)
+            self.mounting.subtract(ids)
 
     def users(self, volume: str) -> Sequence[str]:
         """Return the ids of the sandboxes that have a volume mounted, running or paused."""
