@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from e2b import (
+    AsyncSandbox,
     AsyncSecret,
     AuthenticationException,
+    InvalidArgumentException,
     Sandbox,
     SandboxException,
     Secret,
@@ -138,3 +140,27 @@ async def test_the_asynchronous_sdk_has_secrets_too(server: Served) -> None:
     assert await AsyncSecret.destroy("async-key", **server.e2b)
     with pytest.raises(SecretNotFoundException):
         await AsyncSecret.get_info("async-key", **server.e2b)
+    with pytest.raises(SecretNotFoundException):
+        await AsyncSecret.update("async-key", VALUE, **server.e2b)
+    with pytest.raises(SecretException, match="400"):
+        await AsyncSecret.create("a/b", VALUE, **server.e2b)
+    with pytest.raises(SecretException, match="400"):
+        await AsyncSecret.list(next_token="!!", **server.e2b).next_items()
+    wrong = {**server.e2b, "api_key": f"e2b_{'0' * 40}"}
+    with pytest.raises(AuthenticationException):
+        await AsyncSecret.exists("async-key", **wrong)
+    with pytest.raises(AuthenticationException):
+        await AsyncSecret.destroy("async-key", **wrong)
+    with pytest.raises(InvalidArgumentException):
+        AsyncSecret.fill("a}b")
+    with pytest.raises(SandboxException, match="501: workload tokens are not offered"):
+        await AsyncSandbox.create(
+            iam={"tokens": {"aws": AsyncSecret.iam_token(audience="sts", token_type="JWT-SVID")}}, **server.e2b
+        )
+
+
+def test_workload_tokens_are_refused_with_a_reason(server: Served) -> None:
+    with pytest.raises(SandboxException, match="501: workload tokens are not offered"):
+        Sandbox.create(iam={"tokens": {"aws": Secret.iam_token(audience="sts", token_type="JWT-SVID")}}, **server.e2b)
+    with pytest.raises(InvalidArgumentException):
+        Secret.fill("a}b")
