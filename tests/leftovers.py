@@ -102,7 +102,7 @@ class Look:
 
     def is_ours(self, each: Running) -> bool:
         """Say whether a process is of our desks: a keeper, door, runtime, guest or what they started; or our zombie."""
-        if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER):
+        if each.uid in (uids.DOOR, uids.KEYS, uids.RESOLVER, uids.READER, uids.VOLUMES):
             above = self.by_pid.get(each.parent)
             return each.parent in (1, *self.keepers) or (above is not None and above.parent in self.keepers)
         if uids.FIRST <= each.uid < LAST_UID:

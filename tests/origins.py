@@ -45,7 +45,9 @@ class Pooled(Opened):
     """Desks that were kept ready, and claimed."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
-        """Have one ready, and claim it."""
+        """Have one ready, and claim it; none is kept with a volume."""
+        if spec.volumes:
+            return await super().open(spec, scope)
         async with self.turns:
             ready, proven = await self.prepared(spec, scope)
         desk = await self.claim(ready, proven, spec, scope)

@@ -94,8 +94,8 @@ async def test_a_page_elsewhere_reaches_no_sandbox(ways: Ways, name: str) -> Non
     "traffic: the token is asked for",
     Removal(
         "ports/traffic.py",
-        "        check_token(scope, sandbox, self.sandboxes.serving)\n        if (port,",
-        "        if (port,",
+        "share = check_token(scope, sandbox, port, self.sandboxes.serving)",
+        "share = find_share(scope, sandbox, port)",
     ),
 )
 @pytest.mark.parametrize("shown", [{}, {"E2B_Traffic_Access_Token": "guess"}], ids=["no token", "a wrong token"])

@@ -54,6 +54,7 @@ from hotdesk.event import (
     VaultChanged,
     Verified,
     VisionAsked,
+    VolumeChanged,
     WallProven,
     chain_of,
     from_json,
@@ -129,6 +130,7 @@ ONE_OF_EACH: list[Event] = [
     VaultChanged("i4", "erp-token", "removed", "Anna key 1a2b3c4d"),
     WallProven("i1", "gvisor", "sentry", True, "runsc 20240729", "kvm"),
     ImageSigned("i5", "base", "ab" * 32, "uid 0 pid 7"),
+    VolumeChanged("i6", "i7", "made", "ci key 1a2b3c4d", "models", 10 << 30),
     KeyChanged("i5", "1a2b3c4d", "made", "uid 0 pid 7", "ci", "default", ("jobs",)),
 ]
 

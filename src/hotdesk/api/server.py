@@ -21,6 +21,7 @@ from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
 from hotdesk.api.e2b.control.control import ControlPlane
+from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.defaults import defaults_of
 from hotdesk.api.e2b.envd.signed_files import SignedFiles
@@ -28,6 +29,8 @@ from hotdesk.api.e2b.hibernate import SavedSandboxes
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.e2b.volumes.content import VolumeContent
+from hotdesk.api.e2b.volumes.registry import VolumeRegistry
 from hotdesk.api.garbage import SurvivorFreezer
 from hotdesk.api.http import stalls
 from hotdesk.api.http.body_limits import MAX_BODY_BYTES
@@ -123,6 +126,8 @@ async def compose_app(
         snapshots = TenantSnapshots(starter, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
+        volumes = VolumeRegistry(registry, sandboxes)
+        volumes.load()
         browsers = Browsers(keys)
         shared = Native(
             serving, keys, registry, browsers, Jobs(starter), content.offer, templates, measures=Measures(exporter)
@@ -132,7 +137,9 @@ async def compose_app(
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
-        control = ControlPlane(keys, registry, sandboxes, snapshots)
+        tasks.start_soon(volumes.run)
+        content_api = VolumeContent(volumes, quotas)
+        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, E2bSecrets(starter))
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)

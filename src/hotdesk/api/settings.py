@@ -16,8 +16,9 @@ from hotdesk.api.quotas import QuotaLimits
 from hotdesk.api.walls import read_tenants
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
-from hotdesk.config import WALLS, count, number, one_of, read_settings
+from hotdesk.config import SIZE, WALLS, count, number, one_of, read_settings
 from hotdesk.desk.image.image import as_name
+from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Otherwise, Range
 
@@ -78,6 +79,12 @@ class Serving:
     """The least around every tenant's desks; empty: of several tenants the strongest there is, of one `container`."""
     tenants: Mapping[str, str] = field(default_factory=dict)
     """Walls of tenants that have one of their own, in place of `wall`."""
+    volume_size: int = 10 << 30
+    """Bytes that a volume of an E2B program can hold; each counts in full against its tenant's disk quota."""
+    access_log: bool = False
+    """Whether each request to a sandbox's port is a line of the log."""
+    share_rate: float = 100.0
+    """Requests a second that may come by one share link; twice as many in a burst."""
 
     @property
     def is_local(self) -> bool:
@@ -115,6 +122,8 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
             raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
+    if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
+        raise BriefError(f"volume_size takes 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
         if not serving.tls_port:
             raise BriefError(f"{serving.host} is not loopback: keys would travel in the clear; add --tls-port and TLS")
@@ -160,6 +169,9 @@ SETTINGS: dict[str, Any] = {
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
     "wall": one_of(WALLS[1:]),
     "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
+    "volume_size": SIZE,
+    "access_log": bool,
+    "share_rate": number(0.1, 1e6),
 }
 """What `[serve]` has."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

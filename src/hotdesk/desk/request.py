@@ -11,12 +11,14 @@ from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.seam import ID_SHAPE, Spec
+from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
 from hotdesk.errors import BriefError
 from hotdesk.strict import Otherwise, Range, StrictError, reader
 
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
     "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
+    "make-volume", "drop-volume", "read-volume",
 ]  # fmt: skip
 Empty: TypeAlias = Literal[""]
 FIELDS: dict[str, Any] = {
@@ -34,6 +36,7 @@ FIELDS: dict[str, Any] = {
     ],
     "name": Annotated[str, as_name],
     "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "size": Annotated[int, Range(MIN_SIZE, MAX_SIZE), Otherwise("that is not the size of a volume")],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
@@ -45,9 +48,10 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "forget": ("snapshot",),
     "save": ("snapshot", "name"),
     "hush": ("hushed",),
+    "make-volume": ("size", "origin"),
 }
 """What a verb says."""
-_REQUIRED = ("spec", "port", "name")
+_REQUIRED = ("spec", "port", "name", "size")
 _USUAL = Spec()
 
 
@@ -65,12 +69,14 @@ class KeeperRequest:
     spare: bool = False
     """Whether the desk shall be kept ready, and opened when nobody waits for another."""
     origin: str = ""
-    """The desk whose snapshot a fork begins with."""
+    """The desk whose snapshot a fork begins with, or the volume whose files another begins with."""
     snapshot: str = ""
     name: str = ""
     """What an image shall be called."""
     hushed: bool = False
     """Whether all but the screen and what a person uses there shall stand still."""
+    size: int = 0
+    """Bytes of a volume."""
 
 
 def write(number: int, request: KeeperRequest) -> bytes:

@@ -12,6 +12,7 @@ from typing import Literal, NewType, Protocol
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import GIB, MIB, WALLS
 from hotdesk.desk.records import ID_SHAPE as ID_SHAPE
+from hotdesk.desk.volume.paths import check_mounts
 from hotdesk.errors import BriefError
 
 DeskId = NewType("DeskId", str)
@@ -116,6 +117,8 @@ class Spec:
     """Who asks for it, for the journal; otherwise the process that does."""
     wall: str = "container"
     """What stands between its programs and the host; a machine that lacks it opens no desk instead of a weaker one."""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Ids of volumes, by the paths at which they are mounted."""
 
     def __post_init__(self) -> None:
         for name, (least, most, unit) in BOUNDS.items():
@@ -135,6 +138,7 @@ class Spec:
         if _BY_SHAPE.fullmatch(self.by) is None:
             raise BriefError(f"a desk's by cannot be {self.by!r}: it takes up to 120 of A-Z a-z 0-9 . _ @ - and space")
         check_variables(self.env)
+        check_mounts(self.volumes)
 
     def is_like(self, other: Spec) -> bool:
         """Say whether the same computer is asked for, however long it may last."""

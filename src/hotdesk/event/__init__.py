@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from hotdesk.event.job import VaultChanged as VaultChanged
     from hotdesk.event.job import Verified as Verified
     from hotdesk.event.job import VisionAsked as VisionAsked
+    from hotdesk.event.job import VolumeChanged as VolumeChanged
 
     Event: TypeAlias = DeskEvent | JobEvent
 else:

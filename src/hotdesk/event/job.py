@@ -426,6 +426,19 @@ class KeyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeChanged:
+    """A volume, which outlives desks, is about to be made or removed."""
+
+    job: str
+    """The act's own id."""
+    volume: str
+    what: Literal["made", "removed"]
+    by: str
+    name: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ImageSigned:
     """An image that is exported was signed with this machine's key."""
 
@@ -470,4 +483,5 @@ JobEvent: TypeAlias = (
     | VaultChanged
     | KeyChanged
     | ImageSigned
+    | VolumeChanged
 )

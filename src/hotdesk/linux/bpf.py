@@ -1,4 +1,4 @@
-"""The system calls door, keys and readers may make once they are shut in, and the kernel's program that sees to it.
+"""The system calls door, keys, readers and volumes may make once they are shut in, and the kernel's program for it.
 
 An allow-list: every other call answers EPERM, and a call of a foreign architecture ends the process.
 """
@@ -21,17 +21,18 @@ NUMBERS = {"aarch64": 0, "x86_64": 1}
 
 SHARED = """
 accept4:242:288 accept:202:43 brk:214:12 clock_getres:114:229 clock_gettime:113:228 clock_nanosleep:115:230 close:57:3
-connect:203:42 epoll_create1:20:291 epoll_ctl:21:233 epoll_pwait2:441:441 epoll_pwait:22:281 eventfd2:19:290 exit:93:60
-exit_group:94:231 faccessat2:439:439 faccessat:48:269 fchmod:52:91 fchown:55:93 fcntl:25:72 fdatasync:83:75 flock:32:73
-fstat:80:5 fsync:82:74 ftruncate:46:77 futex:98:202 getcwd:17:79 getdents64:61:217 getegid:177:108 geteuid:175:107
-getgid:176:104 getpeername:205:52 getpid:172:39 getrandom:278:318 getrusage:165:98 getsockname:204:51 getsockopt:209:55
-gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8 madvise:233:28
-mmap:222:9 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35 newfstatat:79:262 openat:56:257 pipe2:59:293
-ppoll:73:271 pread64:67:17 prlimit64:261:302 pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19
-recvfrom:207:45 recvmsg:212:47 renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13
-rt_sigprocmask:135:14 rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44
-setitimer:103:38 setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53
-tgkill:131:234 uname:160:63 unlinkat:35:263 write:64:1 writev:66:20
+connect:203:42 epoll_create1:20:291 epoll_ctl:21:233 epoll_pwait2:441:441 epoll_pwait:22:281 eventfd2:19:290
+exit:93:60 exit_group:94:231 faccessat2:439:439 faccessat:48:269 fchmod:52:91 fchown:55:93 fcntl:25:72 fdatasync:83:75
+flock:32:73 fstat:80:5 fsync:82:74 ftruncate:46:77 futex:98:202 getcwd:17:79 getdents64:61:217 getegid:177:108
+geteuid:175:107 getgid:176:104 getpeername:205:52 getpid:172:39 getrandom:278:318 getrusage:165:98 getsockname:204:51
+getsockopt:209:55 gettid:178:186 gettimeofday:169:96 getuid:174:102 ioctl:29:16 linkat:37:265 listen:201:50 lseek:62:8
+madvise:233:28 mkdirat:34:258 mmap:222:9 mprotect:226:10 mremap:216:25 munmap:215:11 nanosleep:101:35
+newfstatat:79:262 openat2:437:437 openat:56:257 pipe2:59:293 ppoll:73:271 pread64:67:17 prlimit64:261:302
+pselect6:72:270 pwrite64:68:18 read:63:0 readlinkat:78:267 readv:65:19 recvfrom:207:45 recvmsg:212:47
+renameat2:276:316 renameat:38:264 restart_syscall:128:219 rt_sigaction:134:13 rt_sigprocmask:135:14
+rt_sigreturn:139:15 sched_getaffinity:123:204 sched_yield:124:24 sendmsg:211:46 sendto:206:44 setitimer:103:38
+setsockopt:208:54 shutdown:210:48 sigaltstack:132:131 socket:198:41 socketpair:199:53 tgkill:131:234 uname:160:63
+unlinkat:35:263 write:64:1 writev:66:20
 """
 _OLDER = "access:21 epoll_wait:232 lstat:6 poll:7 readlink:89 rename:82 select:23 stat:4 time:201 unlink:87"
 """What only x86_64 has."""
@@ -50,12 +51,15 @@ _STORING = frozenset(
 _NAMING = frozenset("getcwd getdents64 lstat newfstatat openat stat unlink unlinkat".split())
 """What takes a path."""
 _TIMING = frozenset({"setitimer"})
-DOOR = frozenset(TABLE) - _STORING - _TIMING
+_TREES = frozenset({"mkdirat", "openat2"})
+DOOR = frozenset(TABLE) - _STORING - _TIMING - _TREES
 """Sockets of the internet, a scratch folder, memory and time."""
-KEYS = frozenset(TABLE) - _DIALLING - _TIMING
+KEYS = frozenset(TABLE) - _DIALLING - _TIMING - _TREES
 """Sockets that were handed in, the files of a database, memory and time."""
-READER = frozenset(TABLE) - _STORING - _NAMING - _DIALLING | {"setsockopt"}
+READER = frozenset(TABLE) - _STORING - _NAMING - _DIALLING - _TREES | {"setsockopt"}
 """Sockets that were handed in, memory and time."""
+VOLUME = KEYS - frozenset({"flock", "linkat", "socketpair"}) | _TREES
+"""Sockets that were handed in, files and directories, memory and time."""
 
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM

@@ -31,6 +31,8 @@ KEEPER = DOOR - 4
 """Who owns what only a keeper writes, where others who are root without its rights may write, too."""
 FETCHER = DOOR - 5
 """The user of the process that fetches an image from a server."""
+VOLUMES = FIRST + WIDTH * (SLOTS - 1)
+"""The first id of the processes that read and write volumes: of the last range, at whose end are the ids above."""
 USER = 1000
 CLAIMS = Path("/run/hotdesk-uids")
 _SUB_FILES = (Path("/etc/subuid"), Path("/etc/subgid"))

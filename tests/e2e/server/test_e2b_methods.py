@@ -14,13 +14,17 @@ from e2b import (
     AsyncCommandInputHandle,
     AsyncSandbox,
     AsyncSandboxPaginator,
+    AsyncSecret,
     AsyncSnapshotPaginator,
+    AsyncVolume,
     AsyncWatchHandle,
     CommandHandle,
     Git,
     Sandbox,
     SandboxPaginator,
+    Secret,
     SnapshotPaginator,
+    Volume,
     WatchHandle,
 )
 from e2b.sandbox.utils import class_method_variant
@@ -31,6 +35,7 @@ from e2b.sandbox_async.git import Git as AsyncGit
 from e2b.sandbox_sync.commands.command import Commands
 from e2b.sandbox_sync.commands.pty import Pty
 from e2b.sandbox_sync.filesystem.filesystem import Filesystem
+from e2b.volume.utils import DualMethod
 from e2b_code_interpreter.models import Context, Execution, ExecutionError, Logs, OutputMessage, Result
 from e2b_desktop.main import _VNCServer as Stream
 
@@ -42,7 +47,7 @@ KINDS = [
     AsyncSandbox, AsyncCommands, AsyncCommandHandle, AsyncCommandInputHandle, AsyncPty, AsyncFilesystem,
     AsyncWatchHandle, AsyncGit, AsyncSandboxPaginator, AsyncSnapshotPaginator,
     code.Sandbox, code.AsyncSandbox, Context, Execution, ExecutionError, Logs, OutputMessage, Result,
-    desktop.Sandbox, Stream,
+    desktop.Sandbox, Stream, Volume, AsyncVolume, Secret, AsyncSecret,
 ]  # fmt: skip
 
 
@@ -81,7 +86,7 @@ def touched(kind: type, *, failing: bool) -> set[str]:
 
 def public(kind: type, *, properties: bool) -> set[str]:
     """List the public methods of a class, as the SDK has them today; what it inherits is its parent's."""
-    wanted = (classmethod, staticmethod, class_method_variant, *((property,) if properties else ()))
+    wanted = (classmethod, staticmethod, class_method_variant, DualMethod, *((property,) if properties else ()))
     parents = [each for each in KINDS if each in kind.__mro__[1:]]
     found = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
     return {

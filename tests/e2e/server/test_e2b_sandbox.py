@@ -22,11 +22,7 @@ from e2b import (
     SandboxNotFoundException,
     SandboxQuery,
     SandboxState,
-    Secret,
-    SecretException,
     Template,
-    Volume,
-    VolumeException,
 )
 
 from tests.e2e.conftest import PROGRAM, environment
@@ -236,9 +232,11 @@ def test_a_request_that_comes_twice_with_one_key_is_carried_out_once(api: httpx.
         ("POST", "/v2/templates/x/builds/y", 501),
         ("GET", "/templates/x/builds/y/status", 501),
         ("POST", "/templates/tags", 501),
-        ("POST", "/volumes", 501),
-        ("GET", "/volumecontent/x/path", 501),
-        ("POST", "/secrets", 501),
+        ("POST", "/volumes", 400),
+        ("GET", "/volumes/x", 404),
+        ("GET", "/volumecontent/x/path", 401),
+        ("POST", "/secrets", 400),
+        ("GET", "/secrets/nobodys", 404),
         ("GET", "/templates/aliases/base", 200),
         ("GET", "/templates/aliases/nobodys", 404),
         ("GET", "/nothing", 404),
@@ -259,11 +257,9 @@ def test_every_answer_is_json_with_its_number(api: httpx.Client, method: str, pa
     assert status == 200 or (told.json()["code"] == status and told.json()["message"])
 
 
-def test_volumes_and_workload_tokens_are_refused_with_a_reason(api: httpx.Client) -> None:
-    extras: list[dict[str, Any]] = [{"volumeMounts": [{"name": "v", "path": "/v"}]}, {"iam": {"tokens": {"t": {}}}}]
-    for extra in extras:
-        told = api.post("/v2/sandboxes", json={"templateID": "base", **extra})
-        assert (told.status_code, told.json()["code"]) == (501, 501)
+def test_workload_tokens_are_refused_with_a_reason(api: httpx.Client) -> None:
+    told = api.post("/v2/sandboxes", json={"templateID": "base", "iam": {"tokens": {"t": {}}}})
+    assert (told.status_code, told.json()["code"]) == (501, 501)
 
 
 def test_what_a_sandbox_reaches_is_told_again_and_can_be_changed(server: Served) -> None:
@@ -326,12 +322,6 @@ def test_a_sandbox_without_mcp_servers_has_no_token_for_them(server: Served) -> 
 def test_what_is_not_offered_is_refused_with_a_reason_the_sdk_tells(server: Served) -> None:
     with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not offered"):
         Sandbox.create(mcp={}, **server.e2b)
-    with pytest.raises(SandboxException, match="501: volumes are not offered"):
-        Sandbox.create(volume_mounts={"/v": "v"}, **server.e2b)
-    with pytest.raises(VolumeException, match="501: volumes are not offered"):
-        Volume.create("v", **server.e2b)
-    with pytest.raises(SecretException, match="501: secrets are not offered"):
-        Secret.create("s", "value", **server.e2b)
     with pytest.raises(BuildException, match="501"):
         Template.build(Template().from_base_image(), "mine", **server.e2b)
     assert Template.exists("base", **server.e2b)

@@ -9,9 +9,7 @@ import pytest
 from e2b import (
     E2B,
     AsyncSandbox,
-    AsyncSecret,
     AsyncTemplate,
-    AsyncVolume,
     CommandExitException,
     FileNotFoundException,
     InvalidArgumentException,
@@ -19,8 +17,6 @@ from e2b import (
     SandboxNotFoundException,
     SandboxQuery,
     SandboxState,
-    SecretException,
-    VolumeException,
 )
 
 from tests.e2e.server.conftest import Served
@@ -84,10 +80,6 @@ async def test_a_token_of_mcp_servers_is_read_where_a_gateway_left_it(server: Se
 async def test_what_is_not_offered_is_refused_with_a_reason(server: Served) -> None:
     with pytest.raises(SandboxException, match="501: MCP servers in a sandbox are not offered"):
         await AsyncSandbox.create(mcp={}, **server.e2b)
-    with pytest.raises(VolumeException, match="501: volumes are not offered"):
-        await AsyncVolume.create("v", **server.e2b)
-    with pytest.raises(SecretException, match="501: secrets are not offered"):
-        await AsyncSecret.create("s", "value", **server.e2b)
     assert await AsyncTemplate.exists("base", **server.e2b)
 
 

@@ -29,6 +29,7 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
         "dial": {"port": 8000},
         "save": {"name": "mine", "snapshot": "3"},
         "hush": {"hushed": True},
+        "make-volume": {"size": 64 << 20, "origin": new_id()},
     }
     request = KeeperRequest(verb, new_id(), **said.get(verb, {}))
     assert parse(write(7, request)) == (7, request)

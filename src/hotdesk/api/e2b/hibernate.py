@@ -44,7 +44,7 @@ _MAX_RECORDS = 10_000
 """Records of one tenant that are read."""
 SAME = (
     "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
-    "auto_pause_memory", "auto_resume", "network", "internet",
+    "auto_pause_memory", "auto_resume", "network", "internet", "mounts",
 )  # fmt: skip
 """What a record has as its sandbox has it."""
 
@@ -72,6 +72,11 @@ class SavedSandbox(BaseModel):
     internet: bool | None
     headers: list[tuple[str, str, str]]
     """Headers that go along, which are secrets: host, name, value."""
+    mounts: dict[str, str] = {}
+    volumes: dict[str, str] = {}
+    """Ids of its volumes, by path."""
+    revoked: list[str] = []
+    """Ids of share links to its ports that are valid no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,9 @@ class SavedSandboxes:
             return
         same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
         spec = self.sandboxes.spec(record.image, record.env, wall_of(record.template, record.metadata))
+        spec = replace(spec, volumes=record.volumes)
         sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", **same)
+        sandbox.revoked.update(record.revoked)
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)
 
@@ -228,10 +235,10 @@ class SavedSandboxes:
 
 def record_of(sandbox: Sandbox) -> SavedSandbox:
     """Write down what a sandbox is."""
-    values = sandbox.scope.values
-    grants = [each for each in sandbox.scope.grants if each.secret in values]
-    headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
+    headers = network.list_headers(sandbox.scope)
+    same = {name: getattr(sandbox, name) for name in SAME}
+    volumes, revoked = dict(sandbox.spec.volumes), sorted(sandbox.revoked)
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, volumes=volumes, revoked=revoked, **same)
 
 
 def name_of(sandbox: Sandbox) -> str:

@@ -32,6 +32,11 @@ EVERYTHING = frozenset({"0.0.0.0/0", "::/0"})
 NOWHERE = Rule("nowhere.invalid", verdict="deny", methods=ANY)
 """Stands in every scope, so that each sandbox has a door: one that leads nowhere may be opened later."""
 PRESETS = ("pypi", "npm", "debian")
+VAULT_PREFIX = "e2b-"
+"""How the secrets of E2B programs begin in the vault: none of its other secrets is reached by a placeholder."""
+_PLACEHOLDER = re.compile(
+    r"(?i:(?P<bearer>bearer) +)?\$\{e2b\.secrets\.(?:sec_)?(?P<name>[A-Za-z0-9][A-Za-z0-9-]{0,59})\}"
+)
 VALUE = re.compile(r"[\x20-\x7e\x80-\xff]{1,8192}")
 MAX_HEADERS = 64
 
@@ -147,6 +152,33 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
         raise E2bError(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
 
 
+def _name_in_vault(found: re.Match[str]) -> str:
+    """Return what the secret of a placeholder is called in the vault."""
+    return VAULT_PREFIX + found["name"].lower()
+
+
+def list_secrets(network: Mapping[str, object]) -> set[str]:
+    """Name the secrets whose values a program's rules attach."""
+    transforms = [each.transform for rules in (read(network).rules or {}).values() for each in rules if each.transform]
+    values = [value for transform in transforms for value in transform.headers.values()]
+    return {found["name"].lower() for value in values if (found := _PLACEHOLDER.fullmatch(value)) is not None}
+
+
+def list_headers(scope: Scope) -> list[tuple[str, str, str]]:
+    """Return the headers that a scope attaches, as a program would write them: host, name, value or placeholder."""
+    headers = []
+    for grant in scope.grants:
+        place = grant.places[0]
+        name = "authorization" if place.kind == "bearer" else place.name
+        if grant.secret in scope.values:
+            headers.append((grant.host, name, scope.values[grant.secret].decode("latin-1")))
+        elif grant.secret.startswith(VAULT_PREFIX):
+            prefix = "Bearer " if place.kind == "bearer" else ""
+            secret = grant.secret.removeprefix(VAULT_PREFIX)
+            headers.append((grant.host, name, f"{prefix}${{e2b.secrets.{secret}}}"))
+    return headers
+
+
 def redact(network: Mapping[str, object]) -> dict[str, object]:
     """Give what may be told of a network again: its headers' values are secrets, and are not."""
     redacted = dict(network)
@@ -224,8 +256,15 @@ def _attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ..
         raise BriefError(f"more than {MAX_HEADERS} headers are to go along")
     grants, values = [], {}
     for number, ((host, name), value) in enumerate(headers.items()):
+        if (found := _PLACEHOLDER.fullmatch(value)) is not None and (name == "authorization" or not found["bearer"]):
+            place = SecretPlace("bearer") if found["bearer"] else SecretPlace("header", name)
+            grants.append(check_grant(Grant(_name_in_vault(found), host, places=(place,), foreign=True)))
+            continue
         if not VALUE.fullmatch(value) or "${e2b." in value:
-            raise BriefError(f"the value of header {name[:60]!r} cannot be sent, or stands for what is not offered")
+            raise BriefError(
+                f"the value of header {name[:60]!r} cannot be sent, or is a placeholder not offered here: a value is "
+                "text, or ${e2b.secrets.NAME} alone, or behind `Bearer ` in Authorization"
+            )
         secret = f"header-{number}"
         grants.append(check_grant(Grant(secret, host, places=(SecretPlace("header", name),), foreign=True)))
         values[secret] = value.encode("latin-1")

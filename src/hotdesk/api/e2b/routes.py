@@ -26,6 +26,8 @@ def control_route(scope: Scope) -> str:
             return f"{above}/{'/'.join(words)}"
         case ["sandboxes", _]:
             return f"{above}/sandboxes/{{sandbox}}"
+        case ["sandboxes", _, "shares", _]:
+            return f"{above}/sandboxes/{{sandbox}}/shares/{{share}}"
         case ["sandboxes", _, verb] if verb in VERBS:
             return f"{above}/sandboxes/{{sandbox}}/{verb}"
         case [word, *_] if word in WHOLE:

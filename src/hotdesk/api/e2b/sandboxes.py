@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from hotdesk.api.e2b import templates
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.envd.state import EnvdState
+from hotdesk.api.e2b.ports.shares import Share, derive_key
 from hotdesk.api.e2b.responses import E2bError, log, not_found, not_running
 from hotdesk.api.quotas import QuotaError
 from hotdesk.api.settings import Serving
@@ -82,6 +83,12 @@ class Sandbox:
     """The image that holds its files while no server runs; empty: none."""
     until: float = math.inf
     """When one without a desk is over."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Names of the volumes it has, by path; their ids are in its spec."""
+    shares: dict[str, Share] = field(default_factory=dict)
+    """Share links to its ports that this server made."""
+    revoked: set[str] = field(default_factory=set)
+    """Ids of share links that are valid no more."""
 
     def __post_init__(self) -> None:
         self.id = self.id or self.desk.id
@@ -92,6 +99,12 @@ class Sandbox:
         if self.traffic_token or not self.token or templates.image_of(self.template) in templates.PLAIN:
             return self.traffic_token
         return hmac.new(self.token.encode(), b"interpreter", "sha256").hexdigest()
+
+    @property
+    def share_key(self) -> bytes:
+        """Return what signs share links to its ports; empty: it has no secret, and no links."""
+        secret = self.token or self.traffic_token
+        return derive_key(secret) if secret else b""
 
     @property
     def desk(self) -> Desk:
@@ -121,6 +134,10 @@ class SandboxOrder:
     internet: bool | None = None
     wall: str = ""
     """The wall its program asks for; its tenant's may be stronger."""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Ids of the volumes it shall have, by path."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Names of these volumes, by path."""
 
 
 class Sandboxes:
@@ -138,7 +155,8 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = tenant.host.route(replace(self.spec(order.image, order.env, order.wall), by=by))
+        spec = self.spec(order.image, order.env, order.wall)
+        spec = tenant.host.route(replace(spec, by=by, volumes=order.volumes))
         self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
@@ -154,7 +172,7 @@ class Sandboxes:
             started=now, ends=now + order.timeout, metadata=order.metadata, env=order.env,
             traffic_token=secrets.token_hex(32) if order.private else None,
             timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
-            auto_resume=order.auto_resume, network=order.network, internet=order.internet,
+            auto_resume=order.auto_resume, network=order.network, internet=order.internet, mounts=order.mounts,
         )  # fmt: skip
         self.add(sandbox)
         return sandbox
@@ -322,6 +340,7 @@ class Sandboxes:
             replace(
                 sandbox, opened=desk, id="", token=secrets.token_hex(32) if sandbox.token else "", started=now,
                 ends=now + timeout, timeout=timeout, cuts=set(), samples=deque(maxlen=SAMPLES), turning=anyio.Lock(),
+                shares={}, revoked=set(),
                 traffic_token=secrets.token_hex(32) if sandbox.traffic_token else None, room=EnvdState(),
             )
             for desk in desks

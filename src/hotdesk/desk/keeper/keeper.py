@@ -35,6 +35,7 @@ from hotdesk.desk.keeper.services import Doorman
 from hotdesk.desk.keeper.snapshot import KeeperSnapshots, require_idle
 from hotdesk.desk.keeper.spawn import decode_settings
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.keeper.volumes import KeeperVolumes
 from hotdesk.desk.request import KeeperRequest, number_of, parse
 from hotdesk.errors import DeskError, DeskGone, HostError, HotdeskError, KeeperError
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
@@ -69,6 +70,7 @@ class Keeper:
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
         self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
+        self.volumes = KeeperVolumes(self.opening.volumes, self, self.opening.check_floors)
         self.reboots = Reboots(self.desks, self.opening, self, self.burn)
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
@@ -85,7 +87,7 @@ class Keeper:
         """Answer until the owner is gone, then burn what is left."""
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        self.snapshots.wake = wake_w
+        self.snapshots.wake = self.volumes.wake = wake_w
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.note_signal)
         self.warm()
@@ -99,6 +101,7 @@ class Keeper:
                 self.answer_calls(readable)
                 self.reap()
                 self.snapshots.turn()
+                self.volumes.turn()
                 self.roots.turn()
                 self.reboots.turn()
                 operations.keep_hushed(self.desks.values())
@@ -121,6 +124,7 @@ class Keeper:
             self.burning.turn()
         self.doorman.close()
         self.readers.close()
+        self.volumes.close()
         self.see_off()
 
     def see_off(self) -> None:
@@ -242,6 +246,14 @@ class Keeper:
             case "dismiss":
                 self.readers.dismiss(request.desk)
                 self.send({"re": number, "ok": {}})
+            case "make-volume":
+                self.volumes.begin_make(number, request)
+            case "drop-volume":
+                self.volumes.drop(request.desk)
+                self.send({"re": number, "ok": {}})
+            case "read-volume":
+                with self.volumes.read(request.desk) as line:
+                    self.send({"re": number, "ok": {}}, line.fileno())
             case "snapshot":
                 self.snapshots.begin(number, self.find(request.desk, idle=True))
             case "halt":
@@ -366,7 +378,7 @@ class Keeper:
                 return
             if pid == 0:
                 return
-            if self.doorman.note_exit(pid) or self.readers.note_exit(pid):
+            if self.doorman.note_exit(pid) or self.readers.note_exit(pid) or self.volumes.note_exit(pid):
                 continue
             if self.saves.note_exit(pid, os.waitstatus_to_exitcode(status)):
                 continue

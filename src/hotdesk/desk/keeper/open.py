@@ -16,6 +16,7 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room
+from hotdesk.desk.room.volume_store import VolumeStore
 from hotdesk.desk.wall.registry import Walls
 from hotdesk.desk.wall.seam import StartError
 from hotdesk.errors import BriefError, KeeperError
@@ -42,6 +43,7 @@ class Opening:
         """Guests as images' own Pythons compiled them, by the image's digest."""
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
+        self.volumes = VolumeStore(settings.lib / "volumes", settings.run / "private" / "volumes")
         self.pool: Disk | None = None
         self.checked = -_CAPACITY_CHECK_INTERVAL_S
         """When the machine was last seen to have room."""
@@ -76,6 +78,7 @@ class Opening:
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
+            room.volume_store = self.volumes if spec.volumes else None
             room.has_own_network, room.kernel_threads = not wall.traits.can_dial, wall.traits.kernel_threads
             cgroup.make(room.limits(spec))
             if request.spare:

@@ -176,6 +176,8 @@ def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
         raise BriefError(
             f"desk {tracked.room.desk} is {'' if tracked.spec.sterile else 'not '}sterile, and cannot become another"
         )
+    if request.spec.volumes:
+        raise BriefError(f"desk {tracked.room.desk} is kept ready without volumes, and cannot get any")
     tracked.wall.settle(tracked.room, request.spec, tracked.init)
     tracked.room.settle(request.spec, request.ca)
     tracked.spec, tracked.spare, tracked.paused = request.spec, False, False

@@ -342,7 +342,10 @@ def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     if not isinstance(data, dict) or not set(data) <= {"spec", "scope", "personal"}:
         raise BriefError("a desk is opened by its spec and its scope")
     scope = parse_scope(data["scope"]) if "scope" in data else CLOSED
-    return parse_spec(data.get("spec", {})), scope, data.get("personal") is True
+    spec = parse_spec(data.get("spec", {}))
+    if spec.volumes:
+        raise BriefError("volumes are mounted by the server that made them, not by its control socket")
+    return spec, scope, data.get("personal") is True
 
 
 def _parse_forks(data: object) -> tuple[int, str]:

@@ -114,6 +114,8 @@ class Pool:
         """
         if not 0 <= count <= MAX_READY:
             raise BriefError(f"a pool cannot keep {count} desks ready; 0 to {MAX_READY}")
+        if spec.volumes:
+            raise BriefError("a desk with volumes cannot be kept ready: what it mounts is decided when it starts")
         self.kind(spec, proven)  # an image that is not here is told to whoever asks
         fresh = replace(spec, env={}, root=False, deadline=MAX_AGE_S)
         shelf = self.shelves.setdefault(kind_of(spec, spec.image, proven), Shelf(fresh, proven))
@@ -127,7 +129,7 @@ class Pool:
 
     def take(self, spec: Spec, scope: Scope) -> tuple[LinkedDesk, bool] | None:
         """Give a desk that is ready, if one is, and whether it is proven; from then on it is the caller's."""
-        if not self.shelves:
+        if not self.shelves or spec.volumes:  # what is mounted is decided when a desk starts
             return None
         self.ordered = anyio.current_time()
         for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):

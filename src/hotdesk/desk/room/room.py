@@ -5,6 +5,7 @@ Everything is mounted in the keeper's private mount namespace: a keeper that is 
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import time
@@ -18,6 +19,7 @@ from hotdesk.desk.image.image import Image
 from hotdesk.desk.room import cpu_set, devices, identity, procfs
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import Layers
+from hotdesk.desk.room.volume_store import VolumeStore, make_mount_points
 from hotdesk.desk.seam import Spec
 from hotdesk.linux import syscalls, sysctl, uids
 from hotdesk.linux.cgroup import Cgroup, CgroupLimits
@@ -58,6 +60,8 @@ class Room:
     `sudo` and root's guest meet inside."""
     kernel_threads: int = 0
     """Threads on the host of the desk's own kernel, where it has one."""
+    volume_store: VolumeStore | None = None
+    """Where the volumes of its spec are; None: it has none."""
     created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
@@ -82,6 +86,20 @@ class Room:
             spec.root, ca, self.image.python, self.has_own_network
         )
         self.layers.put_up(self.image, spec.disk, files, source)
+        if self.volume_store is not None:
+            self.mount_volumes(self.volume_store)
+
+    def mount_volumes(self, store: VolumeStore) -> None:
+        """Have the volumes where the wall finds them, and the directories at which it mounts them."""
+        for volume, at in zip(self.spec.volumes.values(), self.volume_sources().values(), strict=True):
+            at.mkdir(mode=0o711)
+            store.show(volume, at, self.userns)
+            self.undo.append(functools.partial(syscalls.umount, str(at)))
+        make_mount_points(self.folder / "root", self.spec.volumes, self.base)
+
+    def volume_sources(self) -> dict[str, Path]:
+        """Return where each volume is in the room, by the path at which the desk has it."""
+        return {path: self.folder / f"v{number}" for number, path in enumerate(self.spec.volumes)}
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
@@ -184,6 +202,8 @@ class Room:
     def reboot(self) -> None:
         """Prepare for the runtime to start the desk again."""
         (self.folder / "proc/boot_id").write_bytes(_random_uuid())
+        if self.spec.volumes:
+            make_mount_points(self.folder / "root", self.spec.volumes, self.base)
         self.await_guest()
         if self.sudo is not None:
             self.sudo.close()  # a call that waits there would be answered in the next life

@@ -132,6 +132,7 @@ def test_every_event_of_a_job_has_its_place() -> None:
         "VaultChanged",
         "KeyChanged",
         "ImageSigned",
+        "VolumeChanged",
     }
     job = past.summary
     assert JobBegun(JOB, job.goal, job.brief, job.brain, job.by) == BEGUN

@@ -13,11 +13,14 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
-from hotdesk.api.e2b.control import images, paging, requests, views
+from hotdesk.api.e2b.control import images, paging, requests, sharing, views
 from hotdesk.api.e2b.control.create import order_of, seconds
+from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.e2b.volumes.content import VolumeContent
+from hotdesk.api.e2b.volumes.registry import VolumeRegistry, show
 from hotdesk.api.idempotency import IdempotentRequests
 from hotdesk.api.keys import ApiKeys
 from hotdesk.api.tenants import Tenants
@@ -40,6 +43,9 @@ class ControlPlane:
     tenants: Tenants
     sandboxes: Sandboxes
     snapshots: TenantSnapshots
+    volumes: VolumeRegistry
+    content: VolumeContent
+    secrets: E2bSecrets
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,8 +58,10 @@ class ControlPlane:
 
     async def respond(self, request: Request) -> Response:
         """Carry out one request."""
+        if (path := path_of(request.scope))[0] == "volumecontent":
+            return await self.content.respond(request, path)
         caller = self.caller(request)
-        match request.method, path_of(request.scope):
+        match request.method, path:
             case "GET", ["sandboxes", name]:
                 if name == "metrics":
                     return await self.many_metrics(caller, request)
@@ -67,11 +75,18 @@ class ControlPlane:
             case "DELETE", ["sandboxes", name]:
                 await self.sandboxes.kill(self.sandboxes.get(caller.tenant, name))
                 return done()
+            case "DELETE", ["sandboxes", name, "shares", share]:
+                sharing.revoke(self.sandboxes.get(caller.tenant, name), share)
+                return done()
             case method, ["sandboxes", name, verb] | ["v2", "sandboxes", name, verb] if act := ACTS.get((method, verb)):
                 return await act(self, request, self.sandboxes.get(caller.tenant, name))
             case "GET", ["snapshots"]:
                 return await self.list_snapshots(caller, request)
-            case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_] as path:
+            case method, ["volumes"] | ["volumes", _]:
+                return await self.answer_volumes(caller, request, method, path[1:])
+            case _, ["secrets"] | ["secrets", _]:
+                return await self.secrets.respond(caller, await self.tenants.tenant(caller.tenant), request, path[1:])
+            case method, ["templates" | "v2" | "v3", *_]:
                 tenant = await self.tenants.tenant(caller.tenant)
                 return await images.respond(self.snapshots, tenant, method, path)
         raise E2bError(404, "there is no such thing here")
@@ -92,12 +107,15 @@ class ControlPlane:
         """Open a sandbox."""
         body = await requests.read(request, requests.New)
         tenant = await self.tenants.tenant(caller.tenant)
+        await self.secrets.check_placeholders(caller, tenant, body.network)
 
         async def work() -> Response:
             timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
             image = self.snapshots.image(tenant, body.template.partition("@")[0])
-            order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
-            sandbox = await self.sandboxes.create(tenant, order, caller.described)
+            volumes = self.volumes.resolve(tenant.name, ((each.name, each.path) for each in body.volume_mounts or ()))
+            order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure, volumes=volumes)
+            with self.volumes.reserve(order.volumes.values()):
+                sandbox = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.describe_connection(sandbox, self.domain), 201)
 
         key = request.headers.get("idempotency-key")
@@ -142,6 +160,24 @@ class ControlPlane:
             found = [each for each in found if each.sandbox == sandbox]
         page, headers = paging.cut(found, lambda each: (each.made, each.id), paging.page_of(query))
         return answer([each.view for each in page], headers=headers)
+
+    async def answer_volumes(self, caller: Caller, request: Request, method: str, rest: list[str]) -> Response:
+        """List, make, show and destroy volumes."""
+        match method, rest:
+            case "GET", []:
+                return answer([each.view for each in self.volumes.of(caller.tenant)])
+            case "POST", []:
+                body = await requests.read(request, requests.NewVolume)
+                tenant = await self.tenants.tenant(caller.tenant)
+                return answer(show(await self.volumes.create(tenant, body.name, body.source, caller.described)), 201)
+            case "GET", [volume]:
+                return answer(show(self.volumes.get(caller.tenant, volume)))
+            case "DELETE", [volume]:
+                self.volumes.get(caller.tenant, volume)
+                tenant = await self.tenants.tenant(caller.tenant)
+                await self.volumes.destroy(tenant, volume, caller.described)
+                return done()
+        raise E2bError(404, "there is no such thing here")
 
     async def many_metrics(self, caller: Caller, request: Request) -> Response:
         """Say what several sandboxes use now."""
@@ -210,9 +246,19 @@ class ControlPlane:
         """Give a sandbox's log: E2B's own machinery's, of which there is none here."""
         return answer({"logs": [], "logEntries": []})
 
+    async def share(self, request: Request, sandbox: Sandbox) -> Response:
+        """Make a link that lets whoever has it reach a port for a while."""
+        body = await requests.read(request, requests.NewShare)
+        return answer(sharing.make(sandbox, self.sandboxes.serving, body), 201)
+
+    async def list_shares(self, request: Request, sandbox: Sandbox) -> Response:
+        """List the links to a sandbox's ports that are valid."""
+        return answer([sharing.describe(each) for each in sharing.list_valid(sandbox)])
+
     async def network(self, request: Request, sandbox: Sandbox) -> Response:
         """Change what a sandbox reaches."""
         body = await requests.read(request, requests.Networking)
+        await self.secrets.check_placeholders(self.caller(request), sandbox.tenant, body.network_settings)
         if sandbox.state == "paused":
             raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
         await network.change(self.sandboxes.serving, sandbox, body.network_settings, body.allow_internet_access)
@@ -231,6 +277,8 @@ ACTS: dict[tuple[str, str], Act] = {
     ("GET", "metrics"): ControlPlane.metrics,
     ("GET", "logs"): ControlPlane.logs,
     ("PUT", "network"): ControlPlane.network,
+    ("POST", "shares"): ControlPlane.share,
+    ("GET", "shares"): ControlPlane.list_shares,
 }
 
 

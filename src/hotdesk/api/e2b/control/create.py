@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.requests import New
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
 from hotdesk.api.e2b.templates import wall_of
+from hotdesk.api.e2b.volumes.registry import VolumeRecord
 from hotdesk.brief.data import Scope
 
 NOT_OFFERED = {
-    "volume_mounts": "volumes are not offered here: keep files in a snapshot, or download them",
     "iam": "workload tokens are not offered here: give the sandbox what it needs as variables or network rules",
 }
 
 
-async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, *, secure: bool) -> SandboxOrder:
+async def order_of(
+    body: New,
+    image: str,
+    timeout: float,
+    sandboxes: Sandboxes,
+    *,
+    secure: bool,
+    volumes: Mapping[str, VolumeRecord] = MappingProxyType({}),
+) -> SandboxOrder:
     """Read what is asked for."""
     for name, why in NOT_OFFERED.items():
         if getattr(body, name):
@@ -36,7 +47,8 @@ async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, 
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
         network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
-        wall=wall_of(body.template, body.metadata),
+        wall=wall_of(body.template, body.metadata), volumes={path: each.id for path, each in volumes.items()},
+        mounts={path: each.name for path, each in volumes.items()},
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Templates by name, and what of E2B's is not offered here: template builds, volumes, secrets."""
+"""Templates by name, and what of E2B's is not offered here: template builds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from hotdesk.errors import ImageError
 NOT_OFFERED = {
     "templates": "template builds are not offered here: whoever runs this server builds images, and a snapshot of a "
     "sandbox is a template of your own",
-    "volumes": "volumes are not offered here: keep files in a snapshot, or download them",
-    "secrets": "secrets are not offered here: whoever runs this server grants them by its vault, or give variables",
 }
 
 
@@ -27,8 +25,6 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
         case "GET", ["templates", "aliases", name]:
             return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
     word = next((part for part in path[:2] if part in NOT_OFFERED), "")
-    if path[0] == "volumecontent":
-        word = "volumes"
     if not word:
         raise E2bError(404, "there is no such thing here")
     raise E2bError(501, NOT_OFFERED[word])

@@ -31,6 +31,30 @@ class Resuming(Body):
     enabled: bool = False
 
 
+class VolumeMount(Body):
+    """A volume that a sandbox shall have, by its name or id, and where."""
+
+    name: Name
+    path: Name
+
+
+class NewVolume(Body):
+    """A volume that is requested."""
+
+    name: Name
+    source: Annotated[str, Field(max_length=200)] = ""
+    """The volume with whose files it begins, by its name or id; E2B's programs name none."""
+
+
+class NewShare(Body):
+    """A link to a port that is requested."""
+
+    port: Annotated[int, Field(ge=1, le=65535)]
+    expires_in: Annotated[int, Field(ge=1, le=86400)] = 3600
+    """Seconds for which it is valid."""
+    path: Annotated[str, Field(max_length=1024, pattern=r"^/[^?#\\]*$")] = "/"
+
+
 class New(Body):
     """A sandbox that is asked for."""
 
@@ -46,7 +70,7 @@ class New(Body):
     secure: bool = False
     mcp: dict[str, object] | None = None
     iam: dict[str, object] | None = None
-    volume_mounts: list[object] | None = None
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=64)] | None = None
 
     @property
     def resumes(self) -> bool:

@@ -56,6 +56,8 @@ def detail(sandbox: Sandbox, domain: str) -> dict[str, object]:
             "onTimeout": "pause" if sandbox.auto_pause else "kill",
         },
     }
+    if sandbox.mounts:
+        view["volumeMounts"] = [{"name": name, "path": path} for path, name in sandbox.mounts.items()]
     if sandbox.network is not None:
         view["network"] = dict(sandbox.network)
     return view | ({"envdAccessToken": sandbox.token} if sandbox.token else {})

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from hotdesk.api.e2b.ports.shares import strip_query
 from hotdesk.door.http.framing import (
     Body,
     Headers,
@@ -21,7 +22,9 @@ from hotdesk.door.http.framing import (
     request_head,
 )
 
-OURS = re.compile(rb"e2b-.*|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip")
+OURS = re.compile(
+    rb"e2b-.*|hotdesk-share|x-api-key|x-access-token|expect|http2-settings|x-forwarded-.*|forwarded|x-real-ip"
+)
 """Headers that are for this server, or that only it could say: no program inside hears them."""
 KEY = re.compile(rb"e2b_[0-9a-f]{40}")
 """A key of this server's, wherever somebody put it."""
@@ -61,7 +64,8 @@ def inward(scope: Scope, host: str | None) -> Inward:
         fields = [pair for pair in fields if not pair[0].startswith(b"sec-websocket-")] + [(b"connection", b"close")]
     if body == "chunked":
         fields.append((b"transfer-encoding", b"chunked"))
-    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    query = strip_query(scope["query_string"])
+    target = scope["raw_path"] + (b"?" + query if query else b"")
     spelt = Headers((canonicalize_name(name), value) for name, value in fields)
     return Inward(request_head(method, target, spelt), method, body, accept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,19 +13,23 @@ from ipaddress import ip_address
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.e2b.envd import envd
 from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.signing import check_token as check_access
+from hotdesk.api.e2b.ports import shares
+from hotdesk.api.e2b.ports.access_log import AccessEntry
 from hotdesk.api.e2b.ports.headers import Inward, inward
 from hotdesk.api.e2b.ports.proxy import Passing
+from hotdesk.api.e2b.ports.shares import Share
 from hotdesk.api.e2b.responses import E2bError, answer, log, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.e2b.templates import PLAIN, image_of
 from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
 from hotdesk.api.http.dispatch import Aim, list_own_names, name_of
-from hotdesk.api.quotas import QuotaError, Quotas
+from hotdesk.api.quotas import Bucket, QuotaError, Quotas
 from hotdesk.api.settings import Serving
 from hotdesk.desk.room.room import GATE
 from hotdesk.door.http.framing import HttpMessageError
@@ -39,6 +44,10 @@ AT_ONCE = 256
 """Requests that may be under way into one sandbox: to envd, and to its ports."""
 
 
+_MAX_PACES = 10_000
+"""Share links whose pace is remembered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Passes requests on to sandboxes."""
@@ -47,6 +56,8 @@ class Traffic:
     quotas: Quotas = field(default_factory=Quotas)
     under_way: Counter[tuple[str, bool]] = field(default_factory=Counter)
     """Requests under way, by sandbox, and whether they are envd's."""
+    paces: dict[str, Bucket] = field(default_factory=dict)
+    """How fast requests come by each share link."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -54,6 +65,11 @@ class Traffic:
         with ExitStack() as counted:
             try:
                 check_name(scope, self.sandboxes.serving)
+                if aim.port != envd.PORT and self.sandboxes.serving.access_log:
+                    entry = AccessEntry(scope, aim.sandbox, aim.port)
+                    counted.callback(entry.write)
+                    receive, send = entry.watch_receive(receive), entry.watch_send(send)
+                    scope["hotdesk.access"] = entry
                 sandbox = await self.find(aim, scope)
                 counted.enter_context(self.track_request(sandbox, aim.port))
                 if aim.port != envd.PORT:
@@ -77,7 +93,7 @@ class Traffic:
             if sandbox.auto_resume and aim.port == envd.PORT:
                 check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
             elif sandbox.auto_resume:
-                check_token(scope, sandbox, self.sandboxes.serving)
+                check_token(scope, sandbox, aim.port, self.sandboxes.serving)
             try:
                 await self.sandboxes.awake(sandbox)
             except HotdeskError as e:
@@ -108,7 +124,13 @@ class Traffic:
 
     async def forward(self, sandbox: Sandbox, port: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to a port inside."""
-        check_token(scope, sandbox, self.sandboxes.serving)
+        share = check_token(scope, sandbox, port, self.sandboxes.serving)
+        note_access(scope, sandbox, share)
+        if share is not None:
+            self.pace(share)
+            if (token := shares.token_in_query(scope)) and scope["method"] in ("GET", "HEAD"):
+                await redirect(scope, share, token)(scope, receive, send)
+                return
         if (port, scope["path"].strip("/")) in RUNS:
             check_access(Headers(scope=scope).get("x-access-token", ""), sandbox.token)
         if port == INTERPRETER_PORT:
@@ -120,6 +142,15 @@ class Traffic:
         self.quotas.ask(sandbox.tenant.name, "calls")
         if why := await relay_request(sandbox, port, request, scope, receive, send):
             raise E2bError(502, f"The sandbox is running but port {port} gave no answer: {why}", **where(sandbox, port))
+
+    def pace(self, share: Share) -> None:
+        """Count a request that came by a share link; `QuotaError` when they come too fast."""
+        rate, now = self.sandboxes.serving.share_rate, time.monotonic()
+        if len(self.paces) > _MAX_PACES:
+            self.paces.clear()
+        bucket = self.paces.setdefault(share.id, Bucket(max(1.0, 2 * rate), now))
+        if (wait := bucket.draw(rate, now)) > 0:
+            raise QuotaError(f"requests by this link come faster than {rate:g} a second; wait {wait:.1f} s", wait)
 
 
 async def relay_request(
@@ -176,15 +207,52 @@ def check_name(scope: Scope, serving: Serving) -> None:
         raise E2bError(421, "this server has another name")
 
 
-def check_token(scope: Scope, sandbox: Sandbox, serving: Serving) -> None:
-    """Refuse whoever shows no token, where one is needed: always, but on this machine for what is public."""
+def check_token(scope: Scope, sandbox: Sandbox, port: int, serving: Serving) -> Share | None:
+    """Refuse whoever shows no token, where one is needed: always, but on this machine for what is public.
+
+    Return the share link by which a request comes in, if it does by one.
+    """
+    if (share := find_share(scope, sandbox, port)) is not None:
+        return share
     if sandbox.traffic_token is None and is_public(scope, serving):
-        return
+        return None
     shown = Headers(scope=scope).get(TOKEN, "")
     if sandbox.traffic_token is None or not hmac.compare_digest(shown.encode(), sandbox.traffic_token.encode()):
         raise E2bError(
-            403, f"this sandbox is reached with its traffic token only: send it as {TOKEN}", sandboxId=sandbox.id
+            403,
+            f"this port is reached with the sandbox's traffic token, sent as {TOKEN}, or by a share link that has not "
+            "expired",
+            sandboxId=sandbox.id,
         )
+    return None
+
+
+def find_share(scope: Scope, sandbox: Sandbox, port: int) -> Share | None:
+    """Return the share link whose token a request shows; None: it shows none that is valid for this port now."""
+    key = sandbox.share_key
+    for token in shares.list_tokens(scope) if key else ():
+        share = shares.verify(key, sandbox.id, port, token)
+        if share is not None and share.id not in sandbox.revoked:
+            return share
+    return None
+
+
+def redirect(scope: Scope, share: Share, token: str) -> Response:
+    """Have a browser keep the token as a cookie, and go to the address without it."""
+    headers = {
+        "Location": shares.clean_address(scope),
+        "Set-Cookie": shares.build_cookie(token, share, tls=scope["scheme"] == "https", now=time.time()),
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "no-referrer",
+    }
+    return Response(status_code=303, headers=headers)
+
+
+def note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
+    """Tell the access log whose request it is."""
+    entry: AccessEntry | None = scope.get("hotdesk.access")
+    if entry is not None:
+        entry.tenant, entry.share = sandbox.tenant.name, share.id if share is not None else ""
 
 
 def _check_interpreter(headers: Headers, sandbox: Sandbox) -> None:

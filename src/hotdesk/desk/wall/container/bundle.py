@@ -48,6 +48,8 @@ class BundleInput:
     limits: Mapping[str, int] = field(default_factory=dict)
     """The hard limits this machine holds the keeper to: without CAP_SYS_RESOURCE a runtime cannot go beyond."""
     env: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Where volumes are, by the path at which the desk has them."""
 
 
 def config(room: BundleInput) -> _Json:
@@ -105,9 +107,13 @@ def guest(
 
 
 def mounts(room: BundleInput) -> list[_Json]:
-    """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's."""
+    """Give the mounts, in order. /dev, /sys and what covers /proc are the keeper's own nodes, never the host's.
+
+    Volumes come first, so that nothing of the wall is ever below one.
+    """
     plain = ["nosuid", "nodev"]
     shown = [
+        *(mount(path, "bind", source, "bind", "rw", *plain) for path, source in room.volumes.items()),
         mount("/proc", "proc", "proc", *plain, "noexec"),
         mount("/dev", "bind", room.dev, "bind", "ro", "nosuid", "noexec"),
         mount(

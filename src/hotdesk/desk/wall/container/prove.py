@@ -6,12 +6,17 @@ Read from the host's /proc by pid: nothing here believes the runtime, and nothin
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Collection
 
+from hotdesk.desk.room.volume_store import FILES
 from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S
 from hotdesk.errors import KeeperError
 from hotdesk.linux.processes import read_status
 
+VOLUME_ROOT = f"/{FILES}"
+"""What of a volume's file system is mounted in a desk."""
 OWN = ("pid", "mnt", "ipc", "uts", "cgroup", "net", "user")
 
 
@@ -48,6 +53,22 @@ def flaws(pid: int, uid: int, capabilities: int, netns: int, userns: int) -> lis
     if spaces["net"] != os.fstat(netns).st_ino or spaces["user"] != os.fstat(userns).st_ino:
         wrong.append("its network or user namespace is not the one made for it")
     return wrong
+
+
+def check_mounts(pid: int, paths: Collection[str]) -> None:
+    """Raise unless a volume is mounted at each of these paths of the desk, and nowhere else."""
+    if not paths:
+        return
+    with open(f"/proc/{pid}/mountinfo", "rb") as file:
+        rows = [line.split() for line in file]
+    there = sorted(_unescape(row[4]) for row in rows if _unescape(row[3]) == VOLUME_ROOT)
+    if there != sorted(paths):
+        raise KeeperError("the wall does not stand: a volume is mounted elsewhere; the desk was not released")
+
+
+def _unescape(text: bytes) -> str:
+    """Read a path of mountinfo, where the kernel writes blanks as octal numbers."""
+    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), text).decode(errors="replace")
 
 
 def strangers(pid: int, first: int) -> list[str]:

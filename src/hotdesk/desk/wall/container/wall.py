@@ -47,6 +47,7 @@ class ContainerWall:
 
     def prove(self, room: Room, pid: int) -> None:
         prove.check(pid, room.base + uids.USER, 0, room.netns, room.userns)
+        prove.check_mounts(pid, room.spec.volumes)
         self.filters.keep(self.settings.run / "runtime" / room.desk / "seccomp.bpf")
 
     def caller(self, room: Room, pid: int, *, root: bool = False) -> tuple[int, int]:
@@ -90,6 +91,7 @@ def _bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
         filter=compiled,
         limits=_hard_limits(),
         env=room.environment(),
+        volumes={path: str(source) for path, source in room.volume_sources().items()},
     )
 
 

@@ -42,6 +42,8 @@ class GvisorBundle:
     guest: str
     """The file that starts the guest, in the folder with its code."""
     env: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Where volumes are in the room, by the path at which the desk has them."""
 
 
 def config(room: GvisorBundle) -> _Json:
@@ -91,6 +93,7 @@ def mounts(room: GvisorBundle) -> list[_Json]:
     """Return the mounts, in order. /dev, /sys and most of /proc are the sentry's own."""
     plain = ["nosuid", "nodev"]
     return [
+        *(mount(path, "bind", source, "bind", "rw", *plain) for path, source in room.volumes.items()),
         mount("/proc", "proc", "proc", *plain, "noexec"),
         mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={compute_shm_size(room.memory)}"),  # noqa: S108
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),

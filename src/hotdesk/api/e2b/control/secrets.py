@@ -1,0 +1,206 @@
+"""E2B's secrets, in the tenant's vault under names of their own: no other secret of the vault is reached by them.
+
+A value is written and never read back. A program names it as `${e2b.secrets.NAME}` in a header that its network rules
+attach; the door puts the value in on the way out, and no sandbox sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hotdesk.api.caller import Caller
+from hotdesk.api.e2b import network
+from hotdesk.api.e2b.control import paging, requests
+from hotdesk.api.e2b.control.views import as_time
+from hotdesk.api.e2b.responses import E2bError, answer, done
+from hotdesk.api.launch.launcher_client import LauncherClient
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk.seam import new_id
+from hotdesk.errors import HostError, printable
+from hotdesk.event import VaultChanged
+from hotdesk.linux import private_files
+from hotdesk.vault import VaultEntry, exists, ls
+from hotdesk.vault.kinds import MAX_VALUE_BYTES
+
+_FILE = "secrets.json"
+_ID_PREFIX = "sec_"
+_MAX_SECRETS = 1000
+_MAX_METADATA, _MAX_METADATA_BYTES = 32, 8192
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
+_METADATA = TypeAdapter(dict[str, dict[str, str]])
+
+
+class SecretValue(requests.Body):
+    """A value that a secret shall have."""
+
+    value: Annotated[str, Field(min_length=1, max_length=MAX_VALUE_BYTES, repr=False)]
+    metadata: Annotated[dict[str, str], Field(max_length=_MAX_METADATA)] | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def check_metadata(cls, metadata: dict[str, str] | None) -> dict[str, str] | None:
+        """Refuse more than E2B takes."""
+        pairs = [(len(name.encode()), len(value.encode())) for name, value in (metadata or {}).items()]
+        if any(name > 128 or value > 1024 for name, value in pairs) or sum(map(sum, pairs)) > _MAX_METADATA_BYTES:
+            raise ValueError("metadata takes names of 128 bytes, values of 1024, and 8192 in all")
+        return metadata
+
+
+class NewSecretValue(SecretValue):
+    """A secret that is to be made."""
+
+    name: requests.Name
+
+
+class E2bSecrets:
+    """Answers requests about secrets."""
+
+    def __init__(self, starter: LauncherClient) -> None:
+        self.starter = starter
+        """Who may write to vaults; this process may not."""
+        self.writing = anyio.Lock()
+
+    async def respond(self, caller: Caller, tenant: Tenant, request: Request, rest: list[str]) -> Response:
+        """Carry out one request."""
+        if not caller.may("vault"):
+            raise E2bError(403, "this key is not for secrets; make one with the power `vault`")
+        match request.method, rest:
+            case "GET", []:
+                return await self.ls(tenant, request.query_params)
+            case "POST", []:
+                return await self.create(caller, tenant, await requests.read(request, NewSecretValue))
+            case "GET", [name]:
+                return answer(await self.describe(tenant, _parse(name)))
+            case "POST", [name]:
+                body = await requests.read(request, SecretValue)
+                await self.find(tenant, _parse(name))
+                return answer(await self.put(caller, tenant, _parse(name), body))
+            case "DELETE", [name]:
+                return await self.destroy(caller, tenant, _parse(name))
+        raise E2bError(404, "there is no such thing here")
+
+    async def ls(self, tenant: Tenant, query: QueryParams) -> Response:
+        """List secrets, in pages."""
+        found = await self.entries(tenant)
+        page, headers = paging.cut(found.items(), lambda each: (each[1].created, each[0]), paging.page_of(query))
+        metadata = await anyio.to_thread.run_sync(_read, _folder(tenant))
+        return answer([_view(name, entry, metadata) for name, entry in page], headers=headers)
+
+    async def create(self, caller: Caller, tenant: Tenant, body: NewSecretValue) -> Response:
+        """Make a secret."""
+        name = _parse(body.name)
+        found = await self.entries(tenant)
+        if name in found:
+            raise E2bError(409, f"there is a secret '{name}' already; update it instead")
+        if len(found) >= _MAX_SECRETS:
+            raise E2bError(429, f"there are {_MAX_SECRETS} secrets already; destroy some")
+        return answer(await self.put(caller, tenant, name, body), 201)
+
+    async def put(self, caller: Caller, tenant: Tenant, name: str, body: SecretValue) -> dict[str, object]:
+        """Write a value, and the metadata if there is some."""
+        stored = network.VAULT_PREFIX + name
+        await self.note(tenant, VaultChanged(new_id(), stored, "put", caller.described))
+        await self.starter.keep_secret(tenant.name, stored, "token", body.value.encode("utf-8", "surrogatepass"))
+        if body.metadata is not None:
+            await self.write(tenant, name, body.metadata)
+        return await self.describe(tenant, name)
+
+    async def destroy(self, caller: Caller, tenant: Tenant, name: str) -> Response:
+        """Remove a secret; whoever sends it, sends it no more."""
+        await self.find(tenant, name)
+        stored = network.VAULT_PREFIX + name
+        await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))
+        await self.starter.forget_secret(tenant.name, stored)
+        await self.write(tenant, name, None)
+        return done()
+
+    async def check_placeholders(self, caller: Caller, tenant: Tenant, settings: Mapping[str, object] | None) -> None:
+        """Refuse network rules that name secrets which are not there, or that this key may not use."""
+        named = network.list_secrets(settings or {})
+        if not named:
+            return
+        if not caller.may("vault"):
+            raise E2bError(403, "this key is not for secrets; make one with the power `vault`")
+        if missing := sorted(named - (await self.entries(tenant)).keys()):
+            raise E2bError(400, f"there is no secret '{printable(missing[0][:80])}'; create it first")
+
+    async def note(self, tenant: Tenant, event: VaultChanged) -> None:
+        """Have it written down."""
+        await tenant.host.ready()
+        await anyio.to_thread.run_sync(tenant.host.note, event)
+
+    async def entries(self, tenant: Tenant) -> dict[str, VaultEntry]:
+        """Return the tenant's secrets by their names here."""
+        folder = tenant.settings.lib / "keys"
+        found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
+        prefix = network.VAULT_PREFIX
+        return {each.name.removeprefix(prefix): each for each in found if each.name.startswith(prefix)}
+
+    async def find(self, tenant: Tenant, name: str) -> VaultEntry:
+        """Return what may be known of a secret."""
+        found = (await self.entries(tenant)).get(name)
+        if found is None:
+            raise E2bError(404, f"secret '{printable(name[:64])}' not found")
+        return found
+
+    async def describe(self, tenant: Tenant, name: str) -> dict[str, object]:
+        """Say what a program is told of a secret."""
+        entry = await self.find(tenant, name)
+        return _view(name, entry, await anyio.to_thread.run_sync(_read, _folder(tenant)))
+
+    async def write(self, tenant: Tenant, name: str, metadata: dict[str, str] | None) -> None:
+        """Write a secret's metadata down; None: it has none any more."""
+        async with self.writing:
+            table = await anyio.to_thread.run_sync(_read, _folder(tenant))
+            table = {each: pairs for each, pairs in table.items() if each != name}
+            if metadata:
+                table[name] = metadata
+            await anyio.to_thread.run_sync(_write, _folder(tenant), json.dumps(table).encode())
+
+
+def _parse(reference: str) -> str:
+    """Return the name of a secret that is named by its id or its name."""
+    name = reference.removeprefix(_ID_PREFIX).lower()
+    if not _NAME.fullmatch(name):
+        raise E2bError(400 if reference else 404, "a secret's name has 1 to 60 of a-z, 0-9 and -, as in openai-key")
+    return name
+
+
+def _view(name: str, entry: VaultEntry, metadata: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+    return {
+        "secretID": _ID_PREFIX + name,
+        "name": name,
+        "currentVersion": entry.version,
+        "metadata": dict(metadata.get(name, {})),
+        "createdAt": as_time(entry.created),
+        "updatedAt": as_time(entry.changed),
+    }
+
+
+def _folder(tenant: Tenant) -> Path:
+    return tenant.settings.lib / "serve"
+
+
+def _read(place: Path) -> dict[str, dict[str, str]]:
+    """Read the metadata of a tenant's secrets."""
+    if not place.is_dir():
+        return {}
+    try:
+        return _METADATA.validate_json(private_files.read(place, _FILE) or b"{}")
+    except ValidationError:
+        raise HostError(f"{place / _FILE} is damaged; mend it, or move it away to forget all metadata") from None
+
+
+def _write(place: Path, data: bytes) -> None:
+    private_files.make_folder(place)
+    private_files.write(place, _FILE, data)

@@ -1,0 +1,63 @@
+"""Share links as a program makes, lists and revokes them."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from hotdesk.api.e2b.control.requests import NewShare
+from hotdesk.api.e2b.control.views import as_time
+from hotdesk.api.e2b.envd import envd
+from hotdesk.api.e2b.ports import shares
+from hotdesk.api.e2b.ports.shares import Share
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.sandboxes import Sandbox
+from hotdesk.api.e2b.templates import PORT as INTERPRETER_PORT
+from hotdesk.api.settings import Serving
+from hotdesk.desk.room.room import GATE
+
+_MAX_SHARES = 256
+"""Valid links to the ports of one sandbox."""
+_MAX_REVOKED = 4096
+_ID = re.compile(r"[0-9a-f]{12}")
+_UNSHARED = frozenset((envd.PORT, INTERPRETER_PORT, GATE[1]))
+"""Ports that run commands, or lead out: they are for those who have the sandbox's own token."""
+
+
+def make(sandbox: Sandbox, serving: Serving, order: NewShare) -> dict[str, object]:
+    """Make a link; it expires with the sandbox at the latest."""
+    if order.port in _UNSHARED:
+        raise E2bError(400, f"port {order.port} is not shared: whoever reaches it runs commands in the sandbox")
+    if not sandbox.share_key:
+        raise E2bError(400, "a sandbox without a token has no share links; create it with `secure`")
+    if len(list_valid(sandbox)) >= _MAX_SHARES:
+        raise E2bError(429, f"this sandbox has {_MAX_SHARES} valid links; revoke some")
+    expires = min(time.time() + order.expires_in, sandbox.started + serving.longest)
+    share = shares.new_share(order.port, expires)
+    sandbox.shares[share.id] = share
+    token = shares.sign(sandbox.share_key, sandbox.id, share)
+    scheme = "https" if serving.tls_port else "http"
+    url = shares.build_url(scheme, share.port, sandbox.id, serving.reached, token, order.path)
+    return {**describe(share), "token": token, "url": url}
+
+
+def list_valid(sandbox: Sandbox) -> list[Share]:
+    """Return the links that this server made and that are valid; those that expired are forgotten."""
+    for share in [each for each in sandbox.shares.values() if each.expires <= time.time()]:
+        del sandbox.shares[share.id]
+    return sorted(sandbox.shares.values(), key=lambda share: (share.expires, share.id))
+
+
+def revoke(sandbox: Sandbox, share: str) -> None:
+    """Have a link be valid no more; connections that it opened stay until they end."""
+    if not _ID.fullmatch(share):
+        raise E2bError(404, "there is no such share link")
+    if len(sandbox.revoked) >= _MAX_REVOKED:
+        raise E2bError(429, f"{_MAX_REVOKED} links to this sandbox were revoked; kill the sandbox to end them all")
+    sandbox.shares.pop(share, None)
+    sandbox.revoked.add(share)
+
+
+def describe(share: Share) -> dict[str, object]:
+    """Say what may be told of a link again: never its token."""
+    return {"shareID": share.id, "port": share.port, "expiresAt": as_time(share.expires)}

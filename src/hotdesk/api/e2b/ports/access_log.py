@@ -1,0 +1,71 @@
+"""The access log of sandboxes' ports: one line for each request, when the operator wants it.
+
+A line has no query, header or body: they may hold secrets. What the caller wrote is escaped and cut.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from starlette.types import Message, Receive, Scope, Send
+
+from hotdesk.api.log import LOG
+from hotdesk.errors import printable
+
+_MAX_PATH = 200
+
+
+@dataclass(slots=True)
+class AccessEntry:
+    """One request on its way, as the log will have it."""
+
+    scope: Scope
+    sandbox: str
+    port: int
+    tenant: str = ""
+    share: str = ""
+    """The share link by which it came in; empty: another way."""
+    status: int = 0
+    received: int = 0
+    sent: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def watch_receive(self, receive: Receive) -> Receive:
+        """Count the bytes of the body."""
+
+        async def receive_and_count() -> Message:
+            message = await receive()
+            self.received += len(message.get("body", b""))
+            return message
+
+        return receive_and_count
+
+    def watch_send(self, send: Send) -> Send:
+        """Note the status, and count the bytes of the answer."""
+
+        async def send_and_count(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+            self.sent += len(message.get("body", b""))
+            await send(message)
+
+        return send_and_count
+
+    def write(self) -> None:
+        """Write the line; status 0 says that the connection was handed over or broke off."""
+        path = self.scope.get("raw_path", b"").decode("latin-1")
+        LOG.write(
+            "access",
+            tenant=self.tenant,
+            sandbox=self.sandbox,
+            port=self.port,
+            client=str((self.scope.get("client") or ("",))[0]),
+            share=self.share,
+            method=str(self.scope["method"]),
+            path=printable(path[:_MAX_PATH]),
+            status=self.status,
+            received=self.received,
+            sent=self.sent,
+            ms=round((time.monotonic() - self.began) * 1000),
+        )

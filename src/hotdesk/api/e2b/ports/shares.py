@@ -1,0 +1,105 @@
+"""Share links: signed addresses that let whoever has one reach one port of one sandbox until a given time. Pure.
+
+A token names a share, a port and an expiry time, signed with a key that is derived from the sandbox's own token. Opened
+in a browser it becomes a cookie for that port's host name, and the address is cleaned.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from hotdesk.desk.seam import DeskId
+
+PARAMETER = "hotdesk-share"
+"""The query parameter, and the header, that carries a token."""
+COOKIE, SECURE_COOKIE = "hotdesk-share", "__Host-hotdesk-share"
+_SHAPE = re.compile(r"(?P<id>[0-9a-f]{12})\.(?P<port>[0-9]{1,5})\.(?P<expires>[0-9]{1,11})\.(?P<mac>[0-9a-f]{64})")
+_PAIR = re.compile(rb"(?:^|&)hotdesk-share=[^&]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One link."""
+
+    id: str
+    port: int
+    expires: int
+    """Seconds since 1970."""
+
+
+def new_share(port: int, expires: float) -> Share:
+    """Make a share that nobody has the token of yet."""
+    return Share(secrets.token_hex(6), port, int(expires))
+
+
+def sign(key: bytes, sandbox: str, share: Share) -> str:
+    """Return the token of a share."""
+    return f"{share.id}.{share.port}.{share.expires}.{_mac(key, sandbox, share)}"
+
+
+def verify(key: bytes, sandbox: str, port: int, token: str, now: float | None = None) -> Share | None:
+    """Return the share that a token is for; None: it is for nothing here, was changed, or has expired."""
+    found = _SHAPE.fullmatch(token)
+    if found is None:
+        return None
+    share = Share(found["id"], int(found["port"]), int(found["expires"]))
+    if not hmac.compare_digest(_mac(key, sandbox, share), found["mac"]) or share.port != port:
+        return None
+    return share if share.expires > (time.time() if now is None else now) else None
+
+
+def derive_key(token: str) -> bytes:
+    """Return the key that signs the links of a sandbox, made of a secret of its own."""
+    return hmac.new(token.encode(), b"hotdesk share links", "sha256").digest()
+
+
+def _mac(key: bytes, sandbox: str, share: Share) -> str:
+    text = f"v1:{sandbox}:{share.id}:{share.port}:{share.expires}"
+    return hmac.new(key, text.encode(), "sha256").hexdigest()
+
+
+def list_tokens(scope: Scope) -> list[str]:
+    """Return the tokens that a request shows: as a header, as a cookie, or in its address."""
+    headers = Headers(scope=scope)
+    names = (COOKIE, SECURE_COOKIE)
+    pairs = (pair.strip().partition("=") for value in headers.getlist("cookie") for pair in value.split(";"))
+    found = [headers.get(PARAMETER, ""), *(value for name, _, value in pairs if name in names), token_in_query(scope)]
+    return [each for each in found if each][:8]
+
+
+def token_in_query(scope: Scope) -> str:
+    """Return the token in a request's address; empty: there is none."""
+    query = scope["query_string"].decode("latin-1")
+    return next((value for name, value in parse_qsl(query, max_num_fields=1000) if name == PARAMETER), "")
+
+
+def strip_query(query: bytes) -> bytes:
+    """Return a query without the token: no program inside hears it."""
+    return _PAIR.sub(b"", query).lstrip(b"&") if b"hotdesk-share=" in query else query
+
+
+def build_url(scheme: str, port: int, sandbox: DeskId | str, domain: str, token: str, path: str = "/") -> str:
+    """Return the address of a share."""
+    return f"{scheme}://{port}-{sandbox}.{domain}{quote(path)}?{urlencode({PARAMETER: token})}"
+
+
+def clean_address(scope: Scope) -> str:
+    """Return a request's path and query without the token, for a browser to go to; never another host."""
+    path = "/" + scope["raw_path"].decode("latin-1").lstrip("/\\")
+    query = strip_query(scope["query_string"]).decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def build_cookie(token: str, share: Share, *, tls: bool, now: float) -> str:
+    """Return the cookie by which a browser shows the token from then on."""
+    lasts = max(0, share.expires - int(now))
+    name, secure = (SECURE_COOKIE, "; Secure") if tls else (COOKIE, "")
+    return f"{name}={token}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Lax{secure}"

@@ -1,0 +1,169 @@
+"""E2B's content API: the files of a volume, for whoever has its token."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Annotated
+
+import anyio
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hotdesk.api.e2b.control import requests
+from hotdesk.api.e2b.envd.connect import until_gone
+from hotdesk.api.e2b.responses import E2bError, refusal_of
+from hotdesk.api.e2b.volumes.processes import VolumeCall
+from hotdesk.api.e2b.volumes.registry import VolumeRecord, VolumeRegistry
+from hotdesk.api.quotas import QuotaError, Quotas
+from hotdesk.desk.volume.files import PIECE
+from hotdesk.errors import alone
+
+_ACTS: Mapping[tuple[str, str], str] = {
+    ("GET", "path"): "stat",
+    ("PATCH", "path"): "change",
+    ("DELETE", "path"): "remove",
+    ("GET", "dir"): "list",
+    ("POST", "dir"): "mkdir",
+    ("GET", "file"): "read",
+    ("PUT", "file"): "write",
+}
+_NUMBERS = ("depth", "uid", "gid", "mode")
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_FILE_HEADERS = [
+    (b"content-type", b"application/octet-stream"),
+    (b"content-disposition", b"attachment"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox"),
+]
+"""What a desk wrote is a file to be saved, never a page of this server."""
+
+
+class MetadataChange(requests.Body):
+    """Owner and mode that a file shall have."""
+
+    uid: Annotated[int, Field(ge=0)] | None = None
+    gid: Annotated[int, Field(ge=0)] | None = None
+    mode: Annotated[int, Field(ge=0)] | None = None
+
+
+class VolumeContent:
+    """Answers the content API's requests."""
+
+    def __init__(self, registry: VolumeRegistry, quotas: Quotas) -> None:
+        self.registry = registry
+        self.quotas = quotas
+
+    async def respond(self, request: Request, path: list[str]) -> Response:
+        """Check one request, and return what carries it out."""
+        volume = path[1] if len(path) > 1 else ""
+        tenant, record = self.find(volume, request.headers.get("authorization", ""))
+        try:
+            self.quotas.ask(tenant, "calls")
+        except QuotaError as e:
+            raise E2bError(429, str(e)) from None
+        act = _ACTS.get((request.method, path[2])) if len(path) == 3 else None
+        if act is None:
+            raise E2bError(404, "there is no such thing here")
+        if self.registry.copying[volume]:
+            raise E2bError(409, "the volume is being copied; try again when that is done")
+        return ContentResponse(self.registry, tenant, record, await _read_order(request, act))
+
+    def find(self, volume: str, authorization: str) -> tuple[str, VolumeRecord]:
+        """Return the volume whose token is shown; a wrong token and an unknown volume look alike."""
+        kind, _, shown = authorization.partition(" ")
+        tenant, record = self.registry.records.get(volume, ("", None))
+        expected = record.token if record is not None and record.ready else "x" * 64
+        right = hmac.compare_digest(shown.strip().encode(), expected.encode())
+        if record is None or not record.ready or not right or kind.lower() != "bearer":
+            raise E2bError(401, "this is not the token of that volume; connect to the volume to get it")
+        return tenant, record
+
+
+async def _read_order(request: Request, act: str) -> dict[str, object]:
+    """Read what a request says, as the process of a volume is told it."""
+    query = request.query_params
+    if "path" not in query:
+        raise E2bError(400, "the query has no path")
+    order: dict[str, object] = {"act": act, "path": query["path"]}
+    for name in _NUMBERS:
+        if (text := query.get(name)) is not None:
+            if not text.isdecimal() or len(text) > 9:
+                raise E2bError(400, f"{name} is a whole number")
+            order[name] = int(text)
+    if (text := query.get("force")) is not None:
+        if text.lower() not in _TRUTHS:
+            raise E2bError(400, "force is true or false")
+        order["force"] = _TRUTHS[text.lower()]
+    if act == "change":
+        change = await requests.read(request, MetadataChange)
+        order |= change.model_dump(exclude_none=True)
+    return order
+
+
+class ContentResponse(Response):
+    """Carries out one request at the process of a volume, and passes its answer on."""
+
+    def __init__(self, registry: VolumeRegistry, tenant: str, record: VolumeRecord, order: dict[str, object]) -> None:
+        super().__init__()
+        self.registry = registry
+        self.tenant = tenant
+        self.record = record
+        self.order = order
+        self.begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; an answer that breaks off does not look whole."""
+        try:
+            tenant = await self.registry.tenants.tenant(self.tenant)
+            async with self.registry.processes.call(tenant, self.record.id) as call:
+                await call.tell(self.order)
+                if self.order["act"] == "write":
+                    await _upload(call, Request(scope, receive))
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(until_gone, receive, tasks.cancel_scope)
+                    await self.pass_on(call, send)
+                    tasks.cancel_scope.cancel()
+        except* Exception as group:  # noqa: BLE001 - the rim: whatever fails is an answer the SDKs can read
+            if self.begun:
+                scope["extensions"]["hotdesk.reset"]()
+            else:
+                error = alone(group)
+                assert isinstance(error, Exception)
+                await refusal_of(error).response()(scope, receive, send)
+
+    async def pass_on(self, call: VolumeCall, send: Send) -> None:
+        """Pass the answer on as it comes."""
+        status, length = await call.hear_head()
+        is_file = self.order["act"] == "read" and status == 200
+        headers = _FILE_HEADERS if is_file else [(b"content-type", b"application/json")]
+        if status != 204:
+            headers = [*headers, (b"content-length", b"%d" % length)]
+        self.begun = True
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        while length > 0:
+            _, data = await call.hear()
+            length -= len(data)
+            if length < 0 or not data:
+                raise E2bError(503, "the volume gave no proper answer; try again")
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _upload(call: VolumeCall, request: Request) -> None:
+    """Pass a body on. After a refusal the rest is read and dropped: a client reads no answer before it has sent all."""
+    is_open = True
+    async for data in request.stream():
+        for start in range(0, len(data) if is_open else 0, PIECE):
+            try:
+                await call.tell({}, data[start : start + PIECE])
+            except OSError:
+                is_open = False
+                break
+    if is_open:
+        try:
+            await call.tell({"end": True})
+        except OSError:
+            pass  # it has answered already

@@ -1,0 +1,145 @@
+"""The server's lines to the processes that read volumes: started by a tenant's keeper, ended when nobody uses them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk.request import KeeperRequest
+from hotdesk.desk.seam import DeskId
+from hotdesk.desk.volume.files import PIECE
+from hotdesk.ipc.child import send_now
+from hotdesk.ipc.frames import FrameError, Frames, write
+from hotdesk.linux.sockets import receive, send
+
+IDLE_S = 60.0
+"""Seconds after which the process of a volume that nobody uses is ended."""
+REPLY_TIMEOUT_S = 90.0
+"""Seconds without a byte after which a process is taken to be stuck."""
+_MAX_CALLS = 64
+"""Requests that may be under way to one volume."""
+STATUSES = frozenset((200, 201, 204, 400, 404, 409, 500, 507))
+"""What a process may answer."""
+
+
+@dataclass(slots=True)
+class VolumeCall:
+    """One request to the process of a volume."""
+
+    sock: socket.socket
+    frames: Frames = field(default_factory=lambda: Frames(max_blob_bytes=PIECE, max_items=64))
+    waiting: list[tuple[dict[str, object], bytes]] = field(default_factory=list)
+
+    async def tell(self, message: dict[str, object], data: bytes = b"") -> None:
+        """Send a frame; `OSError` when the process answers no more."""
+        with anyio.fail_after(REPLY_TIMEOUT_S):
+            await send(self.sock, write(message, data))
+
+    async def hear(self) -> tuple[dict[str, object], bytes]:
+        """Wait for a frame."""
+        try:
+            with anyio.fail_after(REPLY_TIMEOUT_S):
+                while not self.waiting:
+                    data = await receive(self.sock)
+                    if not data:
+                        raise ConnectionResetError
+                    self.waiting = self.frames.feed(data)
+        except (OSError, FrameError):
+            raise E2bError(503, "the volume broke off; try again") from None
+        return self.waiting.pop(0)
+
+    async def hear_head(self) -> tuple[int, int]:
+        """Wait for the head of an answer; return its status and how many bytes follow."""
+        head, _ = await self.hear()
+        status, length = head.get("status"), head.get("length")
+        if status not in STATUSES or type(length) is not int or length < 0:
+            raise E2bError(503, "the volume gave no proper answer; try again")
+        return int(str(status)), length
+
+
+@dataclass(slots=True)
+class VolumeLine:
+    """The line to one process."""
+
+    control: socket.socket
+    calls: int = 0
+    used: float = field(default_factory=time.monotonic)
+
+
+class VolumeProcesses:
+    """The processes of a server that read volumes."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, VolumeLine] = {}
+        self.starting: dict[str, anyio.Lock] = {}
+
+    async def run(self) -> None:
+        """End processes that nobody uses."""
+        while True:
+            await anyio.sleep(IDLE_S / 4)
+            for volume, line in list(self.lines.items()):
+                if not line.calls and time.monotonic() - line.used > IDLE_S:
+                    self.hang_up(volume)
+
+    @asynccontextmanager
+    async def call(self, tenant: Tenant, volume: str) -> AsyncIterator[VolumeCall]:
+        """Give a connection to the process of a volume, for one request."""
+        line, sock = await self.connect(tenant, volume)
+        line.calls += 1
+        try:
+            with sock:
+                yield VolumeCall(sock)
+        finally:
+            line.calls -= 1
+            line.used = time.monotonic()
+
+    async def connect(self, tenant: Tenant, volume: str) -> tuple[VolumeLine, socket.socket]:
+        """Hand a connection to a volume's process; one that is gone is replaced, once."""
+        for is_last in (False, True):
+            line = await self.line(tenant, volume)
+            if line.calls >= _MAX_CALLS:
+                raise E2bError(429, f"{_MAX_CALLS} requests to this volume are under way; let some end first")
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            ours.setblocking(False)
+            try:
+                with theirs:
+                    send_now(line.control, b"1", [theirs.fileno()])
+                return line, ours
+            except OSError as e:
+                ours.close()
+                if isinstance(e, BlockingIOError):
+                    raise E2bError(429, "too many requests to this volume are waiting; let some end first") from None
+                self.hang_up(volume)
+                if is_last:
+                    raise E2bError(503, "the volume cannot be read just now; try again") from None
+        raise AssertionError
+
+    async def line(self, tenant: Tenant, volume: str) -> VolumeLine:
+        """Give the line to a volume's process, which is started on first need."""
+        async with self.starting.setdefault(volume, anyio.Lock()):
+            if (line := self.lines.get(volume)) is None:
+                keeper = tenant.host.keeper_runtime().keeper
+                with anyio.CancelScope(shield=True):
+                    _, fds = await keeper.ask(KeeperRequest("read-volume", DeskId(volume)), 1)
+                control = socket.socket(fileno=fds[0])
+                control.setblocking(False)
+                line = self.lines[volume] = VolumeLine(control)
+            return line
+
+    def hang_up(self, volume: str) -> None:
+        """Let go of a volume's process, which ends by itself."""
+        if (line := self.lines.pop(volume, None)) is not None:
+            line.control.close()
+
+    async def end(self, volume: str) -> None:
+        """End a volume's process before the volume is copied or deleted."""
+        async with self.starting.setdefault(volume, anyio.Lock()):
+            self.hang_up(volume)
+        self.starting.pop(volume, None)

@@ -1,0 +1,272 @@
+"""The volumes of every tenant: names, tokens and sizes in a file below its own state directory.
+
+A record is written before its volume is made and removed after its volume is deleted, so that no crash leaves a volume
+that nobody counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import anyio
+from pydantic import TypeAdapter, ValidationError
+
+from hotdesk.api.e2b.hibernate import names
+from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.e2b.volumes.processes import VolumeProcesses
+from hotdesk.api.quotas import QuotaError, QuotaShare
+from hotdesk.api.tenants import Tenant, Tenants, settings_of
+from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
+from hotdesk.desk.request import KeeperRequest
+from hotdesk.desk.seam import DeskId, new_id
+from hotdesk.errors import DeskError, HostError, HotdeskError, printable
+from hotdesk.event import VolumeChanged
+from hotdesk.linux import private_files
+
+_FILE = "volumes.json"
+_MAX_PER_TENANT = 1000
+NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeRecord:
+    """One volume."""
+
+    id: str
+    name: str
+    token: str = field(repr=False)
+    """What callers of the content API show."""
+    size: int
+    created: float
+    ready: bool = False
+    """Whether it can be used; if not, it is being made or deleted, and goes when the server starts."""
+
+    @property
+    def view(self) -> dict[str, object]:
+        """Say what a list shows of it."""
+        return {"volumeID": self.id, "name": self.name, "size": self.size}
+
+
+_RECORDS = TypeAdapter(list[VolumeRecord])
+
+
+class VolumeRegistry:
+    """The volumes of a server's tenants."""
+
+    def __init__(self, tenants: Tenants, sandboxes: Sandboxes) -> None:
+        self.tenants = tenants
+        self.sandboxes = sandboxes
+        self.processes = VolumeProcesses()
+        self.records: dict[str, tuple[str, VolumeRecord]] = {}
+        """Every volume by its id, with its tenant."""
+        self.shares: dict[str, QuotaShare] = {}
+        """What volumes count of their tenants' quotas."""
+        self.mounting: Counter[str] = Counter()
+        """Volumes that sandboxes are about to mount."""
+        self.copying: Counter[str] = Counter()
+        """Volumes that are being copied: nobody uses them meanwhile."""
+        self.writing = anyio.Lock()
+
+    # -- at the start ---------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the volumes of every tenant; one whose file is damaged keeps no other from it."""
+        for tenant in names(self.tenants.settings):
+            try:
+                for record in _read(_folder(settings_of(self.tenants.settings, tenant).lib)):
+                    self.records[record.id] = (tenant, record)
+                    self.shares[record.id] = self.tenants.quotas.count(tenant, disk=record.size)
+            except (HotdeskError, OSError) as e:
+                log(e)
+
+    async def run(self) -> None:
+        """Delete what earlier servers did not finish making or deleting, then end processes that nobody uses."""
+        for name, record in list(self.records.values()):
+            if not record.ready:
+                try:
+                    await self.finish(await self.tenants.tenant(name), record)
+                except (HotdeskError, OSError) as e:
+                    log(e)
+        await self.processes.run()
+
+    # -- looking --------------------------------------------------------------------------------------------------
+
+    def of(self, tenant: str) -> list[VolumeRecord]:
+        """Return the volumes of a tenant, oldest first."""
+        mine = [record for name, record in self.records.values() if name == tenant and record.ready]
+        return sorted(mine, key=lambda record: (record.created, record.id))
+
+    def get(self, tenant: str, volume: str) -> VolumeRecord:
+        """Return a tenant's volume; another's is as unknown as one that never was."""
+        name, record = self.records.get(volume, ("", None))
+        if record is None or name != tenant or not record.ready:
+            raise E2bError(404, f"volume '{printable(volume[:64])}' not found")
+        return record
+
+    def find(self, tenant: str, reference: str) -> VolumeRecord:
+        """Return the volume a program means, by its name or its id."""
+        for record in self.of(tenant):
+            if record.name == reference:
+                return record
+        return self.get(tenant, reference)
+
+    def resolve(self, tenant: str, mounts: Iterable[tuple[str, str]]) -> dict[str, VolumeRecord]:
+        """Return the volumes that a sandbox shall have, by path; `mounts` has names and paths."""
+        found: dict[str, VolumeRecord] = {}
+        for name, path in mounts:
+            record = self.find(tenant, name)
+            if path in found:
+                raise E2bError(400, f"two volumes cannot be mounted at {printable(path[:80])}")
+            found[path] = record
+        return found
+
+    @contextmanager
+    def reserve(self, volumes: Iterable[str]) -> Iterator[None]:
+        """Have volumes stay while a sandbox that mounts them is opened."""
+        ids = list(volumes)
+        if any(self.copying[each] for each in ids):
+            raise E2bError(409, "the volume is being copied; try again when that is done")
+        self.mounting.update(ids)
+        try:
+            yield
+        finally:
+            self.mounting.subtract(ids)
+
+    def users(self, volume: str) -> Sequence[str]:
+        """Return the ids of the sandboxes that have a volume mounted, running or paused."""
+        return [each.id for each in self.sandboxes.by_id.values() if volume in each.spec.volumes.values()]
+
+    def require_unused(self, record: VolumeRecord) -> None:
+        """Refuse what cannot be done to a volume while a sandbox has it."""
+        if users := self.users(record.id):
+            raise E2bError(409, f"volume '{record.name}' is mounted in sandbox '{users[0]}'; kill that first")
+        if self.mounting[record.id] or self.copying[record.id]:
+            raise E2bError(409, f"volume '{record.name}' is in use just now; try again")
+
+    # -- making and deleting --------------------------------------------------------------------------------------
+
+    async def create(self, tenant: Tenant, name: str, source: str, by: str) -> VolumeRecord:
+        """Make a volume, empty or with the files of another; it counts against the tenant's disk quota."""
+        if not NAME_SHAPE.fullmatch(name):
+            raise E2bError(400, "a volume's name has 1 to 128 letters, digits and . _ - and begins with none of these")
+        origin = self.find(tenant.name, source) if source else None
+        if origin is not None:
+            self.require_unused(origin)
+        size = origin.size if origin is not None else self.sandboxes.serving.volume_size
+        record = VolumeRecord(new_id(), name, secrets.token_hex(32), size, round(time.time(), 6))
+        self.add(tenant.name, record)
+        try:
+            with self.hold_copy(origin):
+                return await self.make(tenant, record, origin, by)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self.finish(tenant, record)
+            raise
+
+    def add(self, tenant: str, record: VolumeRecord) -> None:
+        """Take a name and the quota for a volume."""
+        mine = [each for name, each in self.records.values() if name == tenant]
+        if any(each.name == record.name for each in mine):
+            raise E2bError(409, f"there is a volume '{record.name}' already; choose another name")
+        if len(mine) >= _MAX_PER_TENANT:
+            raise E2bError(429, f"there are {_MAX_PER_TENANT} volumes already; destroy some")
+        try:
+            self.shares[record.id] = self.tenants.quotas.take(tenant, disk=record.size)
+        except QuotaError as e:
+            raise E2bError(429, str(e)) from None
+        self.records[record.id] = (tenant, record)
+
+    @contextmanager
+    def hold_copy(self, origin: VolumeRecord | None) -> Iterator[None]:
+        """Have nobody use a volume that is being copied."""
+        if origin is None:
+            yield
+            return
+        self.copying[origin.id] += 1
+        try:
+            yield
+        finally:
+            self.copying[origin.id] -= 1
+
+    async def make(self, tenant: Tenant, record: VolumeRecord, origin: VolumeRecord | None, by: str) -> VolumeRecord:
+        """Have a volume made that is counted already."""
+        await self.write(tenant)
+        await self.note(tenant, record, "made", by)
+        if origin is not None:
+            await self.processes.end(origin.id)
+        request = KeeperRequest(
+            "make-volume", DeskId(record.id), size=record.size, origin=origin.id if origin is not None else ""
+        )
+        try:
+            await tenant.host.keeper_runtime().keeper.ask(request, 0, SAVE_SECONDS)
+        except DeskError as e:
+            raise E2bError(409, str(e)) from None
+        ready = replace(record, ready=True)
+        self.records[record.id] = (tenant.name, ready)
+        await self.write(tenant)
+        return ready
+
+    async def destroy(self, tenant: Tenant, volume: str, by: str) -> None:
+        """Delete a volume and everything in it."""
+        record = self.get(tenant.name, volume)
+        self.require_unused(record)
+        with anyio.CancelScope(shield=True):
+            self.records[volume] = (tenant.name, replace(record, ready=False))
+            await self.write(tenant)
+            await self.note(tenant, record, "removed", by)
+            await self.finish(tenant, record)
+
+    async def finish(self, tenant: Tenant, record: VolumeRecord) -> None:
+        """Delete a volume that is not ready, and then its record."""
+        await self.processes.end(record.id)
+        await tenant.host.keeper_runtime().keeper.ask(KeeperRequest("drop-volume", DeskId(record.id)))
+        self.records.pop(record.id, None)
+        if (share := self.shares.pop(record.id, None)) is not None:
+            share.free()
+        await self.write(tenant)
+
+    async def note(self, tenant: Tenant, record: VolumeRecord, what: str, by: str) -> None:
+        """Have it written down in the tenant's journal."""
+        await tenant.host.ready()
+        event = VolumeChanged(new_id(), record.id, what, by, record.name, record.size)  # type: ignore[arg-type]
+        await anyio.to_thread.run_sync(tenant.host.note, event)
+
+    async def write(self, tenant: Tenant) -> None:
+        """Write a tenant's volumes down."""
+        async with self.writing:
+            mine = [asdict(record) for name, record in self.records.values() if name == tenant.name]
+            data = json.dumps(mine).encode()
+            await anyio.to_thread.run_sync(_write, _folder(tenant.settings.lib), data)
+
+
+def show(record: VolumeRecord) -> Mapping[str, object]:
+    """Say what a program needs to use a volume."""
+    return {**record.view, "token": record.token}
+
+
+def _folder(lib: Path) -> Path:
+    return lib / "serve"
+
+
+def _read(place: Path) -> list[VolumeRecord]:
+    """Read a tenant's volumes."""
+    if not place.is_dir():
+        return []
+    try:
+        return _RECORDS.validate_json(private_files.read(place, _FILE) or b"[]")
+    except ValidationError:
+        raise HostError(f"{place / _FILE} is damaged; mend it, or move it away to forget every volume") from None
+
+
+def _write(place: Path, data: bytes) -> None:
+    private_files.make_folder(place)
+    private_files.write(place, _FILE, data)

@@ -1,0 +1,212 @@
+"""Volumes on this machine: an ext4 file each, of a fixed size, that outlives desks.
+
+A file system of its own bounds what desks write, in bytes and in files, and shares no metadata with anybody else's. All
+keepers show one file through one loop device: a second device would be a second file system to the kernel.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hotdesk.desk.room.ext4 import PIECE, list_extents
+from hotdesk.errors import BriefError, DeskError, HostError
+from hotdesk.linux import loopdev, syscalls, uids
+from hotdesk.linux.filesystem import FLAGS, tool
+from hotdesk.linux.openat2 import STRICT, openat2
+
+FILES, STAGING = "files", "staging"
+"""Directories of a volume: what desks see, and what the content API has not finished writing."""
+_FORMAT = ("-q", "-F", "-m0", "-b4096", "-O", "^resize_inode", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+
+_LOCK_TIMEOUT_S = 1.0
+_UNMOUNT_TIMEOUT_S = 5.0
+_POLL_INTERVAL_S = 0.005
+
+
+class VolumeStore:
+    """The volumes of one state directory, as one keeper uses them."""
+
+    def __init__(self, folder: Path, place: Path) -> None:
+        self.folder = folder
+        """Where the files lie."""
+        self.place = place
+        """Where they are mounted, in the keeper's own mount namespace."""
+
+    def file(self, volume: str) -> Path:
+        """Return the file of a volume."""
+        return self.folder / f"{volume}.ext4"
+
+    def make(self, volume: str, size: int, source: str = "") -> None:
+        """Make a volume, empty or with what another holds; it is there whole or not at all.
+
+        What is copied must not be in use: a copy of a file system that is being written to is damaged.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.folder / f"{volume}.new"
+        try:
+            fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            raise DeskError(f"volume {volume} is being made already") from None
+        try:
+            if source:
+                self.copy(source, fd, size)
+            else:
+                os.ftruncate(fd, size)
+                tool("mkfs.ext4", *_FORMAT, str(fresh))
+                self.furnish(volume, fd)
+            os.link(fresh, self.file(volume))
+        except FileExistsError:
+            raise DeskError(f"volume {volume} exists already") from None
+        finally:
+            os.close(fd)
+            fresh.unlink()
+
+    def furnish(self, volume: str, fd: int) -> None:
+        """Give an empty file system its directories; a sandbox's own user has the one it sees."""
+        at = self.place / f"new-{volume}"
+        at.mkdir(mode=0o700, parents=True)
+        try:
+            device, descriptor = loopdev.attach(fd, f"hotdesk-{volume}")
+            try:
+                syscalls.mount(device, str(at), "ext4", FLAGS)
+            finally:
+                os.close(descriptor)
+            try:
+                (at / "lost+found").rmdir()
+                (at / STAGING).mkdir(mode=0o700)
+                (at / FILES).mkdir(mode=0o755)
+                os.chown(at / FILES, uids.USER, uids.USER)
+            finally:
+                syscalls.umount(str(at))
+        finally:
+            at.rmdir()
+
+    def copy(self, source: str, target: int, size: int) -> None:
+        """Copy a volume that nobody has mounted."""
+        with self.hold(source) as fd:
+            if not self.wait_unused(source):
+                raise DeskError("the volume is in use; copy it when no sandbox has it mounted")
+            if os.fstat(fd).st_size != size:
+                raise BriefError("a copy of a volume has the size of the volume")
+            os.ftruncate(target, size)
+            for start, end in list_extents(fd, size):
+                while start < end:
+                    start += os.copy_file_range(fd, target, min(PIECE, end - start), start, start)
+
+    def drop(self, volume: str) -> None:
+        """Delete a volume; whoever still has it mounted keeps its blocks until then. Absent is no error."""
+        self.file(volume).unlink(missing_ok=True)
+
+    def wait_unused(self, volume: str) -> bool:
+        """Wait a moment until nobody has a volume mounted; the kernel takes a mount down when its last user is gone."""
+        end = time.monotonic() + _UNMOUNT_TIMEOUT_S
+        while (found := loopdev.find(self.file(volume))) is not None:
+            os.close(found[1])
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL_INTERVAL_S)
+        return True
+
+    @contextmanager
+    def hold(self, volume: str) -> Iterator[int]:
+        """Hold the file of a volume open, and other keepers off it.
+
+        The lock is given up by hand: a loop device holds on to the open file, and so to its lock.
+        """
+        try:
+            fd = os.open(self.file(volume), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise BriefError(f"there is no volume {volume}") from None
+        try:
+            end = time.monotonic() + _LOCK_TIMEOUT_S
+            while not _lock(fd):
+                if time.monotonic() > end:
+                    raise DeskError(f"volume {volume} is being copied; try again when that is done")
+                time.sleep(_POLL_INTERVAL_S)
+            try:
+                yield fd
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)
+        finally:
+            os.close(fd)
+
+    def mount(self, volume: str, at: Path) -> None:
+        """Show a volume at a directory of the keeper's, which is made."""
+        at.mkdir(mode=0o700, parents=True)
+        try:
+            with self.hold(volume) as fd:
+                name = f"hotdesk-{volume}"
+                device, descriptor = loopdev.find(self.file(volume)) or loopdev.attach(fd, name)
+                try:
+                    syscalls.mount(device, str(at), "ext4", FLAGS, "discard,errors=remount-ro")
+                finally:
+                    os.close(descriptor)
+        except OSError as e:
+            raise HostError(f"volume {volume} cannot be mounted: {e.strerror or e}; see the kernel's log") from e
+        finally:
+            with suppress(OSError):
+                if not os.path.ismount(at):
+                    at.rmdir()
+
+    def unmount(self, at: Path) -> None:
+        """Take down what `mount` put up."""
+        syscalls.umount(str(at))
+        at.rmdir()
+
+    def show(self, volume: str, at: Path, userns: int) -> None:
+        """Show what desks see of a volume at `at`, its owners shifted into a desk's ids, without devices or setuid."""
+        top = self.place / f"show-{at.parent.name}-{at.name}"
+        self.mount(volume, top)
+        try:
+            syscalls.mount_idmapped(str(top / FILES), str(at), userns, 0)
+        finally:
+            self.unmount(top)
+
+
+def _lock(fd: int) -> bool:
+    """Lock an open file, if nobody else has."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def make_mount_points(root: Path, volumes: Mapping[str, str], owner: int) -> None:
+    """Make the directories of a desk at which volumes are mounted; nothing in the desk runs just now.
+
+    No link is followed: a desk that is started again may have put one in the place of its mount point.
+    """
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        with syscalls.making_files_as(owner):
+            for path in volumes:
+                _make_path(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _make_path(root: int, path: str) -> None:
+    """Make a directory with those above it."""
+    current = os.dup(root)
+    try:
+        for part in path.strip("/").encode().split(b"/"):
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=current)
+            inner = openat2(current, part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, STRICT)
+            os.close(current)
+            current = inner
+    except OSError as e:
+        if e.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV):
+            raise
+        raise BriefError(
+            f"a volume cannot be mounted at {path}: part of that path is a link or a file in the image; choose another"
+        ) from e
+    finally:
+        os.close(current)

@@ -1,0 +1,384 @@
+"""The files of one volume, as the content API sees them. No link is followed: every name in a volume is a desk's.
+
+Paths are resolved by openat2 below one directory, without links and without crossing a mount. A file is written beside
+the tree and renamed into it when it is whole, so that nobody reads half of one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hotdesk.linux import uids
+from hotdesk.linux.openat2 import STRICT, openat2
+
+MAX_PATH_BYTES = 4000
+MAX_ENTRIES = 100_000
+"""Entries of one listing."""
+MAX_LISTING_BYTES = 32 << 20
+MAX_DEPTH = 64
+MAX_MODE = 0o1777
+"""Permission bits that may be set: none that would lend a program somebody else's rights."""
+PIECE = 256 << 10
+_ABANDONED_AFTER_S = 86400.0
+"""Seconds after which an upload that never ended is removed."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+_STATUS = {
+    errno.ENOENT: (404, "there is no such path in the volume"),
+    errno.ENOTDIR: (404, "part of the path is not a directory"),
+    errno.ELOOP: (400, "part of the path is a symbolic link; the content API follows none"),
+    errno.EXDEV: (400, "the path leads out of the volume"),
+    errno.ENAMETOOLONG: (400, "a name in the path is too long"),
+    errno.ENOSPC: (507, "the volume is full; remove something, or use a larger one"),
+    errno.EDQUOT: (507, "the volume is full; remove something, or use a larger one"),
+    errno.ENXIO: (400, "the path is neither a file nor a directory"),
+    errno.EISDIR: (400, "the path is a directory"),
+    errno.EEXIST: (409, "the path exists"),
+    errno.ENOTEMPTY: (409, "the directory was written to while it was removed; try again"),
+    errno.EROFS: (500, "the volume is read-only: its file system has an error"),
+}
+
+
+class FilesError(Exception):
+    """A request that cannot be carried out, with the HTTP status that says so."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Owner and mode of something that is written; None: as it is, or the usual."""
+
+    uid: int | None = None
+    gid: int | None = None
+    mode: int | None = None
+
+    def __post_init__(self) -> None:
+        for number in (self.uid, self.gid):
+            if number is not None and not (0 <= number <= uids.USER or number == 65534):
+                raise FilesError(400, f"uid and gid are 0 to {uids.USER}, or 65534: a sandbox has no others")
+        if self.mode is not None and not 0 <= self.mode <= MAX_MODE:
+            raise FilesError(400, f"mode is 0 to {MAX_MODE:#o}: permission bits, and the sticky bit")
+
+    def apply(self, fd: int, usual: tuple[int, int, int]) -> None:
+        """Give an open file or directory these, and where none is named the usual owner, group and mode."""
+        uid, gid, mode = usual
+        os.fchown(fd, uid if self.uid is None else self.uid, gid if self.gid is None else self.gid)
+        os.fchmod(fd, mode if self.mode is None else self.mode)
+
+
+class Upload:
+    """A file that is being written, beside the tree until it is whole."""
+
+    def __init__(
+        self, files: VolumeFiles, path: str, attributes: Attributes, *, overwrite: bool, parents: bool
+    ) -> None:
+        self.files = files
+        self.parts = _split(path)
+        self.attributes = attributes
+        self.overwrite = overwrite
+        if not self.parts:
+            raise FilesError(400, "the path is a directory")
+        self.folder = files.make_folders(self.parts[:-1]) if parents else files.open_folder(self.parts[:-1])
+        self.name = f"{os.urandom(12).hex()}.upload".encode()
+        self.fd = -1
+        try:
+            self.check_target()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.fd = os.open(self.name, flags, 0o600, dir_fd=files.staging)
+        except BaseException:
+            os.close(self.folder)
+            raise
+
+    def check_target(self) -> os.stat_result | None:
+        """Refuse a path at which no file can be put; return what is there."""
+        try:
+            there = os.stat(self.parts[-1], dir_fd=self.folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISDIR(there.st_mode):
+            raise FilesError(400, "the path is a directory")
+        if not self.overwrite:
+            raise FilesError(409, "the file exists; write with force to replace it")
+        return there
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.fd, view) :]
+
+    def finish(self) -> dict[str, object]:
+        """Put the file in its place, in one step; what was there keeps its owner and mode unless others are named."""
+        there = self.check_target()
+        usual = (uids.USER, uids.USER, 0o644)
+        if there is not None and stat.S_ISREG(there.st_mode):
+            usual = (there.st_uid, there.st_gid, there.st_mode & MAX_MODE)
+        self.attributes.apply(self.fd, usual)
+        os.rename(self.name, self.parts[-1], src_dir_fd=self.files.staging, dst_dir_fd=self.folder)
+        return _entry(self.parts, os.fstat(self.fd))
+
+    def close(self) -> None:
+        """Let go; what was not put in its place is gone."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.name, dir_fd=self.files.staging)
+        os.close(self.fd)
+        os.close(self.folder)
+
+
+class VolumeFiles:
+    """One volume: the directory that desks see, and one beside it for what is not whole yet."""
+
+    def __init__(self, root: int, staging: int) -> None:
+        self.root = root
+        self.staging = staging
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def stat(self, path: str) -> dict[str, object]:
+        """Describe what has a path; a link is described, not followed."""
+        parts = _split(path)
+        if not parts:
+            return _entry(parts, os.fstat(self.root))
+        with self.hold_folder(parts[:-1]) as folder:
+            found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            return _entry(parts, found, _read_target(folder, parts[-1], found))
+
+    def ls(self, path: str, depth: int = 1, limit: int = MAX_ENTRIES) -> bytes:
+        """List a directory as JSON, depth first, by name."""
+        if not 1 <= depth <= MAX_DEPTH:
+            raise FilesError(400, f"depth is 1 to {MAX_DEPTH}")
+        parts = _split(path)
+        rows: list[bytes] = []
+        size = 0
+        with self.hold_folder(parts) as folder:
+            for entry in _walk(folder, parts, depth):
+                rows.append(json.dumps(entry, separators=(",", ":")).encode())
+                size += len(rows[-1])
+                if len(rows) > limit or size > MAX_LISTING_BYTES:
+                    raise FilesError(400, f"there are more than {limit} entries; list less, or less deep")
+        return b"[" + b",".join(rows) + b"]"
+
+    def open_file(self, path: str) -> tuple[int, int]:
+        """Open a regular file to read; return it and its size."""
+        parts = _split(path)
+        if not parts:
+            raise FilesError(400, "the path is a directory")
+        fd = openat2(self.root, b"/".join(parts), _PLAIN, STRICT)
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode):
+            return fd, found.st_size
+        os.close(fd)
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "neither a file nor a directory"
+        raise FilesError(400, f"the path is {kind}")
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def make_dir(self, path: str, attributes: Attributes, *, parents: bool) -> dict[str, object]:
+        """Make a directory; with `parents` also those above it, and one that is there is no error."""
+        parts = _split(path)
+        if not parts:
+            raise FilesError(409, "the path exists")
+        folder = self.make_folders(parts[:-1]) if parents else self.open_folder(parts[:-1])
+        try:
+            fresh = _make_one(folder, parts[-1])
+            if not fresh and not parents:
+                raise FilesError(409, "the path exists")
+            fd = openat2(folder, parts[-1], _FOLDER, STRICT)
+        finally:
+            os.close(folder)
+        try:
+            if fresh:
+                attributes.apply(fd, (uids.USER, uids.USER, 0o755))
+            return _entry(parts, os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def change(self, path: str, attributes: Attributes) -> dict[str, object]:
+        """Change owner and mode of a file or directory."""
+        parts = _split(path)
+        fd = openat2(self.root, b"/".join(parts), _PLAIN, STRICT)
+        try:
+            there = os.fstat(fd)
+            if not (stat.S_ISREG(there.st_mode) or stat.S_ISDIR(there.st_mode)):
+                raise FilesError(400, "the path is neither a file nor a directory")
+            attributes.apply(fd, (there.st_uid, there.st_gid, there.st_mode & MAX_MODE))
+            return _entry(parts, os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a directory with everything below it.
+
+        A directory disappears in one step and is taken apart beside the tree, a level at a time: a desk may nest as
+        deep as it likes.
+        """
+        parts = _split(path)
+        if not parts:
+            raise FilesError(400, "the whole volume is removed by destroying it")
+        with self.hold_folder(parts[:-1]) as folder:
+            found = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(found.st_mode):
+                os.unlink(parts[-1], dir_fd=folder)
+                return
+            name = _trash_name()
+            os.rename(parts[-1], name, src_dir_fd=folder, dst_dir_fd=self.staging)
+        self.discard(name)
+
+    def discard(self, name: bytes) -> None:
+        """Delete a directory in the staging area; the directories in it are moved beside it first."""
+        waiting = [name]
+        while waiting:
+            current = waiting.pop()
+            fd = os.open(current, _FOLDER | os.O_CLOEXEC, dir_fd=self.staging)
+            try:
+                for entry in os.listdir(fd):
+                    inner = os.fsencode(entry)
+                    try:
+                        os.unlink(inner, dir_fd=fd)
+                    except IsADirectoryError:
+                        moved = _trash_name()
+                        os.rename(inner, moved, src_dir_fd=fd, dst_dir_fd=self.staging)
+                        waiting.append(moved)
+            finally:
+                os.close(fd)
+            os.rmdir(current, dir_fd=self.staging)
+
+    def sweep(self) -> None:
+        """Remove what killed processes left in the staging area."""
+        for entry in os.listdir(self.staging):
+            name = os.fsencode(entry)
+            with suppress(OSError):
+                found = os.stat(name, dir_fd=self.staging, follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    self.discard(name)
+                elif time.time() - found.st_mtime > _ABANDONED_AFTER_S:
+                    os.unlink(name, dir_fd=self.staging)
+
+    # -- directories --------------------------------------------------------------------------------------------
+
+    def open_folder(self, parts: list[bytes]) -> int:
+        """Open a directory of the volume."""
+        return openat2(self.root, b"/".join(parts), _FOLDER, STRICT)
+
+    @contextmanager
+    def hold_folder(self, parts: list[bytes]) -> Iterator[int]:
+        """Hold a directory of the volume open."""
+        fd = self.open_folder(parts)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def make_folders(self, parts: list[bytes]) -> int:
+        """Open a directory, made with those above it where they are missing."""
+        fd = self.open_folder([])
+        for part in parts:
+            try:
+                fresh = _make_one(fd, part)
+                inner = openat2(fd, part, _FOLDER, STRICT)
+                if fresh:
+                    Attributes().apply(inner, (uids.USER, uids.USER, 0o755))
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+
+def explain(error: OSError) -> FilesError:
+    """Translate what the kernel refused."""
+    status, message = _STATUS.get(error.errno or 0, (500, f"the volume could not do this: {error.strerror}"))
+    return FilesError(status, message)
+
+
+def _split(path: str) -> list[bytes]:
+    """Take a path apart; `/` is the volume itself."""
+    try:
+        data = path.encode()
+    except UnicodeEncodeError:
+        raise FilesError(400, "the path is not UTF-8") from None
+    if len(data) > MAX_PATH_BYTES or b"\0" in data:
+        raise FilesError(400, f"a path has at most {MAX_PATH_BYTES} bytes, and none of them is NUL")
+    parts = [part for part in data.split(b"/") if part not in (b"", b".")]
+    if b".." in parts:
+        raise FilesError(400, "a path has no `..`")
+    return parts
+
+
+def _walk(folder: int, parts: list[bytes], depth: int) -> Iterator[dict[str, object]]:
+    """Describe what is below an open directory; one descriptor is open a level."""
+    for entry in sorted(os.listdir(folder)):
+        name = os.fsencode(entry)
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            target = _read_target(folder, name, found)
+            inner = -1
+            if depth > 1 and stat.S_ISDIR(found.st_mode):
+                inner = os.open(name, _FOLDER | os.O_CLOEXEC, dir_fd=folder)
+        except OSError:
+            continue  # gone, or something else by now
+        yield _entry([*parts, name], found, target)
+        if inner >= 0:
+            try:
+                yield from _walk(inner, [*parts, name], depth - 1)
+            finally:
+                os.close(inner)
+
+
+def _make_one(folder: int, name: bytes) -> bool:
+    """Make a directory; False when there is something of that name."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _trash_name() -> bytes:
+    return f"{os.urandom(12).hex()}.trash".encode()
+
+
+def _read_target(folder: int, name: bytes, found: os.stat_result) -> str | None:
+    return _show(os.readlink(name, dir_fd=folder)) if stat.S_ISLNK(found.st_mode) else None
+
+
+def _entry(parts: list[bytes], found: os.stat_result, target: str | None = None) -> dict[str, object]:
+    """Describe a file, directory, link or something else as E2B's programs read it."""
+    kinds = ((stat.S_ISDIR, "directory"), (stat.S_ISREG, "file"), (stat.S_ISLNK, "symlink"))
+    entry: dict[str, object] = {
+        "name": _show(parts[-1]) if parts else "",
+        "type": next((name for is_kind, name in kinds if is_kind(found.st_mode)), "unknown"),
+        "path": "/" + "/".join(map(_show, parts)),
+        "size": found.st_size,
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "atime": _moment(found.st_atime),
+        "mtime": _moment(found.st_mtime),
+        "ctime": _moment(found.st_ctime),
+    }
+    return entry if target is None else {**entry, "target": target}
+
+
+def _show(name: bytes) -> str:
+    """Write a name as text; bytes that are not UTF-8 are shown as escapes."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _moment(seconds: float) -> str:
+    """Write a time as RFC 3339; a desk may have set any."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds")
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,224 @@
+"""The process that reads and writes one volume for the content API, shut in that volume.
+
+It is root of a user namespace and nobody outside, its root directory is the volume, and it has four capabilities on
+files and no network. Each connection it is handed is one request: a frame that says what, frames with bytes if it is an
+upload, and for an answer a frame with the status and frames with the body.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hotdesk.desk.volume.files import PIECE, Attributes, FilesError, Upload, VolumeFiles, explain
+from hotdesk.ipc.frames import FrameError, Frames, write
+from hotdesk.linux import bpf, jail, landlock, rlimits, syscalls, uids
+
+CONTROL = 3
+"""The descriptor over which the owner hands in connections."""
+_THREADS = 16
+"""Requests that are carried out at once; others wait."""
+_STACK_BYTES = 1 << 20
+_MEMORY = 4 << 30
+"""Bytes of address space, of which libc reserves much for threads."""
+_FILES = 1024 + _THREADS * 80
+"""Descriptors: a listing has one open a level."""
+_TIMEOUT_S = 60.0
+"""Seconds without a byte after which a connection is given up."""
+CAPABILITIES = {0, 1, 3, 4}
+"""CHOWN, DAC_OVERRIDE, FOWNER and FSETID, in the namespace of the volume's owners."""
+_READS = 1 << 2 | 1 << 3
+_WRITES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | landlock.REFER | landlock.TRUNCATE
+"""Write and truncate files, remove and make files and directories, move them; no device, socket, pipe or link."""
+_ACTS = ("stat", "list", "mkdir", "change", "read", "write", "remove")
+
+
+class VolumeRequest:
+    """One request of the owner."""
+
+    def __init__(self, sock: socket.socket, files: VolumeFiles) -> None:
+        self.sock = sock
+        self.files = files
+        self.frames = Frames(max_blob_bytes=PIECE, max_items=64)
+        self.waiting: list[tuple[dict[str, object], bytes]] = []
+
+    def run(self) -> None:
+        """Carry out the request and answer it; a caller that hangs up ends it."""
+        self.sock.settimeout(_TIMEOUT_S)
+        try:
+            self.answer(self.receive()[0])
+        except FilesError as e:
+            self.send_json(e.status, {"code": e.status, "message": str(e)})
+        except (OSError, FrameError, EOFError):
+            return  # the owner hung up, or is broken: nobody to tell
+
+    def answer(self, request: Mapping[str, object]) -> None:
+        """Carry out a request."""
+        act, path = request.get("act"), request.get("path")
+        if act not in _ACTS or not isinstance(path, str):
+            raise FilesError(400, "the volume does not know that request")
+        try:
+            getattr(self, f"do_{act}")(path, request)
+        except OSError as e:
+            if isinstance(e, TimeoutError | ConnectionError):
+                raise
+            raise explain(e) from e
+
+    def do_stat(self, path: str, _request: Mapping[str, object]) -> None:
+        self.send_json(200, self.files.stat(path))
+
+    def do_list(self, path: str, request: Mapping[str, object]) -> None:
+        self.send_body(200, self.files.ls(path, _number(request, "depth") or 1))
+
+    def do_mkdir(self, path: str, request: Mapping[str, object]) -> None:
+        self.send_json(201, self.files.make_dir(path, _attributes(request), parents=request.get("force") is True))
+
+    def do_change(self, path: str, request: Mapping[str, object]) -> None:
+        self.send_json(200, self.files.change(path, _attributes(request)))
+
+    def do_remove(self, path: str, _request: Mapping[str, object]) -> None:
+        self.files.remove(path)
+        self.send_body(204, b"")
+
+    def do_read(self, path: str, _request: Mapping[str, object]) -> None:
+        """Send a file; one that grows meanwhile is sent as large as it was, one that shrinks breaks off."""
+        fd, size = self.files.open_file(path)
+        try:
+            self.sock.sendall(write({"status": 200, "length": size}))
+            while size:
+                data = os.read(fd, min(PIECE, size))
+                if not data:
+                    raise EOFError
+                self.sock.sendall(write({}, data))
+                size -= len(data)
+        finally:
+            os.close(fd)
+
+    def do_write(self, path: str, request: Mapping[str, object]) -> None:
+        """Take a file; one whose end does not come leaves nothing."""
+        force = request.get("force")
+        upload = Upload(self.files, path, _attributes(request), overwrite=force is not False, parents=force is True)
+        try:
+            for data in self.pieces():
+                upload.write(data)
+            self.send_json(201, upload.finish())
+        finally:
+            upload.close()
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of an upload until its last frame."""
+        while True:
+            message, data = self.receive()
+            if data:
+                yield data
+            if message.get("end") is True:
+                return
+
+    def receive(self) -> tuple[dict[str, object], bytes]:
+        """Wait for one frame."""
+        while not self.waiting:
+            data = self.sock.recv(PIECE)
+            if not data:
+                raise EOFError
+            self.waiting = self.frames.feed(data)
+        return self.waiting.pop(0)
+
+    def send_json(self, status: int, value: object) -> None:
+        """Answer with JSON."""
+        self.send_body(status, json.dumps(value, separators=(",", ":")).encode())
+
+    def send_body(self, status: int, body: bytes) -> None:
+        """Answer with bytes."""
+        self.sock.sendall(write({"status": status, "length": len(body)}))
+        for start in range(0, len(body), PIECE):
+            self.sock.sendall(write({}, body[start : start + PIECE]))
+
+
+def _number(request: Mapping[str, object], name: str) -> int | None:
+    value = request.get(name)
+    if value is not None and type(value) is not int:
+        raise FilesError(400, f"{name} is a whole number")
+    return value
+
+
+def _attributes(request: Mapping[str, object]) -> Attributes:
+    return Attributes(_number(request, "uid"), _number(request, "gid"), _number(request, "mode"))
+
+
+def serve(control: socket.socket, files: VolumeFiles, program: bytes, together: threading.Barrier) -> None:
+    """Take connections and carry out their requests until the owner is gone; called in each thread.
+
+    Nobody begins before every thread has its filter.
+    """
+    jail.install(program)
+    together.wait()
+    while True:
+        data, fds, _, _ = socket.recv_fds(control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            return
+        for fd in fds:
+            with socket.socket(fileno=fd) as sock:
+                try:
+                    VolumeRequest(sock, files).run()
+                except Exception:  # noqa: BLE001, S110 - a rim: hostile names found a hole; the owner sees a hang-up
+                    pass
+
+
+def shut_in(source: str, at: str) -> None:
+    """Have a volume as root directory and nothing else, as root of a user namespace without privileges outside."""
+    parent = os.getppid()
+    jail.preload()
+    with syscalls.start_anchor(uids.VOLUMES + uids.ANCHOR) as anchor:
+        userns = anchor.open(uids.id_map(uids.VOLUMES), uids.id_map(uids.VOLUMES))
+    os.waitpid(anchor.pid, 0)
+    syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET)
+    syscalls.mount_idmapped(source, at, userns, 0)
+    syscalls.pivot_root(at)
+    os.setgroups([])
+    syscalls.setns(userns, syscalls.CLONE_NEWUSER)
+    os.close(userns)
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    landlock.drop_capabilities(CAPABILITIES)
+    landlock.restrict([Path("/")], _WRITES | _READS, reads=landlock.READS)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main() -> None:
+    """Serve the owner at descriptor 3 until it hangs up."""
+    settings = json.loads(sys.argv[3])
+    control = socket.socket(fileno=CONTROL)
+    control.set_inheritable(False)
+    os.umask(0o077)
+    rlimits.set_core_limit()
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
+    shut_in(str(settings["source"]), str(settings["at"]))
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    files = VolumeFiles(*(os.open(name, flags) for name in ("/files", "/staging")))
+    files.sweep()
+    program = bpf.program(platform.machine(), bpf.VOLUME, os.getpid())
+    gc.freeze()
+    threading.stack_size(_STACK_BYTES)
+    together = threading.Barrier(_THREADS + 1)
+    threads = [threading.Thread(target=serve, args=(control, files, program, together)) for _ in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    jail.install(program)
+    together.wait()
+    for thread in threads:
+        thread.join()
+    os._exit(0)

@@ -1,0 +1,348 @@
+"""Volumes by E2B's own SDK, sync and async: made, mounted, read, written, shared, bounded and destroyed."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from e2b import (
+    AsyncSandbox,
+    AsyncVolume,
+    AuthenticationException,
+    NotFoundException,
+    Sandbox,
+    SandboxException,
+    Volume,
+    VolumeException,
+)
+from e2b.exceptions import RateLimitException, VolumeNotFoundException, VolumePathNotFoundException
+
+from hotdesk.api.keys import ApiKeys
+from tests.e2e.server.conftest import Served, served
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
+SIZE = 64 << 20
+CONFIG = """
+[serve]
+volume_size = "64M"
+ready = {}
+
+[serve.quota.small]
+disk = "150M"
+"""
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Served]:
+    """Give a server whose volumes are small."""
+    with served(home / f"volumes-{time.monotonic_ns()}", config=CONFIG) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _content_url(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("E2B_VOLUME_API_URL", server.url)
+
+
+@pytest.fixture
+def volume(server: Served) -> Iterator[Volume]:
+    """Give a volume, destroyed in the end."""
+    made = Volume.create(f"v{time.monotonic_ns()}", **server.e2b)
+    yield made
+    Volume.destroy(made.volume_id, **server.e2b)
+
+
+@contextmanager
+def mounted(server: Served, volume: Volume | str, path: str = "/data") -> Iterator[Sandbox]:
+    """Give a sandbox that has a volume."""
+    sandbox = Sandbox.create(volume_mounts={path: volume}, **server.e2b)
+    try:
+        yield sandbox
+    finally:
+        sandbox.kill()
+
+
+def test_a_volume_is_made_listed_found_and_destroyed(server: Served) -> None:
+    made = Volume.create("models", **server.e2b)
+    assert (made.name, len(str(made.token))) == ("models", 64)
+    assert [(each.volume_id, each.name) for each in Volume.list(**server.e2b)] == [(made.volume_id, "models")]
+    info = Volume.get_info(made.volume_id, **server.e2b)
+    assert (info.name, info.token) == ("models", made.token)
+    again = Volume.connect(made.volume_id, **server.e2b)
+    again.write_file("/kept.txt", "still here")
+    assert made.read_file("/kept.txt") == "still here"
+    with pytest.raises(VolumeException, match="409"):
+        Volume.create("models", **server.e2b)
+    assert Volume.destroy(made.volume_id, **server.e2b) is True
+    assert Volume.destroy(made.volume_id, **server.e2b) is False
+    assert Volume.list(**server.e2b) == []
+    assert list((server.settings.lib / "volumes").iterdir()) == []
+    with pytest.raises(VolumeNotFoundException):
+        Volume.get_info(made.volume_id, **server.e2b)
+    with pytest.raises(VolumeNotFoundException):
+        Volume.connect(made.volume_id, **server.e2b)
+    with pytest.raises(AuthenticationException):
+        made.read_file("/kept.txt")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "-x", "x" * 129, "a b"])
+def test_a_name_that_is_none_is_refused(server: Served, name: str) -> None:
+    with pytest.raises(VolumeException, match="400"):
+        Volume.create(name, **server.e2b)
+
+
+def test_whoever_has_no_key_has_no_volumes(server: Served) -> None:
+    wrong = {**server.e2b, "api_key": f"e2b_{'0' * 40}"}
+    with pytest.raises(AuthenticationException):
+        Volume.list(**wrong)
+    with pytest.raises(AuthenticationException):
+        Volume.destroy("x", **wrong)
+
+
+def test_files_are_written_read_described_and_removed(volume: Volume) -> None:
+    entry = volume.write_file("/a.txt", "hällo")
+    assert (entry.name, entry.path, entry.type, entry.size, entry.uid, entry.mode) == (
+        "a.txt", "/a.txt", "file", 6, 1000, 0o644,
+    )  # fmt: skip
+    assert volume.read_file("/a.txt") == "hällo"
+    assert volume.read_file("/a.txt", format="bytes") == "hällo".encode()
+    assert b"".join(volume.read_file("/a.txt", format="stream")) == "hällo".encode()
+    volume.write_file("/b.bin", io.BytesIO(bytes(range(256)) * 40000), mode=0o600, uid=0, gid=0)
+    assert volume.read_file("/b.bin", format="bytes") == bytes(range(256)) * 40000
+    assert (volume.get_info("/b.bin").mode, volume.get_info("/b.bin").uid) == (0o600, 0)
+    assert volume.make_dir("/x/y", force=True).type == "directory"
+    volume.write_file("/x/y/z", "deep")
+    assert [each.path for each in volume.list("/")] == ["/a.txt", "/b.bin", "/x"]
+    assert [each.path for each in volume.list("/", depth=3)] == ["/a.txt", "/b.bin", "/x", "/x/y", "/x/y/z"]
+    assert volume.update_metadata("/a.txt", mode=0o400, uid=0).mode == 0o400
+    assert volume.exists("/a.txt")
+    volume.remove("/x")
+    volume.remove("/a.txt")
+    assert not volume.exists("/a.txt")
+    assert [each.name for each in volume.list("/")] == ["b.bin"]
+
+
+def test_what_is_not_there_is_told_as_the_sdk_knows_it(volume: Volume) -> None:
+    with pytest.raises(VolumePathNotFoundException):
+        volume.read_file("/none")
+    with pytest.raises(VolumePathNotFoundException):
+        list(volume.read_file("/none", format="stream"))
+    with pytest.raises(VolumePathNotFoundException):
+        volume.get_info("/none")
+    with pytest.raises(VolumePathNotFoundException):
+        volume.list("/none")
+    with pytest.raises(VolumePathNotFoundException):
+        volume.remove("/none")
+    with pytest.raises(VolumePathNotFoundException):
+        volume.update_metadata("/none", mode=0o600)
+    with pytest.raises(VolumePathNotFoundException):
+        volume.write_file("/none/a", "x")
+    with pytest.raises(VolumePathNotFoundException):
+        volume.make_dir("/none/a")
+    with pytest.raises(VolumeException, match="400"):
+        volume.read_file("/")
+    with pytest.raises(VolumeException, match="400"):
+        volume.write_file("/a", "x", uid=5000)
+    with pytest.raises(AuthenticationException):
+        volume.exists("/a", token="wrong")
+
+
+def test_a_file_outlives_the_sandbox_that_wrote_it(server: Served, volume: Volume) -> None:
+    with mounted(server, volume) as sandbox:
+        assert sandbox.get_info().volume_mounts == [{"name": volume.name, "path": "/data"}]
+        sandbox.commands.run("mkdir /data/d && echo one > /data/d/file && ln -s d/file /data/link")
+        assert volume.read_file("/d/file") == "one\n"
+        volume.write_file("/from-outside", "two")
+        assert sandbox.commands.run("cat /data/from-outside; stat -c %U /data/from-outside").stdout == "twouser\n"
+        assert sandbox.files.read("/data/d/file") == "one\n"
+        sandbox.files.write("/data/by-envd", "three")
+    with mounted(server, volume.name, "/home/user/other") as sandbox:
+        assert sandbox.commands.run("cat other/d/file other/link other/by-envd").stdout == "one\none\nthree"
+    assert volume.get_info("/link").target == "d/file"
+
+
+def test_sandboxes_share_a_volume_as_programs_of_one_machine_share_a_file_system(
+    server: Served, volume: Volume
+) -> None:
+    add = "for i in $(seq 200); do (flock 9; echo $(($(cat /data/n) + 1)) > /data/n) 9>>/data/lock; done"
+    volume.write_file("/n", "0")
+    with mounted(server, volume) as one, mounted(server, volume) as two, ThreadPoolExecutor() as threads:
+        list(threads.map(lambda each: each.commands.run(add, timeout=60), (one, two)))
+        assert one.commands.run("cat /data/n").stdout == two.commands.run("cat /data/n").stdout == "400\n"
+    assert volume.read_file("/n") == "400\n"
+
+
+def test_uploads_at_once_leave_one_whole_file(volume: Volume) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda word: volume.write_file("/a", word * 100_000), "abcdefgh"))
+    found = volume.read_file("/a")
+    assert (len(found), len(set(found))) == (100_000, 1)
+    assert [each.name for each in volume.list("/")] == ["a"]
+
+
+def test_a_volume_ends_at_its_size(server: Served, volume: Volume) -> None:
+    with pytest.raises(VolumeException, match="507"):
+        volume.write_file("/big", b"x" * (80 << 20))
+    assert volume.list("/") == []
+    with mounted(server, volume) as sandbox:
+        full = sandbox.commands.run("head -c 80M /dev/zero > /data/big || df --output=size -B1M /data | tail -1")
+        assert 40 < int(full.stdout) <= 64
+        sandbox.commands.run("rm /data/big")
+    volume.write_file("/small", "fits")
+
+
+def test_volumes_count_against_the_disk_quota(server: Served) -> None:
+    options = {**server.e2b, "api_key": ApiKeys(server.settings.lib / "serve").make("small", "small")}
+    made = [Volume.create(name, **options) for name in ("one", "two")]
+    with pytest.raises(RateLimitException, match="bytes of disk"):
+        Volume.create("three", **options)
+    assert Volume.destroy(made[0].volume_id, **options)
+    made.append(Volume.create("three", **options))
+    for each in made[1:]:
+        assert Volume.destroy(each.volume_id, **options)
+
+
+def test_a_volume_in_use_is_not_destroyed(server: Served, volume: Volume) -> None:
+    with mounted(server, volume) as sandbox:
+        with pytest.raises(VolumeException, match=f"409.*{sandbox.sandbox_id}"):
+            Volume.destroy(volume.volume_id, **server.e2b)
+        sandbox.pause()
+        with pytest.raises(VolumeException, match="409"):
+            Volume.destroy(volume.volume_id, **server.e2b)
+        sandbox.connect()
+        assert sandbox.commands.run("touch /data/still").exit_code == 0
+
+
+@pytest.mark.parametrize("memory", [True, False], ids=["with memory", "files alone"])
+def test_a_volume_stays_mounted_over_a_pause(server: Served, volume: Volume, memory: bool) -> None:
+    with mounted(server, volume) as sandbox:
+        sandbox.commands.run("echo before > /data/a")
+        body = {} if memory else {"memory": False}
+        headers = {"X-API-Key": server.key}
+        paused = httpx.post(f"{server.url}/sandboxes/{sandbox.sandbox_id}/pause", json=body, headers=headers)
+        assert paused.status_code == 204
+        volume.write_file("/b", "meanwhile")
+        sandbox.connect()
+        assert sandbox.commands.run("cat /data/a /data/b").stdout == "before\nmeanwhile"
+
+
+def test_a_fork_shares_the_volume_and_a_snapshot_has_nothing_of_it(server: Served, volume: Volume) -> None:
+    with mounted(server, volume) as sandbox:
+        sandbox.commands.run("echo shared > /data/a")
+        (fork,) = sandbox.fork()
+        assert isinstance(fork, Sandbox)
+        fork.commands.run("echo too >> /data/a")
+        assert sandbox.commands.run("cat /data/a").stdout == "shared\ntoo\n"
+        fork.kill()
+        snapshot = sandbox.create_snapshot()
+    later = Sandbox.create(snapshot.snapshot_id, **server.e2b)
+    assert later.commands.run("ls -A /data").stdout == ""
+    later.kill()
+    assert Sandbox.delete_snapshot(snapshot.snapshot_id, **server.e2b)
+
+
+def test_a_volume_begins_with_the_files_of_another(server: Served, volume: Volume) -> None:
+    volume.write_file("/a", "as it was")
+    with httpx.Client(base_url=server.url, headers={"X-API-Key": server.key}, timeout=60) as api:
+        with mounted(server, volume):
+            busy = api.post("/volumes", json={"name": "copy", "source": volume.name})
+            assert (busy.status_code, busy.json()["code"]) == (409, 409)
+        answer = api.post("/volumes", json={"name": "copy", "source": volume.name})
+        assert answer.status_code == 201, answer.text
+        assert api.post("/volumes", json={"name": "other", "source": "nobodys"}).status_code == 404
+    copy = Volume.connect(answer.json()["volumeID"], **server.e2b)
+    volume.write_file("/a", "changed")
+    assert copy.read_file("/a") == "as it was"
+    assert Volume.destroy(copy.volume_id, **server.e2b)
+
+
+@pytest.mark.parametrize("path", ["/proc/x", "/etc", "relative", "/a/../b", "/", "/run/hotdesk"])
+def test_no_volume_is_mounted_over_the_system(server: Served, volume: Volume, path: str) -> None:
+    with pytest.raises(SandboxException, match="400"):
+        Sandbox.create(volume_mounts={path: volume}, **server.e2b)
+
+
+def test_a_volume_that_is_not_there_is_not_mounted(server: Served) -> None:
+    with pytest.raises((NotFoundException, SandboxException), match=r"404|not found"):
+        Sandbox.create(volume_mounts={"/data": "nobodys"}, **server.e2b)
+    assert Sandbox.list(**server.e2b).next_items() == []
+
+
+@pytest.mark.gvisor
+def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volume: Volume) -> None:
+    with mounted(server, volume) as one:
+        two = Sandbox.create("base@gvisor", volume_mounts={"/mnt/v": volume.name}, **server.e2b)
+        try:
+            assert "gVisor" in two.commands.run("dmesg || true", user="root").stdout
+            one.commands.run("echo container > /data/a; mkdir /data/d; mkfifo /data/pipe")
+            two.commands.run("cat /mnt/v/a > /mnt/v/d/b; echo gvisor >> /mnt/v/d/b; chmod 600 /mnt/v/d/b")
+            assert one.commands.run("cat /data/d/b; stat -c '%U %a' /data/d/b").stdout == (
+                "container\ngvisor\nuser 600\n"
+            )
+            assert volume.read_file("/d/b") == "container\ngvisor\n"
+            volume.write_file("/d/b", "replaced")
+            assert two.commands.run("cat /mnt/v/d/b").stdout == "replaced"
+            full = two.commands.run("head -c 80M /dev/zero > /mnt/v/big || rm /mnt/v/big; df -m /mnt/v | tail -1")
+            assert int(full.stdout.split()[1]) <= 64
+            two.pause()
+            two.connect()
+            assert two.commands.run("cat /mnt/v/a").stdout == "container\n"
+        finally:
+            two.kill()
+
+
+def test_what_happens_to_volumes_is_in_the_journal(server: Served, volume: Volume) -> None:
+    listed = httpx.get(f"{server.url}/api/v1/journal", headers={"Authorization": f"Bearer {server.key}"})
+    rows = [row for row in listed.json()["items"] if row["name"] == "VolumeChanged"]
+    assert json.dumps(rows).count(volume.volume_id) == 1
+
+
+async def test_the_asynchronous_sdk_has_volumes_too(server: Served) -> None:
+    with pytest.raises(VolumeException, match="400"):
+        await AsyncVolume.create("a/b", **server.e2b)
+    volume = await AsyncVolume.create("async", **server.e2b)
+    again = await AsyncVolume.connect(volume.volume_id, **server.e2b)
+    assert (again.name, again.volume_id, again.token) == (volume.name, volume.volume_id, volume.token)
+    assert "async" in [each.name for each in await AsyncVolume.list(**server.e2b)]
+    await again.make_dir("/d")
+    await again.write_file("/d/a", "text")
+    assert await volume.read_file("/d/a") == "text"
+    assert b"".join([part async for part in await volume.read_file("/d/a", format="stream")]) == b"text"
+    assert (await volume.update_metadata("/d/a", mode=0o600)).mode == 0o600
+    assert (await volume.get_info("/d/a")).size == 4
+    assert [each.path for each in await volume.list("/", depth=2)] == ["/d", "/d/a"]
+    async with await AsyncSandbox.create(volume_mounts={"/data": volume}, **server.e2b) as sandbox:
+        assert (await sandbox.commands.run("cat /data/d/a", user="root")).stdout == "text"
+    await volume.remove("/d")
+    assert not await volume.exists("/d")
+    with pytest.raises(AuthenticationException):
+        await volume.exists("/d", token="wrong")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.read_file("/d/a")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.write_file("/d/a", "x")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.make_dir("/d/a")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.update_metadata("/d", mode=0o700)
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.get_info("/d")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.list("/d")
+    with pytest.raises(VolumePathNotFoundException):
+        await volume.remove("/d")
+    assert await AsyncVolume.destroy(volume.volume_id, **server.e2b)
+    wrong = {**server.e2b, "api_key": f"e2b_{'0' * 40}"}
+    with pytest.raises(AuthenticationException):
+        await AsyncVolume.destroy(volume.volume_id, **wrong)
+    with pytest.raises(AuthenticationException):
+        await AsyncVolume.list(**wrong)
+    with pytest.raises(VolumeNotFoundException):
+        await AsyncVolume.connect(volume.volume_id, **server.e2b)

@@ -1,0 +1,24 @@
+"""How fast requests may come by one share link."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hotdesk.api.e2b.ports.shares import Share
+from hotdesk.api.e2b.ports.traffic import Traffic
+from hotdesk.api.quotas import QuotaError
+from hotdesk.api.settings import Serving
+
+
+def test_each_link_has_a_pace_of_its_own() -> None:
+    traffic = Traffic(cast(Any, SimpleNamespace(serving=Serving(share_rate=0.1))))
+    one, other = (Share(name * 12, 8000, 2_000_000_000) for name in "ab")
+    traffic.pace(one)
+    with pytest.raises(QuotaError, match=r"faster than 0\.1 a second") as refused:
+        traffic.pace(one)
+    assert refused.value.wait is not None
+    assert 0 < refused.value.wait <= 10
+    traffic.pace(other)

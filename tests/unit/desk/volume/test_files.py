@@ -1,0 +1,220 @@
+"""The content API's operations, on a directory that hostile programs filled."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotdesk.desk.volume.files import Attributes, FilesError, Upload, VolumeFiles, explain
+
+pytestmark = pytest.mark.container  # owners are changed, which root may
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Iterator[VolumeFiles]:
+    """Give the files of a volume whose directory is `tmp_path / "files"`, beside a file that is nobody's business."""
+    (tmp_path / "secret").write_text("outside")
+    folders = []
+    for name in ("files", "staging"):
+        (tmp_path / name).mkdir()
+        folders.append(os.open(tmp_path / name, os.O_RDONLY | os.O_DIRECTORY))
+    yield VolumeFiles(*folders)
+    for fd in folders:
+        os.close(fd)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, volume: VolumeFiles) -> Path:
+    return tmp_path / "files"
+
+
+def put(volume: VolumeFiles, path: str, data: bytes = b"x", **options: Any) -> dict[str, object]:
+    """Write a file whole."""
+    upload = Upload(volume, path, Attributes(**options.pop("attributes", {})), **{**USUAL, **options})
+    try:
+        upload.write(data)
+        return upload.finish()
+    finally:
+        upload.close()
+
+
+USUAL = {"overwrite": True, "parents": False}
+
+
+def get(volume: VolumeFiles, path: str) -> bytes:
+    fd, size = volume.open_file(path)
+    with open(fd, "rb") as file:
+        return file.read(size)
+
+
+def status(work: Callable[[], object]) -> int:
+    """Return the HTTP status with which something fails; 0: it does not."""
+    try:
+        work()
+    except FilesError as e:
+        return e.status
+    except OSError as e:
+        return explain(e).status
+    return 0
+
+
+def test_a_file_is_written_read_described_and_removed(volume: VolumeFiles, tree: Path) -> None:
+    entry = put(volume, "/a.txt", b"hello")
+    assert (entry["type"], entry["path"], entry["size"], entry["mode"]) == ("file", "/a.txt", 5, 0o644)
+    assert (entry["uid"], entry["gid"]) == (1000, 1000)
+    assert get(volume, "a.txt") == b"hello"
+    assert {**volume.stat("/a.txt"), "atime": ""} == {**entry, "atime": ""}
+    volume.remove("/a.txt")
+    assert status(lambda: volume.stat("/a.txt")) == 404
+    assert os.listdir(tree) == []
+
+
+def test_what_is_replaced_keeps_its_owner_and_mode_unless_others_are_named(volume: VolumeFiles) -> None:
+    put(volume, "/a", attributes={"uid": 0, "gid": 0, "mode": 0o600})
+    assert [put(volume, "/a", b"two")[name] for name in ("uid", "gid", "mode", "size")] == [0, 0, 0o600, 3]
+    assert put(volume, "/a", attributes={"mode": 0o640})["mode"] == 0o640
+
+
+def test_a_file_is_seen_whole_or_not_at_all(volume: VolumeFiles, tree: Path) -> None:
+    put(volume, "/a", b"old")
+    upload = Upload(volume, "/a", Attributes(), overwrite=True, parents=False)
+    upload.write(b"half")
+    assert (tree / "a").read_bytes() == b"old"
+    upload.close()
+    assert (tree / "a").read_bytes() == b"old"
+    assert os.listdir(volume.staging) == []
+
+
+def test_of_two_writers_the_last_to_finish_wins(volume: VolumeFiles) -> None:
+    one, two = (Upload(volume, "/a", Attributes(), overwrite=True, parents=False) for _ in range(2))
+    one.write(b"one")
+    two.write(b"two")
+    two.finish()
+    one.finish()
+    for each in (one, two):
+        each.close()
+    assert get(volume, "/a") == b"one"
+
+
+def test_force_makes_what_is_missing_and_its_absence_refuses(volume: VolumeFiles) -> None:
+    assert status(lambda: put(volume, "/x/y/z")) == 404
+    assert put(volume, "/x/y/z", parents=True)["path"] == "/x/y/z"
+    assert volume.stat("/x/y")["uid"] == 1000
+    assert status(lambda: put(volume, "/x/y/z", overwrite=False)) == 409
+    assert status(lambda: volume.make_dir("/p/q", Attributes(), parents=False)) == 404
+    assert volume.make_dir("/p/q", Attributes(mode=0o700), parents=True)["mode"] == 0o700
+    assert status(lambda: volume.make_dir("/p/q", Attributes(), parents=False)) == 409
+    assert volume.make_dir("/p/q", Attributes(mode=0o777), parents=True)["mode"] == 0o700
+
+
+def test_a_listing_goes_as_deep_as_it_was_told(volume: VolumeFiles, tree: Path) -> None:
+    put(volume, "/b/c/d", parents=True)
+    put(volume, "/a")
+    (tree / "link").symlink_to("/etc/passwd")
+    names = lambda depth: [(each["path"], each["type"]) for each in json.loads(volume.ls("/", depth))]  # noqa: E731
+    assert names(1) == [("/a", "file"), ("/b", "directory"), ("/link", "symlink")]
+    assert [path for path, _ in names(3)] == ["/a", "/b", "/b/c", "/b/c/d", "/link"]
+    assert json.loads(volume.ls("/", 1))[2]["target"] == "/etc/passwd"
+    assert [status(lambda depth=depth: volume.ls("/", depth)) for depth in (0, 65)] == [400, 400]
+    assert status(lambda: volume.ls("/a")) == 404
+
+
+def test_a_listing_has_a_bound(volume: VolumeFiles, tree: Path) -> None:
+    for number in range(4):
+        (tree / str(number)).touch()
+    assert len(json.loads(volume.ls("/", 1, 4))) == 4
+    assert status(lambda: volume.ls("/", 1, 3)) == 400
+
+
+@pytest.mark.parametrize("target", ["../secret", "/etc/passwd", "inner", "."], ids=["up", "absolute", "inside", "self"])
+@pytest.mark.parametrize("place", ["/link", "/link/x"], ids=["last", "amid"])
+def test_no_link_is_followed(volume: VolumeFiles, tree: Path, tmp_path: Path, target: str, place: str) -> None:
+    (tree / "inner").mkdir()
+    (tree / "link").symlink_to(target)
+    acts: list[Callable[[], object]] = [
+        lambda: get(volume, place), lambda: volume.ls(place, 1), lambda: volume.change(place, Attributes(mode=0o777)),
+        lambda: volume.make_dir(f"{place}/d", Attributes(), parents=True),
+        lambda: put(volume, f"{place}/f", parents=True),
+    ]  # fmt: skip
+    assert {status(act) for act in acts} <= {400, 404}
+    assert os.listdir(tree / "inner") == []
+    assert (tmp_path / "secret").read_text() == "outside"
+
+
+def test_a_link_is_described_replaced_and_removed_itself(volume: VolumeFiles, tree: Path, tmp_path: Path) -> None:
+    (tree / "link").symlink_to("../secret")
+    assert (volume.stat("/link")["type"], volume.stat("/link")["target"]) == ("symlink", "../secret")
+    assert put(volume, "/link", b"mine")["type"] == "file"
+    assert not (tree / "link").is_symlink()
+    (tree / "again").symlink_to("..")
+    volume.remove("/again")
+    assert (tmp_path / "secret").read_text() == "outside"
+
+
+@pytest.mark.parametrize("path", ["..", "/../secret", "a/../../secret", "a\0b", "x" * 4001, "\udcff"])
+def test_a_path_that_means_something_else_is_refused(volume: VolumeFiles, path: str) -> None:
+    acts = [volume.stat, volume.open_file, volume.remove, lambda each: put(volume, each)]
+    assert {status(lambda act=act: act(path)) for act in acts} == {400}  # type: ignore[misc]
+
+
+def test_what_is_no_file_is_neither_opened_nor_waited_for(volume: VolumeFiles, tree: Path) -> None:
+    os.mkfifo(tree / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tree / "sock"))
+    assert [volume.stat(path)["type"] for path in ("/pipe", "/sock")] == ["unknown", "unknown"]
+    assert [status(lambda path=path: get(volume, path)) for path in ("/pipe", "/sock", "/")] == [400, 400, 400]
+    assert [status(lambda path=path: volume.change(path, Attributes())) for path in ("/pipe", "/sock")] == [400, 400]
+    assert put(volume, "/pipe", b"now a file")["size"] == 10
+    volume.remove("/sock")
+    assert os.listdir(tree) == ["pipe"]
+
+
+def test_a_tree_of_any_depth_is_removed(volume: VolumeFiles, tree: Path) -> None:
+    fd = os.open(tree, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=fd)
+        os.close(os.open("f", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    volume.remove("/d")
+    assert (os.listdir(tree), os.listdir(volume.staging)) == (["f"], [])
+
+
+def test_the_volume_itself_is_not_removed(volume: VolumeFiles) -> None:
+    assert [status(lambda path=path: volume.remove(path)) for path in ("/", "", ".")] == [400, 400, 400]
+
+
+@pytest.mark.parametrize("wrong", [{"uid": 1001}, {"gid": -1}, {"mode": 0o4755}, {"mode": 0o2755}, {"uid": 1 << 40}])
+def test_owners_that_no_desk_has_and_bits_that_lend_rights_are_refused(wrong: dict[str, int]) -> None:
+    assert status(lambda: Attributes(**wrong)) == 400
+
+
+def test_owner_and_mode_change(volume: VolumeFiles) -> None:
+    put(volume, "/a")
+    changed = volume.change("/a", Attributes(uid=0, mode=0o400))
+    assert [changed[name] for name in ("uid", "gid", "mode")] == [0, 1000, 0o400]
+    assert volume.change("/", Attributes(mode=0o1777))["mode"] == 0o1777
+
+
+def test_names_that_are_no_text_and_times_that_are_none_are_shown_all_the_same(volume: VolumeFiles, tree: Path) -> None:
+    place = os.fsencode(tree) + b"/\xff\xfe"
+    os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
+    os.utime(place, (0, 2**33))
+    assert json.loads(volume.ls("/", 1))[0]["name"] == "\\xff\\xfe"
+
+
+def test_what_a_killed_process_left_is_swept(volume: VolumeFiles, tmp_path: Path) -> None:
+    (tmp_path / "staging/a.trash/b").mkdir(parents=True)
+    (tmp_path / "staging/old.upload").touch()
+    (tmp_path / "staging/new.upload").touch()
+    os.utime(tmp_path / "staging/old.upload", (0, 0))
+    volume.sweep()
+    assert os.listdir(tmp_path / "staging") == ["new.upload"]
