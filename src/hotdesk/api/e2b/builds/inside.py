@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -21,6 +22,8 @@ from hotdesk.desk.seam import Desk, Done, Process
 _PROGRAMS = files("hotdesk.api.e2b.builds")
 _UNPACK = _PROGRAMS.joinpath("unpack_program.py").read_bytes()
 _START = _PROGRAMS.joinpath("start_program.py").read_text()
+START_DIGEST = hashlib.sha256(_START.encode()).hexdigest()
+"""Tells one version of the start program from another."""
 _BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
 _BECOME = """
 import os, pwd, sys
@@ -118,14 +121,14 @@ class BuildDesk:
         return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
 
     async def add_user(self, number: str, user: str) -> None:
-        """Have a user; one that is not there is made."""
+        """Have a user; one that is not there is made, with a number below 1000: a desk has no others."""
         if user in ("user", "root"):
             return
         if not _USER_SHAPE.fullmatch(user):
             raise StepError(number, f"'{user[:100]}' cannot be a user's name")
         if await self.has_user(user):
             return
-        argv = ["useradd", "--create-home", "--shell", "/bin/bash", "--", user]
+        argv = ["useradd", "--system", "--user-group", "--create-home", "--shell", "/bin/bash", "--", user]
         done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
         if not done.ok:
             raise StepError(number, f"user '{user}' could not be added: {last_line(done)}")

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from hotdesk.api.e2b.control.requests import Body
 
 MAX_STEPS = 500
-_Argument = Annotated[str, Field(max_length=128 << 10, pattern=r"^[^\0]*$")]
-_Command = Annotated[str, Field(max_length=64 << 10, pattern=r"^[^\0]*$")]
+_Argument = Annotated[str, Field(max_length=128 << 10, pattern=r"^[^\x00]*$")]
+_Command = Annotated[str, Field(max_length=64 << 10, pattern=r"^[^\x00]*$")]
 _Reference = Annotated[str, Field(max_length=255)]
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 StepKind = Literal["RUN", "COPY", "ENV", "WORKDIR", "USER"]

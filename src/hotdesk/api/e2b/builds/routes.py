@@ -101,15 +101,14 @@ async def request_build(store: TenantTemplates, request: Request) -> Response:
 
 def offer_upload(builds: TemplateBuilds, store: TenantTemplates, request: Request, name: str, digest: str) -> Response:
     """Say whether an archive is here already, and where it can be sent."""
-    store.find(name)
+    template = store.find(name)[0].id
     if not _DIGEST.fullmatch(digest):
         raise E2bError(400, "The digest of an archive has 64 hexadecimal digits.")
     present = uploads.find_archive(store.tenant, digest) is not None
     word = builds.files.open_link(store.tenant, digest)
-    place = (
-        f"{request.url.scheme}://{request.url.netloc}/templates/{name}/files/{digest}?{urlencode({_PARAMETER: word})}"
-    )
-    return answer({"present": present, "url": place}, 201)
+    server = f"{request.url.scheme}://{request.url.netloc}"
+    place = f"/templates/{template}/files/{digest}?{urlencode({_PARAMETER: word})}"
+    return answer({"present": present, "url": server + place}, 201)
 
 
 def require_build(store: TenantTemplates, name: str, build: str) -> tuple[TemplateRecord, BuildRecord]:

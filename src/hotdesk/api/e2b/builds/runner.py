@@ -11,7 +11,7 @@ import anyio
 
 from hotdesk.api.e2b.builds import names, registry, uploads
 from hotdesk.api.e2b.builds.build_log import BuildLog
-from hotdesk.api.e2b.builds.inside import BuildDesk, StepError
+from hotdesk.api.e2b.builds.inside import START_DIGEST, BuildDesk, StepError
 from hotdesk.api.e2b.builds.orders import BuildOrder
 from hotdesk.api.e2b.builds.plan import BuildPlan, PlannedLayer, hash_key, merge_tail, plan_build
 from hotdesk.api.e2b.builds.records import BuildContext, BuildRecord, TenantTemplates
@@ -197,11 +197,12 @@ class TemplateBuildRun:
         starts = plan.context.start or plan.context.ready
         forced = any(layer.forced for layer in plan.layers) or bool(self.order.force)
         if starts and (plan.context != before or self.order.start_cmd or self.order.ready_cmd):
-            found = None if forced else self.cached(plan.final_key)
+            key = hash_key(plan.final_key, START_DIGEST)
+            found = None if forced else self.cached(key)
             if found is None:
                 async with self.open(picture, "finalize") as inside:
                     await inside.install_start(plan.context)
-                    found = await self.save(inside.desk, plan.final_key, picture)
+                    found = await self.save(inside.desk, key, picture)
             picture = found
         await self.prove(picture, plan.context)
         return picture

@@ -20,6 +20,17 @@ ORDER: dict[str, Any] = json.loads("{}")  # replaced by what the template starts
 MARK = "/dev/shm/.template-started"
 """In memory, so that a desk that starts anew has none."""
 SHELL = ["/bin/bash", "-l", "-c"]
+LISTENING = """
+import sys
+port = sys.argv[-1].lstrip(":")
+for kind in ("tcp", "tcp6", "udp", "udp6"):
+    for line in list(open("/proc/net/" + kind))[1:]:
+        words = line.split()
+        if words[3] in ("0A", "07") and int(words[1].rpartition(":")[2], 16) == int(port):
+            print(kind, port)
+"""
+PORTS = 'command -v ss >/dev/null || ss() { "$TEMPLATE_PYTHON" -I -S -c "$TEMPLATE_LISTENING" "$@"; }; '
+"""What the SDK's `wait_for_port` asks for, in an image without `ss`."""
 
 
 def become(name: str) -> None:
@@ -43,14 +54,15 @@ def start(shows: bool) -> subprocess.Popen[bytes] | None:
     )
 
 
-def wait_ready(end: float) -> bool:
-    """Try the ready command until it succeeds; False when the time is up."""
+def wait_ready(end: float, command: subprocess.Popen[bytes] | None) -> bool:
+    """Try the ready command until it succeeds; False when the time is up, or what was started has failed."""
     pause = 0.05
     while time.monotonic() < end:
         try:
             limit = max(1.0, end - time.monotonic())
             done = subprocess.run(
-                [*SHELL, ORDER["ready"]],
+                [*SHELL, PORTS + "\n" + ORDER["ready"]],
+                env={**os.environ, "TEMPLATE_PYTHON": sys.executable, "TEMPLATE_LISTENING": LISTENING},
                 check=False,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -60,6 +72,8 @@ def wait_ready(end: float) -> bool:
             if done.returncode == 0:
                 return True
         except subprocess.TimeoutExpired:
+            return False
+        if command is not None and command.poll():
             return False
         time.sleep(pause)
         pause = min(2 * pause, 1.0)
@@ -80,13 +94,13 @@ def main() -> None:
         sys.exit("the working folder {!r}: {}".format(ORDER["workdir"], e.strerror))
     builds = sys.argv[1:] == ["build"]
     command = start(builds) if ORDER["start"] else None
-    ready = not ORDER["ready"] or wait_ready(time.monotonic() + ORDER["seconds"])
+    ready = not ORDER["ready"] or wait_ready(time.monotonic() + ORDER["seconds"], command)
+    ended = command.poll() if command is not None else None
     if builds and command is not None:
-        ended = command.poll()
         with contextlib.suppress(OSError):
             os.killpg(command.pid, signal.SIGKILL)
-        if not ready and ended:
-            sys.exit("the start command ended with exit status %d" % ended)
+    if not ready and ended:
+        sys.exit("the start command ended with exit status %d" % ended)
     if not ready:
         sys.exit("it was not ready within %d s" % ORDER["seconds"])
 

@@ -31,8 +31,9 @@ def test_a_reference_means_a_registry_that_is_listed(reference: str, found: tupl
 @pytest.mark.parametrize(
     "reference",
     ["other.example.com/a", "registry.example.com:444/a", "hub.example.com/a", "127.0.0.1/a", "127.0.0.1:5001/a",
-     "ubuntu", "registry.example.com/../a", "registry.example.com/a:b:c", "registry.example.com/A", "registry.example.com/a?x",
-     "registry.example.com/a@sha256:1", "evil.test/registry.example.com/a", "registry.example.com@evil.test/a"],
+     "ubuntu", "registry.example.com/../a", "registry.example.com/a:b:c", "registry.example.com/A",
+     "registry.example.com/a?x", "registry.example.com/a@sha256:1", "evil.test/registry.example.com/a",
+     "registry.example.com@evil.test/a"],
 )  # fmt: skip
 def test_any_other_reference_means_none(reference: str) -> None:
     assert find_registry(reference, LISTED) is None
