@@ -186,8 +186,8 @@ class BuildDesk:
         process = await self.desk.start([READY, "build"], stdin=False, timeout=READY_TIMEOUT_S + 30.0)
         done = await self.follow(process, "finalize")
         if done.exit_code:
-            said = self.log.tail("finalize")
-            reason = str(said[-1]["message"]).rpartition("]: ")[2] if said else describe(done)
+            lines = self.log.tail("finalize")
+            reason = str(lines[-1]["message"]).rpartition("]: ")[2] if lines else describe(done)
             raise StepError("finalize", f"the start command did not become ready: {reason}")
 
     async def follow(self, process: Process, number: str) -> Done:
@@ -198,9 +198,9 @@ class BuildDesk:
                 async for stream, data in process.output():
                     for line in splitters[stream].feed(data):
                         self.log.write(f"[{number}] [{stream}]: {line}", step=number)
-                for stream, splitter in splitters.items():
+                for name, splitter in splitters.items():
                     for line in splitter.finish():
-                        self.log.write(f"[{number}] [{stream}]: {line}", step=number)
+                        self.log.write(f"[{number}] [{name}]: {line}", step=number)
             return await process.wait()
         except BaseException:
             with anyio.move_on_after(5, shield=True):

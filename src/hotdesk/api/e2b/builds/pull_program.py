@@ -67,7 +67,7 @@ class Registry:
 
     def fetch_token(self, words: dict[str, str]) -> str:
         """Fetch a token as a registry asks for it."""
-        query = {key: words[key] for key in ("service", "scope") if key in words}
+        query: dict[str, str] = {key: words[key] for key in ("service", "scope") if key in words}
         place = "{}?{}".format(words.get("realm", ""), urllib.parse.urlencode(query))
         try:
             with self.opener.open(place, timeout=60) as answer:

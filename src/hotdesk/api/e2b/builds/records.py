@@ -125,14 +125,14 @@ class TenantTemplates:
 
     # -- templates ------------------------------------------------------------------------------------------------
 
-    def named(self, name: str) -> TemplateRecord | None:
+    def find_named(self, name: str) -> TemplateRecord | None:
         """Return the template of that name."""
         return next((each for each in self.templates.values() if each.name == name), None)
 
     def find(self, reference: str) -> tuple[TemplateRecord, str | None]:
         """Return the template a program means by its id or name, and the tag it names; 404 where there is none."""
         name, tag = split_reference(self.tenant.name, reference)
-        found = self.templates.get(name) or self.named(name)
+        found = self.templates.get(name) or self.find_named(name)
         if found is None:
             raise missing_template(reference)
         return found, tag
@@ -149,7 +149,7 @@ class TenantTemplates:
 
     def begin(self, name: str, build: BuildRecord) -> TemplateRecord:
         """Note a build, and its template where that is new."""
-        found = self.named(name)
+        found = self.find_named(name)
         if found is None:
             if len(self.templates) >= MAX_TEMPLATES:
                 raise E2bError(429, f"There are {MAX_TEMPLATES} templates already. Delete some.")
@@ -190,7 +190,7 @@ class TenantTemplates:
 
     # -- layers ---------------------------------------------------------------------------------------------------
 
-    def needed(self) -> set[str]:
+    def list_needed(self) -> set[str]:
         """Return the images of builds that are remembered."""
         return {build.image for each in self.templates.values() for build in each.builds if build.image}
 

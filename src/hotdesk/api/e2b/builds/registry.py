@@ -142,7 +142,7 @@ async def _converse(run: TemplateBuildRun, found: RegistryImage, process: Proces
     digest = await output.digest()
     run.log.write(f"[base] {found.host}/{found.repository}@{digest}", step="base")
     key = hash_key("registry", found.address, found.repository, digest)
-    if (picture := run.cached(key)) is not None:
+    if (picture := run.use_cached(key)) is not None:
         return picture
     await process.send(b"fetch\n")
     place = folder_of(run.store.tenant) / f".pull-{secrets.token_hex(8)}"

@@ -83,7 +83,7 @@ async def request_build(store: TenantTemplates, request: Request) -> Response:
     body = await read(request, orders.BuildRequest)
     name, tag = split_reference(store.tenant.name, body.reference)
     tags = merge_tags(tag, body.tags or [])
-    if store.named(name) is None and record_path(store.tenant.settings.images, image_of(name)).exists():
+    if store.find_named(name) is None and record_path(store.tenant.settings.images, image_of(name)).exists():
         raise E2bError(409, f"'{name}' is an image of this server. Choose another name for the template.")
     build = new_build(tags, body.cpu_count, None if body.memory_mb is None else body.memory_mb * MIB)
     template = store.begin(name, build)

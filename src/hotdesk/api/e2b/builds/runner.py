@@ -122,13 +122,13 @@ class TemplateBuildRun:
         usable = next((at for at, layer in enumerate(plan.layers) if layer.forced), len(plan.layers))
         for at in range(usable, 0, -1):
             layer = plan.layers[at - 1]
-            if (picture := self.cached(layer.key)) is not None:
+            if (picture := self.use_cached(layer.key)) is not None:
                 for each in plan.layers[:at]:
                     self.announce(each, cached=True)
                 return picture, plan.layers[at:]
         return base, plan.layers
 
-    def cached(self, key: str) -> Image | None:
+    def use_cached(self, key: str) -> Image | None:
         """Return the image of a layer, and note that it was used."""
         layer = self.store.layers.get(key)
         if layer is None:
@@ -198,7 +198,7 @@ class TemplateBuildRun:
         forced = any(layer.forced for layer in plan.layers) or bool(self.order.force)
         if starts and (plan.context != before or self.order.start_cmd or self.order.ready_cmd):
             key = hash_key(plan.final_key, START_DIGEST)
-            found = None if forced else self.cached(key)
+            found = None if forced else self.use_cached(key)
             if found is None:
                 async with self.open(picture, "finalize") as inside:
                     await inside.install_start(plan.context)

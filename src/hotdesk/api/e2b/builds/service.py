@@ -121,7 +121,7 @@ class TemplateBuilds:
         for name, began in list(store.unfinished.items()):
             if (
                 (busy and now - began < 2 * MAX_BUILD_S and began)
-                or name in store.needed()
+                or name in store.list_needed()
                 or self.is_used(store, name)
             ):
                 continue
@@ -133,7 +133,7 @@ class TemplateBuilds:
 
     def find_surplus(self, store: TenantTemplates) -> Iterator[LayerRecord]:
         """Yield layers beyond what a tenant may keep, those first that were used longest ago."""
-        needed, now = store.needed(), time.time()
+        needed, now = store.list_needed(), time.time()
         spare = sorted((each for each in store.layers.values() if each.image not in needed), key=lambda each: each.used)
         count, size = len(spare), sum(each.size for each in spare)
         for each in spare:

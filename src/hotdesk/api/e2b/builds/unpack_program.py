@@ -162,7 +162,7 @@ def owner_of(text: str) -> tuple[int, int]:
 def source_of(top: str, pattern: str) -> str:
     """Return what of the archive is copied: the path itself, or the folder before the first part with a wildcard."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    stack = []
+    stack: list[str] = []
     for part in parts:
         if part == "..":
             del stack[-1:]
