@@ -20,6 +20,7 @@ from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
+from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.control import ControlPlane
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
@@ -139,7 +140,10 @@ async def compose_app(
         tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
         content_api = VolumeContent(volumes, quotas)
-        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, E2bSecrets(starter))
+        builds = TemplateBuilds(starter, sandboxes, snapshots)
+        tasks.start_soon(builds.run)
+        secrets = E2bSecrets(starter)
+        control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, secrets, builds)
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)

@@ -79,6 +79,10 @@ class Sandbox:
     """Held while it is paused, resumed or copied."""
     id: str = ""
     """Its own: its first desk's."""
+    user: str = ""
+    """As whom its programs run unless they say; empty: as usual."""
+    workdir: str = ""
+    """Where they run unless they say; empty: in the user's home."""
     saved_image: str = ""
     """The image that holds its files while no server runs; empty: none."""
     until: float = math.inf
@@ -138,6 +142,11 @@ class SandboxOrder:
     """Ids of the volumes it shall have, by path."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Names of these volumes, by path."""
+    cpus: float = 0.0
+    """Processors its template asks for; 0: as many as usual."""
+    memory: int = 0
+    user: str = ""
+    workdir: str = ""
 
 
 class Sandboxes:
@@ -155,8 +164,9 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = self.spec(order.image, order.env, order.wall)
-        spec = tenant.host.route(replace(spec, by=by, volumes=order.volumes))
+        spec = replace(self.spec(order.image, order.env, order.wall), by=by, volumes=order.volumes)
+        spec = replace(spec, cpus=order.cpus or spec.cpus, memory=order.memory or spec.memory)
+        spec = tenant.host.route(spec)
         self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
@@ -173,6 +183,7 @@ class Sandboxes:
             traffic_token=secrets.token_hex(32) if order.private else None,
             timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
             auto_resume=order.auto_resume, network=order.network, internet=order.internet, mounts=order.mounts,
+            user=order.user, workdir=order.workdir,
         )  # fmt: skip
         self.add(sandbox)
         return sandbox

@@ -13,8 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
+from hotdesk.api.e2b.builds import routes as template_routes
+from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control import images, paging, requests, sharing, views
-from hotdesk.api.e2b.control.create import order_of, seconds
+from hotdesk.api.e2b.control.create import apply_build, order_of, seconds
 from hotdesk.api.e2b.control.secrets import E2bSecrets
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
@@ -46,6 +48,7 @@ class ControlPlane:
     volumes: VolumeRegistry
     content: VolumeContent
     secrets: E2bSecrets
+    builds: TemplateBuilds
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,15 +61,18 @@ class ControlPlane:
 
     async def respond(self, request: Request) -> Response:
         """Carry out one request."""
-        if (path := path_of(request.scope))[0] == "volumecontent":
+        path = path_of(request.scope)
+        if path[0] == "volumecontent":
             return await self.content.respond(request, path)
+        if request.method == "PUT" and len(path) == 4 and (path[0], path[2]) == ("templates", "files"):
+            return await template_routes.receive_upload(self.builds, request, path[3])
         caller = self.caller(request)
         match request.method, path:
             case "GET", ["sandboxes", name]:
                 if name == "metrics":
                     return await self.many_metrics(caller, request)
                 return answer(views.detail(self.sandboxes.get(caller.tenant, name), self.domain))
-            case "POST", ["sandboxes"] | ["v2", "sandboxes"] as path:
+            case "POST", ["sandboxes"] | ["v2", "sandboxes"]:
                 return await self.create(caller, request, old=path[0] != "v2")
             case "GET", ["v2", "sandboxes"]:
                 return self.ls(caller, request)
@@ -88,6 +94,9 @@ class ControlPlane:
                 return await self.secrets.respond(caller, await self.tenants.tenant(caller.tenant), request, path[1:])
             case method, ["templates" | "v2" | "v3", *_]:
                 tenant = await self.tenants.tenant(caller.tenant)
+                found = await template_routes.respond(self.builds, tenant, caller, request, path)
+                if found is not None:
+                    return found
                 return await images.respond(self.snapshots, tenant, method, path)
         raise E2bError(404, "there is no such thing here")
 
@@ -111,9 +120,13 @@ class ControlPlane:
 
         async def work() -> Response:
             timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
-            image = self.snapshots.image(tenant, body.template.partition("@")[0])
+            template = body.template.partition("@")[0]
+            build = self.builds.find(tenant, template)
+            image = build.image if build is not None else self.snapshots.image(tenant, template)
             volumes = self.volumes.resolve(tenant.name, ((each.name, each.path) for each in body.volume_mounts or ()))
             order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure, volumes=volumes)
+            if build is not None:
+                order = apply_build(order, build)
             with self.volumes.reserve(order.volumes.values()):
                 sandbox = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.describe_connection(sandbox, self.domain), 201)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from hotdesk.api.e2b import network
+from hotdesk.api.e2b.builds.records import BuildRecord
 from hotdesk.api.e2b.control.requests import New
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
@@ -50,6 +52,12 @@ async def order_of(
         wall=wall_of(body.template, body.metadata), volumes={path: each.id for path, each in volumes.items()},
         mounts={path: each.name for path, each in volumes.items()},
     )  # fmt: skip
+
+
+def apply_build(order: SandboxOrder, build: BuildRecord) -> SandboxOrder:
+    """Return an order with what its template's build says of its sandboxes."""
+    context = build.context
+    return replace(order, cpus=float(build.cpus), memory=build.memory, user=context.user, workdir=context.workdir)
 
 
 async def find_scope(sandboxes: Sandboxes, body: New) -> Scope:

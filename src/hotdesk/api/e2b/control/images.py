@@ -1,4 +1,4 @@
-"""Templates by name, and what of E2B's is not offered here: template builds."""
+"""Snapshots and images as templates, by name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from hotdesk.api.tenants import Tenant
 from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
 
-NOT_OFFERED = {
-    "templates": "template builds are not offered here: whoever runs this server builds images, and a snapshot of a "
-    "sandbox is a template of your own",
-}
-
 
 async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path: list[str]) -> Response:
     """Answer what is about templates."""
@@ -24,10 +19,7 @@ async def respond(snapshots: TenantSnapshots, tenant: Tenant, method: str, path:
             return done()
         case "GET", ["templates", "aliases", name]:
             return answer({"templateID": require_template(snapshots, tenant, name), "public": False})
-    word = next((part for part in path[:2] if part in NOT_OFFERED), "")
-    if not word:
-        raise E2bError(404, "there is no such thing here")
-    raise E2bError(501, NOT_OFFERED[word])
+    raise E2bError(404, "there is no such thing here")
 
 
 def require_template(snapshots: TenantSnapshots, tenant: Tenant, name: str) -> str:
