@@ -20,8 +20,11 @@ from hotdesk.cli.terminal import run_interruptible
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
 from hotdesk.doctor.machine import line
 from hotdesk.doctor.measure import THEMES, Result, State
+from hotdesk.doctor.sentry import LEFT_OUT
 from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.doctor.walls import as_json as wall_json
+from hotdesk.errors import WallError
+from hotdesk.walls import NAMES, explain_missing
 
 SCHEMA = 1
 NARROW, WIDE = 60, 120
@@ -47,6 +50,7 @@ class Paper:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
+    parser.add_argument("--wall", choices=NAMES[1:], help="examine desks behind this wall only")
     options.add_json(parser)
 
 
@@ -54,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Try the wall on this machine: every measure, just now, in desks opened for that.
 
     Begins with the walls of this machine: which can be used, how another is set up, and what an idle desk costs. Then
-    says what held, what did not and the remedy, and what could not be tested here and why.
+    says of each that can be used what held, what did not and the remedy, and what could not be tested here and why.
 
     Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
     no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
@@ -62,14 +66,17 @@ def main(arguments: argparse.Namespace) -> int:
     For example:
 
       hotdesk doctor
+      hotdesk doctor --wall gvisor
       hotdesk doctor --json | jq -r '.measures[] | select(.state == "failed").name'
     """
     settings = config.load()
     found = look_at_machine(settings)
+    if arguments.wall:
+        require_wall(found, arguments.wall)
 
     async def work() -> int:
         with show_progress("opening desks to try the wall …"):
-            await examine(settings, found)
+            await examine(settings, found, arguments.wall or "")
         return 0
 
     if code := run_interruptible(work):
@@ -81,6 +88,13 @@ def main(arguments: argparse.Namespace) -> int:
         text = "\n".join(render(found, on))
         print(text if on.marks is MARKS else text.translate(_PLAINER))
     return exit_code(found)
+
+
+def require_wall(found: Examination, name: str) -> None:
+    """Refuse to examine a wall that cannot be put up here."""
+    for wall in found.walls:
+        if wall.status.name == name and not wall.status.is_available:
+            raise WallError(explain_missing(wall.status))
 
 
 @contextmanager
@@ -203,6 +217,7 @@ def as_json(found: Examination) -> dict[str, object]:
             "cgroup": found.facts.cgroups[:2],
         },
         "walls": [wall_json(each) for each in found.walls],
+        "left_out": {each.status.name: LEFT_OUT for each in found.walls if each.status.traits.kernel == "sentry"},
         "holders": list_holders(Place()),
         "unopened": found.unopened,
         "counts": {state: count[state] for state in MARKS},
@@ -210,6 +225,7 @@ def as_json(found: Examination) -> dict[str, object]:
             {
                 "name": result.measure.name,
                 "theme": result.measure.theme,
+                "wall": result.wall,
                 "state": result.finding.state,
                 "promise": result.measure.promise,
                 "seen": result.finding.seen,
