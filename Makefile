@@ -74,12 +74,12 @@ bench-check:  ## The same with every peer; fails and names each promise that is 
 
 # SEED=n repeats a run, COUNT=n makes fewer invoices, AGAIN=1 audits them as they are now, RESUME=1 goes on after a kill,
 # BRAIN=hijacked puts a thief at the desk, MODEL=anthropic:… has a model do it, REPLAY=1 repeats a recorded model's decisions
-# on the invoices it had (REPLAY=FILE: another recording than the first).
+# on the invoices it had (REPLAY=FILE: another recording than the first), WALL=gvisor puts its desks behind that wall.
 .PHONY: demo
-demo: images  ## 500 invoices are audited against an ERP: a checked workbook in out/, its red rows compared with the truth.
+demo: images $(filter gvisor,$(WALL))  ## 500 invoices are audited against an ERP: a checked workbook in out/, its red rows compared with the truth.
 	@$(SUDO) $(PYTHON) examples/audit/run.py --out out $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) \
 	  $(if $(AGAIN),--again) $(if $(RESUME),--resume) $(if $(BRAIN),--brain $(BRAIN)) $(if $(MODEL),--model $(MODEL)) \
-	  $(if $(REPLAY),--replay $(filter-out 1,$(REPLAY)))
+	  $(if $(REPLAY),--replay $(filter-out 1,$(REPLAY))) $(if $(WALL),--wall $(WALL))
 
 .PHONY: serve-demo
 serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with a key to sign in; COUNT=n, SEED=n, PORT=n.

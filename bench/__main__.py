@@ -32,6 +32,7 @@ from bench import (
     hands,
     journal,
     report,
+    sentry,
     server,
     snapshots,
     start,
@@ -59,6 +60,7 @@ PARTS: dict[str, Part] = {
         host, peers, book, bursts=asked.bursts, size=asked.burst, stream=asked.stream, resting=asked.idle
     ),
     "snapshots": lambda host, peers, home, book, asked: snapshots.measure(host, home, book, min(asked.rounds, 20)),
+    "sentry": lambda host, peers, home, book, asked: sentry.measure(host, peers, book, min(asked.rounds, 20)),
     "hands": lambda host, peers, home, book, asked: hands.measure(host, book, min(asked.rounds, 30)),
     "view": lambda host, peers, home, book, asked: view.measure(host, book, min(asked.rounds, 20)),
     "worker": lambda host, peers, home, book, asked: worker.measure(host, book, min(asked.rounds, 20)),

@@ -15,6 +15,7 @@ from bench import (
     door,
     hands,
     journal,
+    sentry,
     server,
     snapshots,
     start,
@@ -43,6 +44,8 @@ class Promise:
     """What is promised, in a reader's words."""
     part: str = "start"
     """What of the suite measures it."""
+    wall: str = "container"
+    """The wall of the desks it is about."""
     aim: bool = False
     """Wanted and not yet reached: told, and no broken promise."""
 
@@ -306,4 +309,16 @@ PROMISES = (
     Promise(server.answered(100), "≥", 100, "", "a burst of 100 creates by the E2B SDK: 100 % are made", "server"),
     Promise(server.whole(200), "≥", 100, "", "200 streaming commands at once: 100 % of them without loss", "server"),
     Promise(server.LOOKUPS, "≥", 2000, "", "lookups of a sandbox ≥ 2000 per CPU second of the server", "server"),
+    *(
+        Promise(what, "≤", bound, against, text, "sentry", wall=sentry.WALL)
+        for what, bound, against, text in (
+            (sentry.COLD, 2.5, sentry.RUN, "cold open → `true` → result ≤ 2.5 × `runsc run true`"),
+            (sentry.CLAIM, 0.15, sentry.RUN, "claim → `true` → result ≤ 0.15 × `runsc run true`"),
+            (sentry.EXEC, 0.5, sentry.RUNSC_EXEC, "`true` in an open desk ≤ 0.5 × `runsc exec`"),
+            (sentry.SNAPSHOT, 1.5, sentry.PLAIN_SNAPSHOT, "snapshot ≤ 1.5 × that of a desk behind `container`"),
+            (sentry.BURN, 0.5, sentry.DELETE, "burn ≤ 0.5 × `runsc delete -f` and unmount"),
+            (sentry.IDLE_CPU, 0.1, "", "an idle desk takes ≤ 0.1 % of a core"),
+            (sentry.IDLE_MEMORY, 25, "", "an idle desk takes ≤ 25 MiB"),
+        )
+    ),
 )

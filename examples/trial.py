@@ -20,6 +20,7 @@ from examples.recording import Recording, find_recording, write_note
 
 from hotdesk import config
 from hotdesk.errors import BriefError
+from hotdesk.walls import NAMES
 
 HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
 Right: TypeAlias = Callable[[str], bool]
@@ -46,6 +47,7 @@ def arguments(what: str, **switches: str) -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=int, metavar="N", help="how long it may work, if that is not what the brief says"
     )
+    parser.add_argument("--wall", choices=NAMES[1:], help="the least around its desks")
     for name, meaning in switches.items():
         parser.add_argument(f"--{name}", action="store_true", help=meaning)
     told = parser.parse_args()
@@ -97,6 +99,7 @@ def command(brief: Path, told: argparse.Namespace) -> list[str]:
     else:
         argv += ["--script", str(brief / "brain.py")]
     argv += ["--adversary", told.adversary] if told.adversary else []
+    argv += ["--wall", told.wall] if told.wall else []
     if told.record:
         argv += ["--record", str(told.record.absolute()), "--answered-by", told.answered_by or "the model itself"]
     return argv + (["--seconds", str(told.minutes * 60)] if told.minutes else [])

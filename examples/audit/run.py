@@ -30,6 +30,7 @@ from examples.audit.truth import Truth
 from examples.recording import FOLDER, Recording, write_note
 
 from hotdesk.drive.signing import fingerprint, load_own_public
+from hotdesk.walls import NAMES
 
 HERE = Path(__file__).absolute().parent
 BRIEF = ("brief.toml", "TASK.md", "brain.py", "extract.py", "parse.py", "report.py")
@@ -83,6 +84,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--answered-by", metavar="TEXT", default="the model itself", help=by)
     replayed = "repeat what a recorded model decided, on that recording's seed (the first in recorded/)"
     parser.add_argument("--replay", type=Path, nargs="?", const=HERE / FOLDER, metavar="FILE", help=replayed)
+    parser.add_argument("--wall", choices=NAMES[1:], help="the least around its desks")
     told = parser.parse_args()
     others = (told.seed is not None, told.count != COUNT, told.again, told.resume, told.brain, told.model)
     if told.replay is not None and any(others):
@@ -169,6 +171,7 @@ class Demo:
             script = str(self.out / "audit/brain.py")
             argv = ["work", str(self.out / "audit"), "--script", script, "--out", str(self.out)]
             argv += ["--adversary", self.told.brain] if self.told.brain else []
+        argv += ["--wall", self.told.wall] if self.told.wall and not self.told.resume else []
         with subprocess.Popen([*trial.HOTDESK, *argv], env=room.env) as working:
             (room.home / "worker").write_text(str(working.pid))
             signal.signal(signal.SIGTERM, lambda *_: working.terminate())

@@ -3,6 +3,7 @@
     HotdeskError
     ├── BriefError        the caller: a wrong value, name or path
     ├── HostError         the operator: this machine lacks something; the message says what and the remedy
+    │   └── WallError     the wall that a desk needs cannot be put up here
     ├── ImageError        the operator: an image is missing, broken or cannot be built
     ├── DeskError         nobody: this desk is gone or broke; open another
     │   ├── DeskGone      it was burnt, or its keeper or guest died
@@ -58,6 +59,12 @@ class HostError(HotdeskError):
     """This machine lacks something hotdesk needs."""
 
     code = "host"
+
+
+class WallError(HostError):
+    """This machine cannot put up the wall that a desk must have; the message names the remedy and may be shown."""
+
+    code = "host.wall"
 
 
 class ImageError(HotdeskError):

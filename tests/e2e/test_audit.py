@@ -124,6 +124,18 @@ def test_the_red_rows_are_the_planted_ones_and_follow_what_a_person_breaks(demo:
 
 
 @pytest.mark.long
+@pytest.mark.gvisor
+@pytest.mark.timeout(900)
+def test_it_ends_with_the_same_rows_behind_gvisor(demo: Demo) -> None:
+    said = demo.run("--seed", "31", "--count", str(FEW), "--wall", "gvisor", seconds=800)
+    truth = Truth.load(demo.out)
+    assert demo.red == set(truth.planted), said
+    assert "its password came to it in 1 request, and" in said
+    assert re.search(r"wall +gvisor|gvisor \(runsc", said), said
+    assert not states(demo)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("turn", range(5))
 def test_500_invoices_of_any_seed_are_audited(turn: int, demo: Demo) -> None:

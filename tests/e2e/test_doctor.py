@@ -15,6 +15,7 @@ import pytest
 
 import hotdesk
 from hotdesk.config import Config
+from hotdesk.doctor import sentry
 from hotdesk.doctor.examination import MEASURES
 
 pytestmark = pytest.mark.container
@@ -268,14 +269,70 @@ SLOW = {
 }
 
 
-def examine(settings: Config, source: Path, **env: str) -> tuple[int, dict[str, Any]]:
-    """Run doctor from a source folder; give its exit code and what it said."""
+UNPROVEN = ("desk/wall/gvisor/prove.py", "while wrong := flaws(", "while wrong := [] and flaws(")
+SENTRY = {
+    "a user for the supervisor": loss(
+        "sentry-ids",
+        ("desk/wall/gvisor/runsc.py", "drop_privileges(room.base + uids.SUPERVISOR)", "drop_privileges(room.base)"),
+        UNPROVEN,
+    ),
+    "a pid namespace": loss(
+        "sentry-namespaces",
+        ("desk/wall/gvisor/runsc.py", "    syscalls.unshare(syscalls.CLONE_NEWPID)\n", ""),
+        UNPROVEN,
+    ),
+    "a clean environment": loss(
+        "sentry-environment", ("desk/wall/gvisor/runsc.py", '{"PATH": "/"})', '{"PATH": "/", "SECRET": "x"})')
+    ),
+    "the limit of processes": loss(
+        "sentry-processes",
+        ("desk/room/room.py", "pids = 2 * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
+    ),
+    "the memory limit": loss(
+        "sentry-memory",
+        ("linux/cgroup.py", "self.limit_memory_v1(limits.memory)", "self.limit_memory_v1(1 << 50)"),
+        ("linux/cgroup.py", '"memory.max", limits.memory', '"memory.max", "max"'),
+    ),
+    "the disk's limit": loss(
+        "sentry-disk", ("desk/room/btrfs.py", "LIMIT_MAX_REFERENCED, most, 0", "LIMIT_MAX_REFERENCED, most * 99, 0")
+    ),
+    "the freezer": loss("sentry-freeze", ("linux/cgroup.py", '"""Stop or continue all of it."""', "return")),
+    "the link's end": loss(
+        "sentry-one-caller",
+        (
+            "desk/keeper/keeper.py",
+            "        room.hang_up()\n        os.close(tracked.console)\n",
+            "        os.close(tracked.console)\n",
+        ),
+    ),
+    "a door that refuses": loss(
+        "sentry-gate-refuses",
+        ("door/exchange.py", "raise ExchangeError(403, decision.why)", "raise ExchangeError(200, decision.why)"),
+    ),
+    "an own host name": loss(
+        "sentry-host-name",
+        ("desk/wall/gvisor/bundle.py", '"hostname": room.desk[:12]', '"hostname": __import__("os").uname().nodename'),
+    ),
+    "a whole burn": loss(
+        "sentry-burnt",
+        (
+            "desk/keeper/burn.py",
+            "state.clear_runtime(self.settings, tracked.room.desk) + tracked.room.clear()",
+            "tracked.room.clear()",
+        ),
+    ),
+}
+"""Those of a desk on a sentry."""
+
+
+def examine(settings: Config, source: Path, wall: str = "container", **env: str) -> tuple[int, dict[str, Any]]:
+    """Run doctor from a source folder, on one wall; give its exit code and what it said."""
     places = {
         "HOTDESK_HOME": str(settings.run.parent),
         "HOTDESK_IMAGES": str(settings.images),
         "PYTHONPATH": str(source),
     }
-    argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "doctor", "--json"]
+    argv = [sys.executable, "-c", "from hotdesk.cli import main; main()", "doctor", "--json", "--wall", wall]
     done = subprocess.run(
         argv, env={"PATH": os.environ["PATH"], **places, **env}, capture_output=True, check=False, timeout=90, cwd="/"
     )
@@ -328,11 +385,30 @@ def test_every_measure_goes_red_when_its_guard_is_gone(settings: Config, home: P
     see_red(settings, home / "mutant", SLOW[what])
 
 
-def see_red(settings: Config, source: Path, lost: Loss) -> None:
+@pytest.mark.gvisor
+def test_every_measure_of_a_desk_on_a_sentry_is_held(settings: Config) -> None:
+    code, told = examine(settings, SOURCE, "gvisor", HOTDESK_GVISOR_PROGRAM=settings.gvisor_program)
+    assert (code, named(told, "failed")) == (0, set()), told
+    behind = {measure["name"]: measure["state"] for measure in told["measures"] if measure["wall"] == "gvisor"}
+    assert behind == dict.fromkeys((measure.name for measure in sentry.MEASURES), "held")
+    (wall,) = [each for each in told["walls"] if each["name"] == "gvisor"]
+    assert wall["idle_memory"] > 0
+    assert wall["age_years"] is not None
+    assert not {measure.name for measure in MEASURES} & behind.keys()
+
+
+@pytest.mark.long
+@pytest.mark.gvisor
+@pytest.mark.parametrize("what", SENTRY)
+def test_every_measure_of_a_sentry_goes_red_when_its_guard_is_gone(settings: Config, home: Path, what: str) -> None:
+    see_red(settings, home / "mutant", SENTRY[what], "gvisor")
+
+
+def see_red(settings: Config, source: Path, lost: Loss, wall: str = "container") -> None:
     """Prove that exactly the measures fail whose guard was taken away."""
     try:
         mutate(source, lost)
-        code, told = examine(settings, source)
+        code, told = examine(settings, source, wall)
     finally:
         shutil.rmtree(source, ignore_errors=True)
         for left in (settings.run / "runtime").iterdir():

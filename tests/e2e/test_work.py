@@ -82,7 +82,11 @@ class Office:
     def hotdesk(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
         """Run `hotdesk` as a person does."""
         return subprocess.run(
-            [*load("run").HOTDESK, *argv], env=self.env, capture_output=True, timeout=100, check=False, **more
+            [*load("run").HOTDESK, *argv],
+            env=self.env,
+            capture_output=True,
+            check=False,
+            **{"timeout": 100, **more},
         )
 
     def events(self) -> list[Event]:
@@ -155,6 +159,21 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
     assert office.hotdesk("journal", "verify").returncode == 0
     unpacked = b"".join(zipfile.ZipFile(BytesIO(data)).read(name) for name in zipfile.ZipFile(BytesIO(data)).namelist())
     for text in (done.stdout, done.stderr, unpacked, *(content for _, content in files(office.home))):
+        assert not any(secret.encode() in text for secret in (PASSWORD, *office.erp.sessions))
+
+
+@pytest.mark.long
+@pytest.mark.gvisor
+@pytest.mark.timeout(300)
+def test_the_example_is_carried_out_whole_behind_gvisor(office: Office, tmp_path: Path) -> None:
+    argv = ["work", str(EXAMPLE), *SCRIPT, "--wall", "gvisor", "--out", str(tmp_path / "out")]
+    done = office.hotdesk(*argv, timeout=250)
+    shown = done.stderr.decode()
+    assert done.returncode == 0, shown
+    assert office.erp.asked == ASKED
+    assert f"checked  {REPORT} by sheet: passed" in shown
+    assert "gvisor (runsc" in shown
+    for text in (done.stdout, done.stderr, *(content for _, content in files(office.home))):
         assert not any(secret.encode() in text for secret in (PASSWORD, *office.erp.sessions))
 
 

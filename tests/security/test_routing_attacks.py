@@ -10,6 +10,7 @@ import pytest
 
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
+from hotdesk.api.wall_survey import WallSurvey
 from hotdesk.api.walls import TenantWalls
 from hotdesk.brain.amendments import Amendment, policy
 from hotdesk.brain.permits import choose_wall
@@ -21,7 +22,7 @@ from hotdesk.config import Ceiling, Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Spec
 from hotdesk.desk.wall.registry import survey
-from hotdesk.errors import BriefError, HostError
+from hotdesk.errors import BriefError, HostError, WallError
 from hotdesk.host import Host
 from hotdesk.plan import Plan, Step
 from hotdesk.walls import NOMINAL_CATALOG, TRAITS, WallCatalog, WallStatus, read_proof
@@ -170,6 +171,20 @@ def test_no_client_opens_a_desk_behind_a_weaker_wall_than_its_tenants(walls: Ten
 def test_no_tenant_lowers_the_wall_of_the_machine() -> None:
     walls = TenantWalls(ceiling="microvm", own={"acme": "container"}, count=several)
     assert walls.of("acme") == "microvm"
+
+
+@falls_without(
+    "walls that were removed meanwhile",
+    Removal("api/wall_survey.py", "before, self.walls.catalog = self.walls.catalog, found", "before = found"),
+)
+async def test_a_wall_that_was_removed_while_a_server_runs_is_not_replaced_by_a_weaker_one(settings: Config) -> None:
+    both = WallCatalog({name: WallStatus(name, TRAITS[name]) for name in ("container", "gvisor")})
+    walls = TenantWalls(both, own={"acme": "gvisor"}, count=several)
+    assert walls.route("acme", Spec()).wall == walls.route("other", Spec()).wall == "gvisor"
+    await WallSurvey(settings, walls, list[int], lambda settings: PLAIN).refresh()
+    for tenant in ("acme", "other"):
+        with pytest.raises(WallError):
+            walls.route(tenant, Spec())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -56,6 +56,7 @@ from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.sd_notify import Notice
 from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenants
+from hotdesk.api.wall_survey import WallSurvey
 from hotdesk.api.walls import TenantWalls
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import WebPage
@@ -137,6 +138,7 @@ async def compose_app(
         mcp = LazyMcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
+        _survey_walls(settings, walls, reloading, tasks, lambda: tasks.start_soon(warm, keys, registry, sandboxes))
         tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
         content_api = VolumeContent(volumes, quotas)
@@ -159,6 +161,15 @@ def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Qu
     sandboxes.serving = shared.serving = serving
     quotas.limits = serving.quota
     walls.usual, walls.own = serving.wall, serving.tenants
+
+
+def _survey_walls(
+    settings: Config, walls: TenantWalls, reloading: Reloading, tasks: TaskGroup, changed: Callable[[], object]
+) -> None:
+    """Survey the walls of this machine again from time to time, and when settings are read again."""
+    surveyor = WallSurvey(settings, walls, changed)
+    reloading.add(lambda found: surveyor.ask())
+    tasks.start_soon(surveyor.run)
 
 
 def _look_after(tasks: TaskGroup, sandboxes: Sandboxes, snapshots: TenantSnapshots, stopping: anyio.Event) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from hotdesk.config import WALLS, one_of, read_settings
 from hotdesk.desk.seam import Spec
-from hotdesk.errors import BriefError, HostError
+from hotdesk.errors import BriefError, WallError
 from hotdesk.walls import NOMINAL_CATALOG, WallCatalog, explain_missing
 
 SHARED_KERNEL = "host"
@@ -38,20 +38,20 @@ class TenantWalls:
     """Counts the tenants that have a key now."""
 
     def of(self, tenant: str) -> str:
-        """Return the least around a tenant's desks; `HostError` where the operator has to do something first."""
+        """Return the least around a tenant's desks; `WallError` where the operator has to do something first."""
         written = self.own.get(tenant) or self.usual
         if not written and self.count() > 1:
             written = self.catalog.strongest()
             self.require_kernel(written)
         wall = self.catalog.choose("container", self.ceiling, written)
         if not (status := self.catalog.find(wall)).is_available:
-            raise HostError(f"{explain_missing(status)}; no weaker wall is used in its place")
+            raise WallError(f"{explain_missing(status)}; no weaker wall is used in its place")
         return wall
 
     def require_kernel(self, wall: str) -> None:
         """Refuse to put several tenants on the host's kernel unless the operator wrote that."""
         if not wall or self.catalog.find(wall).traits.kernel == SHARED_KERNEL:
-            raise HostError(
+            raise WallError(
                 f"this server has several tenants, and its strongest wall ({wall or 'none'}) has them share the host's "
                 f"kernel; {REMEDY}"
             )
@@ -61,7 +61,7 @@ class TenantWalls:
         for tenant in tenants:
             try:
                 self.of(tenant)
-            except HostError as e:
+            except WallError as e:
                 yield str(e)
 
     def route(self, tenant: str, spec: Spec) -> Spec:

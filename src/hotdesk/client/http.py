@@ -26,12 +26,16 @@ from hotdesk.errors import (
     KeeperError,
     LinkError,
     ModelError,
+    WallError,
 )
 
 ERRORS: dict[str, type[HotdeskError]] = {
     each.code: each
-    for each in (BriefError, DeskError, DeskGone, DoorError, HostError, ImageError, KeeperError, LinkError, ModelError)
-}
+    for each in (
+        BriefError, DeskError, DeskGone, DoorError, HostError, ImageError, KeeperError, LinkError, ModelError,
+        WallError,
+    )
+}  # fmt: skip
 PREFIX = "/api/v1"
 PIECE = 1 << 16
 MAX_BODY_BYTES = 1 << 30

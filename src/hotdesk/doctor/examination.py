@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -14,9 +13,21 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.config import MIB, Config
-from hotdesk.desk.keeper import state
 from hotdesk.desk.seam import Desk, Done, Process, Spec
-from hotdesk.doctor import cache, host_needs, inside, life, limits, machine, outside, view, walls
+from hotdesk.doctor import (
+    cache,
+    host_needs,
+    inside,
+    life,
+    limits,
+    machine,
+    outside,
+    sentry,
+    sentry_examination,
+    view,
+    walls,
+)
+from hotdesk.doctor.examiner import Examiner, open_examined
 from hotdesk.doctor.host_needs import HOST_MEASURES, HostReport, judge_host
 from hotdesk.doctor.life import BURNT, DEADLINE, FREEZE, Traces
 from hotdesk.doctor.limits import CPU, SHORT, SIGNALLED, SMALL, Signals
@@ -36,7 +47,7 @@ from hotdesk.doctor.probes import LIMIT, SIGNALS, STAY, ProbeResult, listening, 
 from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.errors import DeskError, HotdeskError, printable
 from hotdesk.host import Host
-from hotdesk.linux.cgroup import Cgroup, here
+from hotdesk.linux.cgroup import Cgroup
 
 _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=2.0, pids=64, deadline=120, idle=120)
 _EXAMINATION_TIMEOUT_S = 30.0
@@ -47,22 +58,6 @@ _NEEDS_ROOT = "opening desks, and looking at them from the host, needs root; run
 ROOTED = Spec(memory=128 * MIB, disk=16 * MIB, pids=32, deadline=60, idle=60, root=True)
 PLAIN = Spec(memory=64 * MIB, disk=16 * MIB, pids=24, deadline=60, idle=60)
 Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
-
-
-@dataclass(frozen=True, slots=True)
-class Examiner:
-    """Who opens desks to try them, and how much longer than usual all takes on this machine."""
-
-    host: Host
-    pace: float = 1.0
-
-    def seconds(self, usual: float) -> float:
-        """Give as much time as a slow machine needs."""
-        return usual * self.pace
-
-    def stretch(self, spec: Spec) -> Spec:
-        """Let a desk stand as long as its examination takes here."""
-        return replace(spec, deadline=self.seconds(spec.deadline), idle=self.seconds(spec.idle))
 
 
 Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
@@ -81,22 +76,8 @@ class Examination:
 
     def sort_results(self) -> list[Result]:
         """Give the results by theme, in an order that does not depend on which desk was faster."""
-        themes, names = list(THEMES), [each.name for each in MEASURES]
+        themes, names = list(THEMES), [each.name for each in (*MEASURES, *sentry.MEASURES)]
         return sorted(self.results, key=lambda each: (themes.index(each.measure.theme), names.index(each.measure.name)))
-
-
-@dataclass(frozen=True, slots=True)
-class ExaminedDesk:
-    """A desk of ours, and where the host finds it."""
-
-    desk: Desk
-    facts: dict[str, object]
-    cgroup: Cgroup
-
-    @property
-    def first(self) -> int:
-        """Give the host's pid of its first process."""
-        return int(str(self.facts["pid"]))
 
 
 def look_at_machine(settings: Config) -> Examination:
@@ -106,8 +87,11 @@ def look_at_machine(settings: Config) -> Examination:
     return Examination(facts, results, walls=walls.look(settings), host=host)
 
 
-async def examine(settings: Config, found: Examination) -> None:
-    """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside."""
+async def examine(settings: Config, found: Examination, only: str = "") -> None:
+    """Examine desks opened for that; they are burnt in the end. An ordinary user sees no desk from outside.
+
+    `only` names the one wall behind which desks are opened.
+    """
     if os.geteuid() != 0:
         found.unopened = _NEEDS_ROOT
         found.results += give_up(machine.STORES, report_untested("only root can see it"))
@@ -118,16 +102,25 @@ async def examine(settings: Config, found: Examination) -> None:
             began = time.monotonic()
             await host.burn((await host.open(SMALL)).id)  # where no desk opens, this says why
             examiner = Examiner(host, pace_of(time.monotonic() - began))
+            chosen = [each for each in found.walls if each.status.is_available and only in ("", each.status.name)]
             async with anyio.create_task_group() as tasks:
-                for wall in found.walls:
-                    if wall.status.is_available:
-                        tasks.start_soon(walls.measure_idle, host, wall)
-                for work, without in PARTS:
+                for wall in chosen:
+                    tasks.start_soon(walls.measure_idle, host, wall)
+                for work, without in _list_parts(chosen):
                     tasks.start_soon(attempt, examiner, work, without, found)
     except HotdeskError as e:
         found.unopened = printable(str(e))
         found.results += _skip_desks(report_untested("no desk could be opened"))
     found.results += judge(machine.STORES, machine.look_at_stores(settings))
+
+
+def _list_parts(chosen: Sequence[ExaminedWall]) -> Iterator[tuple[Work, Fallback]]:
+    """Give what is done behind some walls."""
+    for wall in chosen:
+        if wall.status.traits.kernel == "sentry":
+            yield from sentry_examination.parts(wall.status.name)
+        elif wall.status.name == SMALL.wall:
+            yield from PARTS
 
 
 def pace_of(opening: float) -> float:
@@ -146,16 +139,6 @@ async def attempt(examiner: Examiner, work: Work, without: Fallback, found: Exam
         lost = report_failure(f"the desk was lost before this was tried: {str(e) or 'it took too long'}")
         results += [result for result in without(lost) if result.measure not in measured]
     found.results += results
-
-
-@contextlib.asynccontextmanager
-async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[ExaminedDesk]:
-    """Open a desk, and give where the host finds it."""
-    async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
-        facts = state.facts(examiner.host.config.run / "desks" / desk.id)
-        if facts is None:
-            raise DeskError(f"desk {desk.id} left no note of itself")
-        yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))
 
 
 # -- the desk that is looked at ---------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from hotdesk.doctor import calls
@@ -88,12 +88,12 @@ def x32(result: ProbeResult) -> Finding:
     return report_failure(f"an x32 call answers {answer}")
 
 
-def _nothing_beyond(result: ProbeResult) -> Finding:
-    """Judge what a desk can route to."""
+def judge_beyond(result: ProbeResult, unreachable: Collection[str] = _UNREACHABLE) -> Finding:
+    """Judge what a desk can route to; `unreachable` is what a kernel without a route answers."""
     answers = result.table("beyond")
     if len(answers) < len(BEYOND) + len(BEYOND_SIX):
         raise SilentProbeError("it did not try every address")
-    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in _UNREACHABLE]
+    flaws = [f"{host} answers {answer}" for host, answer in answers.items() if answer not in unreachable]
     return unless(flaws, f"no route to any of {len(answers)} addresses, this machine's own among them")
 
 
@@ -285,7 +285,7 @@ CHECKS: tuple[JudgedMeasure[ProbeResult], ...] = (
             "inside: routes asked for by connecting UDP, which sends nothing",
             "the desk's network namespace has a card or route: end what put it there, burn the desk",
         ),
-        _nothing_beyond,
+        judge_beyond,
     ),
     JudgedMeasure(
         Measure(

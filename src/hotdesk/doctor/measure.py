@@ -54,6 +54,8 @@ class Result:
 
     measure: Measure
     finding: Finding
+    wall: str = ""
+    """The wall of the desks it was tried in; empty: the default one, or it needs no desk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def apart(work):
 def tell(value):
     print(json.dumps(value), flush=True)
 """
-TRY = """
+_TOOLS = """
 def pipes():
     (r1, w1), (r2, w2) = os.pipe(), os.pipe()
     os.write(w1, b"x")
@@ -159,21 +159,31 @@ def x32():
     arguments["numbers"]["x32"] = arguments["numbers"]["getpid"] | 1 << 30
     return apart(lambda: call("x32"))
 
-data = {group: {what: eval(code) for what, code in tries} for group, tries in arguments["calls"].items()}
+"""
+_REACH = """
+data = {}
 data["beyond"] = {host: dial(socket.AF_INET, socket.SOCK_DGRAM, (host, 9)) for host in arguments["four"]}
 data["beyond"].update({host: dial(socket.AF_INET6, socket.SOCK_DGRAM, (host, 9)) for host in arguments["six"]})
 data["host"] = [dial(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", arguments["port"])),
                 dial(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + arguments["abstract"])]
 data["gate"] = attempt(knock)
 data["take"] = [take(("127.0.0.1", 3128)), take(("0.0.0.0", 3128))]
-data["flags"] = attempt(loopback_flags)
 data["link"] = attempt(call_again)
+data["name"] = os.uname().nodename
+"""
+"""What a desk behind any wall can try: the network, the gate, the link."""
+_CALLS = """
+data.update({group: {what: eval(code) for what, code in tries} for group, tries in arguments["calls"].items()})
+data["flags"] = attempt(loopback_flags)
 data["terminals"] = terminals()
 data["crash"] = crash()
-data["name"] = os.uname().nodename
 data["first"] = first_process()
 data["width"] = other_width()
 data["x32"] = x32() if os.uname().machine == "x86_64" else None
+tell(data)
+"""
+_KERNEL = """
+data["release"] = os.uname().release
 tell(data)
 """
 STAY = """
@@ -246,16 +256,23 @@ def probe(port: int, abstract: str) -> list[str]:
     """Give the command line that tries everything in turn."""
     machine = os.uname().machine
     return program(
-        TRY,
+        _TOOLS + _REACH + _CALLS,
         numbers=calls.numbers(machine),
         calls={group: [(each.what, each.code) for each in listed] for group, listed in calls.GROUPS.items()},
-        four=[*BEYOND, *find_own_addresses()],
-        six=BEYOND_SIX,
-        port=port,
-        abstract=abstract,
+        **_addresses(port, abstract),
         terminals=TERMINALS,
         small=other_width(machine).hex(),
     )
+
+
+def sentry_probe(port: int, abstract: str) -> list[str]:
+    """Give the command line that tries what is promised of a desk whose kernel is not the host's."""
+    return program(_TOOLS + _REACH + _KERNEL, **_addresses(port, abstract))
+
+
+def _addresses(port: int, abstract: str) -> dict[str, object]:
+    """Give where a probe shall try to get."""
+    return {"four": [*BEYOND, *find_own_addresses()], "six": BEYOND_SIX, "port": port, "abstract": abstract}
 
 
 @contextmanager

@@ -136,7 +136,7 @@ def look(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) 
     with open_root(first) as inside, RootDirectory("/") as host:
         return DeskView(
             base=base,
-            claimed=_is_claimed(base, settings.run / "desks" / desk),
+            claimed=is_claimed(base, settings.run / "desks" / desk),
             processes=tuple(look_at(pid, mounts) for pid in pids),
             host_namespaces=namespaces(os.getpid()),
             maps=(Path(f"/proc/{first}/uid_map").read_text(), Path(f"/proc/{first}/gid_map").read_text()),
@@ -230,7 +230,7 @@ def list_foreign_files(pid: int, mounts: set[str]) -> Iterable[str]:
                 yield target
 
 
-def _is_claimed(base: int, folder: Path) -> bool:
+def is_claimed(base: int, folder: Path) -> bool:
     """Say whether a range of ids is noted as this desk's."""
     claim = uids.CLAIMS / str((base - uids.FIRST) // uids.WIDTH)
     return claim.is_symlink() and os.readlink(claim) == str(folder)

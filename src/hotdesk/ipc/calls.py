@@ -17,7 +17,17 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import anyio
 
-from hotdesk.errors import BriefError, DeskError, DeskGone, DoorError, HostError, HotdeskError, ImageError, KeeperError
+from hotdesk.errors import (
+    BriefError,
+    DeskError,
+    DeskGone,
+    DoorError,
+    HostError,
+    HotdeskError,
+    ImageError,
+    KeeperError,
+    WallError,
+)
 from hotdesk.ipc.child import MAX_PACKET_BYTES, send_now
 from hotdesk.linux.syscalls import close_all
 
@@ -26,7 +36,8 @@ Packet: TypeAlias = tuple[dict[str, object], list[int]]
 """A message, and the descriptors that came with it."""
 MAX_DESCRIPTORS = 8
 ERRORS: dict[str, type[HotdeskError]] = {
-    kind.code: kind for kind in (BriefError, HostError, ImageError, KeeperError, DoorError, DeskError, DeskGone)
+    kind.code: kind
+    for kind in (BriefError, HostError, WallError, ImageError, KeeperError, DoorError, DeskError, DeskGone)
 }
 """Errors that cross between processes, by their codes."""
 

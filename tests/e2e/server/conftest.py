@@ -47,13 +47,29 @@ class Served:
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
+GVISOR_FAILURES: dict[str, str] = {}
+"""Tests of E2B's programs that desks behind gVisor cannot pass, and why. Each is still tried, and must fail."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of E2B's programs on desks behind gVisor, too, in the long run."""
+    if "server" not in metafunc.fixturenames or not metafunc.module.__name__.rpartition(".")[2].startswith("test_e2b_"):
+        return
+    marks = [pytest.mark.long, pytest.mark.gvisor, pytest.mark.container]
+    if reason := GVISOR_FAILURES.get(metafunc.function.__name__):
+        marks.append(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
+    walls = [pytest.param("container", id=pytest.HIDDEN_PARAM), pytest.param("gvisor", marks=marks)]
+    metafunc.parametrize("server", walls, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[Served]:
+def server(request: pytest.FixtureRequest) -> Iterator[Served]:
     """Give a server that the files share which need no other; noVNC is installed.
 
     Its state directory is apart from the session's: it opens and burns desks while tests look for what they left.
     """
-    with state_directory() as folder, served(folder / "serve") as found:
+    wall = getattr(request, "param", "container")
+    with state_directory() as folder, served(folder / "serve", wall=wall) as found:
         (found.settings.lib / "viewer").symlink_to(load().lib / "viewer")
         yield found
 
@@ -74,7 +90,12 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def served(
-    folder: Path, *options: str, config: str = "", through: Sequence[str] = (), env: Mapping[str, str] | None = None
+    folder: Path,
+    *options: str,
+    config: str = "",
+    through: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    wall: str = "container",
 ) -> Iterator[Served]:
     """Run a server with settings and variables, `through` another command; in the end it is asked to stop.
 
@@ -82,7 +103,7 @@ def served(
     """
     folder.mkdir(mode=0o755)
     (folder / "etc").mkdir()
-    (folder / "etc/config.toml").write_text(config if "wall" in config else add_wall(config))
+    (folder / "etc/config.toml").write_text(config if "wall" in config else add_wall(config, wall))
     settings = settings_in(folder)
     key = ApiKeys(settings.lib / "serve").make("test")
     log = folder / "serve.log"
@@ -110,9 +131,9 @@ def served(
         assert not left, f"snapshots stay in the machine's own images: {left}"
 
 
-def add_wall(config: str) -> str:
-    """Give settings by which several tenants may have containers."""
-    heading, line = "[serve]\n", 'wall = "container"\n'
+def add_wall(config: str, wall: str) -> str:
+    """Give settings by which several tenants may have containers, or shall have a stronger wall."""
+    heading, line = "[serve]\n", f'wall = "{wall}"\n'
     return config.replace(heading, heading + line, 1) if heading in config else f"{config}\n{heading}{line}"
 
 

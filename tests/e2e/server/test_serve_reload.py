@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from e2b import RateLimitException, Sandbox
+from e2b.exceptions import ServiceBusyException
 
 from tests.e2e.server.conftest import Served, served
 from tests.upstream import make_certificates
@@ -73,6 +75,29 @@ def test_sighup_changes_certificate_and_quota_and_no_desk_ends(home: Path, tmp_p
         reload(server)
         Sandbox.create(**server.e2b).kill()
         sandbox.kill()
+
+
+@pytest.mark.gvisor
+@pytest.mark.container
+def test_a_wall_that_is_set_up_while_a_server_runs_is_used_and_its_lack_is_told(home: Path, tmp_path: Path) -> None:
+    program = tmp_path / "runsc"
+    config = f'[serve]\nwall = "gvisor"\nready = {{}}\n[wall.gvisor]\nprogram = "{program}"\n'
+    with served(home / f"serve-{time.monotonic_ns()}", config=config) as server:
+        remedy = f"the wall gvisor is not available here: there is no {program}; `hotdesk setup --wall gvisor` sets it"
+        with pytest.raises(ServiceBusyException, match=remedy):
+            Sandbox.create(**server.e2b)
+        headers = {"Authorization": f"Bearer {server.key}"}
+        told = httpx.post(f"{server.url}/api/v1/desks", headers=headers, json={}, timeout=SECONDS)
+        assert (told.status_code, told.json()["code"]) == (503, "host.wall")
+        program.symlink_to(str(shutil.which(server.settings.gvisor_program)))
+        assert "available=container,gvisor" in reload(server, "this machine has other walls")
+        sandbox = Sandbox.create(**server.e2b)
+        assert sandbox.commands.run("uname -r").stdout.strip() != os.uname().release
+        sandbox.kill()
+        program.unlink()
+        assert "available=container" in reload(server, "this machine has other walls")
+        with pytest.raises(ServiceBusyException, match=remedy):
+            Sandbox.create(**server.e2b)
 
 
 @pytest.mark.parametrize("wrong", ["[serve]\nlongest = -1\n", "[serve\n", "[serve]\nnothing = 1\n"])

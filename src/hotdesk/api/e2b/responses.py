@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from hotdesk.api.log import LOG
-from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, printable
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError, WallError, printable
 
 ENVD_VERSION = "0.6.13"
 """What the SDKs take as the version of what runs in a sandbox; it decides which features they use."""
@@ -60,6 +60,8 @@ def refusal_of(error: Exception) -> E2bError:
         case ClientDisconnect():
             return E2bError(400, "the caller hung up before the request was read")
     log(error)
+    if isinstance(error, WallError):
+        return E2bError(503, f"no sandbox can be opened for this key: {printable(str(error)[:500])}")
     if isinstance(error, HostError):
         return E2bError(503, "this server has no capacity for that now; try later, or ask its operator")
     kind = error.code if isinstance(error, HotdeskError) else "internal"

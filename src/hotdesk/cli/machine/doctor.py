@@ -21,8 +21,11 @@ from hotdesk.doctor import host_needs
 from hotdesk.doctor.examination import Examination, examine, look_at_machine
 from hotdesk.doctor.machine import line
 from hotdesk.doctor.measure import THEMES, Result, State
+from hotdesk.doctor.sentry import LEFT_OUT
 from hotdesk.doctor.walls import ExaminedWall
 from hotdesk.doctor.walls import as_json as wall_json
+from hotdesk.errors import WallError
+from hotdesk.walls import NAMES, explain_missing
 
 SCHEMA = 1
 NARROW, WIDE = 60, 120
@@ -48,6 +51,7 @@ class Paper:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
+    parser.add_argument("--wall", choices=NAMES[1:], help="examine desks behind this wall only")
     options.add_json(parser)
 
 
@@ -55,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Try the wall on this machine: every measure, just now, in desks opened for that.
 
     Begins with the walls of this machine: which can be used, how another is set up, and what an idle desk costs. Then
-    says what held, what did not and the remedy, and what could not be tested here and why.
+    says of each that can be used what held, what did not and the remedy, and what could not be tested here and why.
 
     Exit code 0 when every measure that could be tested held, 1 when one did not, 125 when
     no desk could be opened. Desks of others are neither used nor touched. Takes seconds.
@@ -63,14 +67,17 @@ def main(arguments: argparse.Namespace) -> int:
     For example:
 
       hotdesk doctor
+      hotdesk doctor --wall gvisor
       hotdesk doctor --json | jq -r '.measures[] | select(.state == "failed").name'
     """
     settings = config.load()
     found = look_at_machine(settings)
+    if arguments.wall:
+        require_wall(found, arguments.wall)
 
     async def work() -> int:
         with show_progress("opening desks to try the wall …"):
-            await examine(settings, found)
+            await examine(settings, found, arguments.wall or "")
         return 0
 
     if code := run_interruptible(work):
@@ -82,6 +89,13 @@ def main(arguments: argparse.Namespace) -> int:
         text = "\n".join(render(found, on))
         print(text if on.marks is MARKS else text.translate(_PLAINER))
     return exit_code(found)
+
+
+def require_wall(found: Examination, name: str) -> None:
+    """Refuse to examine a wall that cannot be put up here."""
+    for wall in found.walls:
+        if wall.status.name == name and not wall.status.is_available:
+            raise WallError(explain_missing(wall.status))
 
 
 @contextmanager
@@ -209,6 +223,7 @@ def as_json(found: Examination) -> dict[str, object]:
         },
         "host": host_needs.as_json(found.host) if found.host else None,
         "walls": [wall_json(each) for each in found.walls],
+        "left_out": {each.status.name: LEFT_OUT for each in found.walls if each.status.traits.kernel == "sentry"},
         "holders": list_holders(Place()),
         "unopened": found.unopened,
         "counts": {state: count[state] for state in MARKS},
@@ -216,6 +231,7 @@ def as_json(found: Examination) -> dict[str, object]:
             {
                 "name": result.measure.name,
                 "theme": result.measure.theme,
+                "wall": result.wall,
                 "state": result.finding.state,
                 "promise": result.measure.promise,
                 "seen": result.finding.seen,

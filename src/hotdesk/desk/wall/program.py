@@ -53,12 +53,18 @@ def read_version(program: Program, cache: Path) -> str:
         if stored is not None:
             _versions[program.identity] = stored.decode("ascii", "replace")
         else:
-            _versions[program.identity] = ask_version(program.path)
-            if os.geteuid() == 0 and cache.parent.is_dir():
+            _versions[program.identity] = version = ask_version(program.path)
+            if version and os.geteuid() == 0 and cache.parent.is_dir():
                 with suppress(OSError):  # the next keeper asks again
                     cache.mkdir(mode=0o700, exist_ok=True)
-                    write_own(file, _versions[program.identity].encode())
+                    write_own(file, version.encode())
     return _versions[program.identity]
+
+
+def forget_silent() -> None:
+    """Have programs asked again that gave no version: one may have been installed by half, or have taken long."""
+    for identity in [each for each, version in _versions.items() if not version]:
+        del _versions[identity]
 
 
 def ask_version(path: str) -> str:
@@ -66,7 +72,7 @@ def ask_version(path: str) -> str:
     try:
         done = subprocess.run(
             [path, "--version"],
-            stdin=subprocess.DEVNULL,
+            input=b"",  # not from /dev/null: a process that may only read cannot open it as subprocess does
             capture_output=True,
             check=False,
             env={"PATH": PATH},

@@ -15,7 +15,7 @@ from hotdesk.desk.wall.container.wall import ContainerWall
 from hotdesk.desk.wall.gvisor import status as gvisor
 from hotdesk.desk.wall.gvisor.wall import GvisorWall
 from hotdesk.desk.wall.seam import Wall
-from hotdesk.errors import HostError
+from hotdesk.errors import HostError, WallError
 from hotdesk.walls import NAMES, TRAITS, WallCatalog, WallProof, WallStatus, explain_missing
 
 
@@ -71,7 +71,7 @@ class Walls:
         status = look_at(name, self.settings)
         if not status.is_available:
             there = ", ".join(survey(self.settings).list_available())
-            raise HostError(f"{explain_missing(status)}; this machine has: {there or 'none'}")
+            raise WallError(f"{explain_missing(status)}; this machine has: {there or 'none'}")
         self.by_name[name] = KINDS[name].make(self.settings)
         return self.by_name[name]
 

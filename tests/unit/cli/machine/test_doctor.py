@@ -76,7 +76,7 @@ def test_json_has_every_measure_once_in_one_order() -> None:
         (measure.theme for measure in MEASURES), key=list(THEMES).index
     )
     assert len({measure["name"] for measure in told["measures"]}) == len(MEASURES)
-    fields = {"name", "theme", "state", "promise", "seen", "note", "how", "remedy"}
+    fields = {"name", "theme", "wall", "state", "promise", "seen", "note", "how", "remedy"}
     assert all(set(measure) == fields for measure in told["measures"])
 
 

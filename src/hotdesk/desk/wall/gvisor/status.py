@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime
 
 from hotdesk.config import Config
@@ -13,6 +14,15 @@ NAME = "gvisor"
 OLDEST = 20240729
 """The first release that is known to run desks."""
 _REMEDY = "`hotdesk setup --wall gvisor` sets it up"
+_OLD_S = 365 * 86400
+"""A release of gVisor comes every week: one of a year ago lacks what was mended since."""
+_KNOWN_FLAWS = (
+    (20250130, "lets a peer on its network predict ports and sequence numbers (CVE-2024-10026, CVE-2024-10603); "
+     "a desk's network has no peer"),
+    (20250319, "gives a sandbox's first process root's way with files until it forks (CVE-2025-2713); "
+     "the first process of a desk is hotdesk's guest, and programs are its children"),
+)  # fmt: skip
+"""What runsc before a release does wrong, by its advisories, and why a desk is not reached by it."""
 
 
 def look(settings: Config) -> WallStatus:
@@ -36,7 +46,20 @@ def look(settings: Config) -> WallStatus:
         version=f"runsc {version}".strip(),
         platform=choose_platform(settings.gvisor_platform),
         released=_date(release),
+        flaws=list_flaws(release, time.time()),
     )
+
+
+def list_flaws(release: int, now: float) -> tuple[str, ...]:
+    """List what a release is known to do wrong, and whether it is old; nothing of one that does not say its date."""
+    if not release:
+        return ()
+    flaws = [f"before {fixed} it {what}" for fixed, what in _KNOWN_FLAWS if release < fixed]
+    if now - _date(release) > _OLD_S:
+        flaws.append(
+            "it lacks what was mended in the last year; a newer runsc is one file: [wall.gvisor] program = PATH"
+        )
+    return tuple(flaws)
 
 
 def find_release(version: str) -> int:

@@ -1,0 +1,64 @@
+"""The walls of a running server's machine, surveyed again: one that was set up meanwhile is used without a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import anyio.to_thread
+
+from hotdesk.api.log import LOG
+from hotdesk.api.walls import TenantWalls
+from hotdesk.config import Config
+from hotdesk.desk.wall.program import forget_silent
+from hotdesk.desk.wall.registry import survey
+from hotdesk.errors import HotdeskError
+from hotdesk.walls import WallCatalog
+
+PERIOD_S = 60.0
+"""How often it looks by itself. A survey is a few `stat` calls; a program is run once for each version of its file."""
+
+
+class WallSurvey:
+    """Keeps the catalog of a server's walls current."""
+
+    def __init__(
+        self,
+        settings: Config,
+        walls: TenantWalls,
+        changed: Callable[[], object],
+        look: Callable[[Config], WallCatalog] = survey,
+        period: float = PERIOD_S,
+    ) -> None:
+        self.settings = settings
+        self.walls = walls
+        self.changed = changed
+        """Called after another set of walls was found."""
+        self.look = look
+        self.period = period
+        self.requested = anyio.Event()
+
+    def ask(self) -> None:
+        """Have the walls surveyed now."""
+        self.requested.set()
+
+    async def run(self) -> None:
+        """Survey the walls once in a period, and whenever asked."""
+        while True:
+            with anyio.move_on_after(self.period):
+                await self.requested.wait()
+            self.requested = anyio.Event()
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Survey the walls; what could not be looked at stays as it was."""
+        forget_silent()
+        try:
+            found = await anyio.to_thread.run_sync(self.look, self.settings)
+        except (HotdeskError, OSError) as e:
+            LOG.write("walls", f"the walls of this machine could not be surveyed: {e}")
+            return
+        before, self.walls.catalog = self.walls.catalog, found
+        if before.list_available() != found.list_available():
+            LOG.write("walls", "this machine has other walls than before", available=",".join(found.list_available()))
+            self.changed()

@@ -1,0 +1,53 @@
+"""Who opens desks to examine them, and where the host finds one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from hotdesk.desk.keeper import state
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import DeskError
+from hotdesk.host import Host
+from hotdesk.linux.cgroup import Cgroup, here
+
+
+@dataclass(frozen=True, slots=True)
+class Examiner:
+    """Who opens desks to try them, and how much longer than usual all takes on this machine."""
+
+    host: Host
+    pace: float = 1.0
+
+    def seconds(self, usual: float) -> float:
+        """Give as much time as a slow machine needs."""
+        return usual * self.pace
+
+    def stretch(self, spec: Spec) -> Spec:
+        """Let a desk stand as long as its examination takes here."""
+        return replace(spec, deadline=self.seconds(spec.deadline), idle=self.seconds(spec.idle))
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedDesk:
+    """A desk of ours, and where the host finds it."""
+
+    desk: Desk
+    facts: dict[str, object]
+    cgroup: Cgroup
+
+    @property
+    def first(self) -> int:
+        """Give the host's pid of its first process."""
+        return int(str(self.facts["pid"]))
+
+
+@contextlib.asynccontextmanager
+async def open_examined(examiner: Examiner, spec: Spec) -> AsyncIterator[ExaminedDesk]:
+    """Open a desk, and give where the host finds it."""
+    async with examiner.host.open_desk(examiner.stretch(spec)) as desk:
+        facts = state.facts(examiner.host.config.run / "desks" / desk.id)
+        if facts is None:
+            raise DeskError(f"desk {desk.id} left no note of itself")
+        yield ExaminedDesk(desk, facts, Cgroup(here(), desk.id))

@@ -1,0 +1,139 @@
+"""Desks on a sentry, opened to be examined: looked at from both sides, frozen, filled, exhausted and burnt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Spec
+from hotdesk.doctor import life, limits, sentry
+from hotdesk.doctor.examiner import Examiner, open_examined
+from hotdesk.doctor.life import GRACE_S, Traces, until
+from hotdesk.doctor.measure import Finding, JudgedMeasure, Result, SilentProbeError, give_up, judge, report_failure
+from hotdesk.doctor.probes import LIMIT, listening, program, read_result, sentry_probe
+from hotdesk.doctor.sentry import OVER, TIGHT, Exhausted, FilledDisk, SandboxFreeze
+from hotdesk.doctor.sentry_view import desk_root, look_at_sandbox
+from hotdesk.errors import DeskGone
+from hotdesk.linux.cgroup import Cgroup
+from hotdesk.linux.openat2 import RootDirectory
+
+_PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=120, idle=120)
+_PROBE_TIMEOUT_S = 30.0
+_WATCH_S = 0.3
+"""Seconds a spinning program is watched."""
+_SPARE_THREADS = 256
+"""Processes beyond its limit that a desk tries to have: a sentry has threads of its own within the limit."""
+
+_Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
+_Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
+
+
+def parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
+    """Give what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
+    whole = (*sentry.VIEW_CHECKS, *sentry.PROBE_CHECKS, sentry.FREEZE, sentry.DISK, sentry.BURNT)
+    for work, checks in ((_examine_whole, whole), (_fill_memory, (sentry.MEMORY,)), (_fork, (sentry.PROCESSES,))):
+        yield partial(_run_behind, wall, work), partial(_give_up, wall, checks)
+
+
+async def _run_behind(
+    wall: str, work: Callable[[str, Examiner, list[Result]], Awaitable[None]], examiner: Examiner, results: list[Result]
+) -> None:
+    """Do one part, and note behind which wall."""
+    found: list[Result] = []
+    try:
+        await work(wall, examiner, found)
+    finally:
+        results += [replace(each, wall=wall) for each in found]
+
+
+def _give_up(wall: str, checks: tuple[JudgedMeasure[Any], ...], finding: Finding) -> Iterator[Result]:
+    """Find the same for all checks of a part."""
+    for each in give_up(checks, finding):
+        yield replace(each, wall=wall)
+
+
+async def _examine_whole(wall: str, examiner: Examiner, results: list[Result]) -> None:
+    """Look at a desk from both sides, fill its disk, freeze it, and burn it."""
+    host, timeout = examiner.host, examiner.seconds(_PROBE_TIMEOUT_S)
+    async with open_examined(examiner, replace(_PATIENT, disk=TIGHT.disk, wall=wall)) as it:
+        results += judge(sentry.VIEW_CHECKS, look_at_sandbox(host.config, it.desk.id, it.facts, it.cgroup))
+        with listening() as (port, name):
+            done = await it.desk.run(sentry_probe(port, name), timeout=timeout, output_limit=LIMIT)
+        try:
+            results += judge(sentry.PROBE_CHECKS, read_result(done))
+        except SilentProbeError as e:
+            results += give_up(sentry.PROBE_CHECKS, report_failure(f"the probe did not answer: {e}"))
+        filled = await it.desk.run(program(limits.FILL, most=OVER * TIGHT.disk), timeout=timeout, output_limit=LIMIT)
+        results += judge([sentry.DISK], FilledDisk(filled, _size_of_fill(desk_root(host.config, it.facts))))
+        await it.desk.start(limits.SPIN, stdin=False)
+        results += judge([sentry.FREEZE], await _freeze(it.cgroup))
+    base, keeper = (int(str(it.facts[name])) for name in ("base", "keeper"))
+    results += judge([sentry.BURNT], await life.search(Traces(it.desk.id, base, keeper, host.config, it.cgroup)))
+
+
+def _size_of_fill(root: Path) -> int:
+    """Give the size of the file that filled a desk's disk, looked up beneath the desk's root."""
+    with RootDirectory(root) as place:
+        fd = place.open(b"tmp/fill", os.O_PATH | os.O_NOFOLLOW)
+        try:
+            return os.fstat(fd).st_size
+        finally:
+            os.close(fd)
+
+
+async def _freeze(cgroup: Cgroup) -> SandboxFreeze:
+    """Freeze and thaw a desk in which a program spins, and count its processor time."""
+    before = await _count_until_used(cgroup)
+    cgroup.freeze(True)
+    try:
+        frozen = await until(cgroup.is_frozen, GRACE_S)
+        start = cgroup.cpu_seconds()
+        await anyio.sleep(_WATCH_S)
+        during = cgroup.cpu_seconds() - start
+    finally:
+        cgroup.freeze(False)
+    return SandboxFreeze(before, frozen, during, await _count_until_used(cgroup))
+
+
+async def _count_until_used(cgroup: Cgroup) -> float:
+    """Count the processor time of a while; a busy machine gets longer to show some."""
+    start = cgroup.cpu_seconds()
+    await anyio.sleep(_WATCH_S)
+    await until(lambda: cgroup.cpu_seconds() > start, GRACE_S)
+    return cgroup.cpu_seconds() - start
+
+
+async def _fill_memory(wall: str, examiner: Examiner, results: list[Result]) -> None:
+    """Have a desk take more memory than it may."""
+    await _exhaust(wall, examiner, results, sentry.MEMORY, limits.BOMB, OVER * TIGHT.memory, "out of memory")
+
+
+async def _fork(wall: str, examiner: Examiner, results: list[Result]) -> None:
+    """Have a desk start more programs than it may."""
+    await _exhaust(wall, examiner, results, sentry.PROCESSES, limits.FORK, _SPARE_THREADS, "out of processes")
+
+
+async def _exhaust(
+    wall: str,
+    examiner: Examiner,
+    results: list[Result],
+    check: JudgedMeasure[Exhausted],
+    code: str,
+    most: int,
+    expected: str,
+) -> None:
+    """Have a desk take more than it may; judge how it ended."""
+    async with open_examined(examiner, replace(TIGHT, wall=wall)) as it:
+        end = ""
+        try:
+            await it.desk.run(program(code, most=most), timeout=examiner.seconds(_PROBE_TIMEOUT_S), output_limit=LIMIT)
+        except DeskGone as e:
+            end = str(e)
+        results += judge([check], Exhausted(end, expected))

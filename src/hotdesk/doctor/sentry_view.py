@@ -1,0 +1,74 @@
+"""A desk on a sentry as the host sees it: the processes of its sandbox, read from /proc. Nothing here asks the desk."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.doctor.view import is_claimed, namespaces, status_of
+from hotdesk.linux.cgroup import Cgroup
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProcess:
+    """One process of a sandbox: its supervisor, its sentry or one that runs programs for it, or its gofer."""
+
+    pid: int
+    is_supervisor: bool
+    status: dict[str, str]
+    namespaces: dict[str, int]
+    interfaces: frozenset[str]
+    routes: int
+    files: frozenset[str] | None
+    """Names in its root directory; None: its root directory is the desk's own file system."""
+    variables: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxView:
+    """All of one sandbox that the host can see."""
+
+    base: int
+    """The first of the host ids that were claimed for the desk."""
+    claimed: bool
+    processes: tuple[SandboxProcess, ...]
+    host_namespaces: dict[str, int]
+
+
+def look_at_sandbox(settings: Config, desk: str, facts: dict[str, object], cgroup: Cgroup) -> SandboxView:
+    """Look at every process in a desk's cgroup."""
+    supervisor, base = int(str(facts["pid"])), int(str(facts["base"]))
+    root = os.stat(desk_root(settings, facts))
+    return SandboxView(
+        base=base,
+        claimed=is_claimed(base, settings.run / "desks" / desk),
+        processes=tuple(_look_at(pid, supervisor, root) for pid in sorted(cgroup.pids())),
+        host_namespaces=namespaces(os.getpid()),
+    )
+
+
+def desk_root(settings: Config, facts: dict[str, object]) -> Path:
+    """Name a desk's file system as its keeper has it mounted, where no link of the desk leads anywhere else."""
+    return Path(f"/proc/{facts['keeper']}/root{settings.run}/private/{facts['id']}/root")
+
+
+def _look_at(pid: int, supervisor: int, root: os.stat_result) -> SandboxProcess:
+    """Look at one process."""
+    place = os.stat(f"/proc/{pid}/root")
+    is_gofer = (place.st_dev, place.st_ino) == (root.st_dev, root.st_ino)
+    network = Path(f"/proc/{pid}/net")
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return SandboxProcess(
+        pid=pid,
+        is_supervisor=pid == supervisor,
+        status=status_of(pid),
+        namespaces=namespaces(pid),
+        interfaces=frozenset(
+            line.partition(":")[0].strip() for line in (network / "dev").read_text().splitlines() if ":" in line
+        ),
+        routes=len((network / "route").read_text().splitlines()[1:]),
+        files=None if is_gofer else frozenset(os.listdir(f"/proc/{pid}/root")),
+        variables=frozenset(os.fsdecode(pair.partition(b"=")[0]) for pair in variables if pair),
+    )

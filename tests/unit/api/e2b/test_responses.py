@@ -1,0 +1,45 @@
+"""What E2B's programs are told of an error: what they can act on, and nothing that only the operator needs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hotdesk.api.e2b.responses import refusal_of
+from hotdesk.api.walls import TenantWalls
+from hotdesk.errors import BriefError, DeskGone, HostError, WallError
+from hotdesk.walls import TRAITS, WallCatalog, WallStatus
+
+PLAIN = WallCatalog({"container": WallStatus("container", TRAITS["container"])})
+
+
+def test_a_wall_that_cannot_be_had_is_told_with_reason_and_remedy() -> None:
+    with pytest.raises(WallError) as raised:
+        TenantWalls(PLAIN, usual="gvisor").of("acme")
+    refusal = refusal_of(raised.value)
+    message = json.loads(bytes(refusal.response().body))["message"]
+    assert refusal.status == 503
+    assert refusal.response().headers["should-retry"] == "false"
+    assert "the wall gvisor is not available here: it is not set up" in message
+    assert "`hotdesk setup --wall gvisor` sets it up" in message
+
+
+def test_several_tenants_on_one_kernel_are_told_what_to_do() -> None:
+    with pytest.raises(WallError) as raised:
+        TenantWalls(PLAIN, count=lambda: 2).of("acme")
+    assert 'write wall = "container" below [serve]' in str(refusal_of(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(HostError("/var/lib/secret is full"), 503), (BriefError("no such size"), 400), (DeskGone("it is gone"), 404)],
+)
+def test_what_only_the_operator_can_mend_is_not_told(error: Exception, status: int) -> None:
+    refusal = refusal_of(error)
+    assert refusal.status == status
+    assert "/var/lib" not in str(refusal)
+
+
+def test_what_steers_a_terminal_is_escaped() -> None:
+    assert "\x1b" not in str(refusal_of(WallError("the wall \x1b[31m is not there")))
