@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
 import anyio
 import anyio.abc
@@ -48,3 +48,13 @@ async def background() -> AsyncIterator[Background]:
             served.stop()
     if failure is not None:
         raise failure
+
+
+async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
+    """Do something several times at once; the first error ends the others, and is raised alone."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(count):
+                tasks.start_soon(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

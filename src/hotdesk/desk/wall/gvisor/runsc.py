@@ -32,6 +32,10 @@ PROGRAM, STATE, BUNDLE, SYSTEM = "runsc", "s", "bundle", "system"
 where the supervisor has the host's system."""
 CONTAINER = "d"
 """What runsc calls the desk."""
+IMAGE = "w/memory"
+"""The folder with what was written of a desk's memory, in the desk's own layer."""
+RENAME = "rename.json"
+"""In the bundle: the process that gives a copy its own name."""
 LOG, ROOT_LOG = "log", "root.log"
 PID, ROOT_PID = "pid", "root.pid"
 _MAX_LOG_BYTES = 4096
@@ -125,9 +129,32 @@ def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int
             fail(room, e)
     os.close(status_w)
     code = int(os.read(status_r, 8) or _FAILED)
+    if code == 0 and room.memory:
+        code = wait(start_inside(runsc, room, userns, ROOT_LOG, ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]))
     if code == 0:
         write_pid(room, PID, supervisor)
     os._exit(code)
+
+
+def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: list[str]) -> int:
+    """Start a runsc without capabilities that talks to the desk's sentry; return its pid."""
+    (stdin, unused), (console, output) = syscalls.two_pipes()
+    syscalls.close_all((unused, console))
+    child = os.fork()
+    if child == 0:
+        try:
+            argv = [*runsc.flags(log), *arguments]
+            become(runsc, room, userns, (stdin, output, output), argv, capable=False)
+        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+            fail(room, e)
+    syscalls.close_all((stdin, output))
+    return child
+
+
+def wait(child: int) -> int:
+    """Wait for a child; return its exit code, never a negative one."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else _FAILED
 
 
 def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], status: int) -> None:
@@ -139,7 +166,8 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
         try:
             os.set_inheritable(life_w, True)
             argv = [*runsc.flags(LOG), f"--panic-log=/proc/self/fd/{life_w}"]
-            argv += ["run", "--detach", f"--bundle=/{BUNDLE}", CONTAINER]
+            argv += ["restore", f"--image-path=/{IMAGE}"] if room.memory else ["run"]
+            argv += ["--detach", f"--bundle=/{BUNDLE}", CONTAINER]
             become(runsc, room, userns, streams, argv)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
