@@ -126,23 +126,27 @@ class MemorySaves:
         try:
             snapshot = layers.snapshot() if is_written else ""
         finally:
-            with suppress(BrokenPipeError):
-                os.write(writer.go, GO)
-            goes_on = hear(writer)
-            layers.drop_memory()
+            self.let_go_on(tracked, writer)
         if not is_written:
             raise explain(tracked, why)
-        if not goes_on:
-            layers.forget(snapshot)
-            raise KeeperError(f"desk {tracked.room.desk} does not run on: {tracked.wall.explain_memory(tracked.room)}")
         return snapshot
+
+    def let_go_on(self, tracked: TrackedDesk, writer: MemoryWriter) -> None:
+        """Have programs run on, and nothing written of them in their layer."""
+        with suppress(BrokenPipeError):
+            os.write(writer.go, GO)
+        goes_on = hear(writer)
+        tracked.room.layers.drop_memory()
+        if not goes_on:
+            raise KeeperError(f"desk {tracked.room.desk} does not run on: {tracked.wall.explain_memory(tracked.room)}")
 
     def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
         """Keep a desk that ended with its memory, beyond its keeper."""
         room = tracked.room
         if not hear(writer):
-            room.layers.drop_memory()
-            raise explain(tracked, tracked.wall.explain_memory(room))
+            why = tracked.wall.explain_memory(room)
+            self.let_go_on(tracked, writer)
+            raise explain(tracked, why)
         if not room.cgroup.kill(_END_TIMEOUT_S):
             raise KeeperError(f"processes of desk {room.desk} resist")
         size = room.layers.hibernate()
@@ -200,6 +204,6 @@ def hear(writer: MemoryWriter) -> bool:
 def explain(tracked: TrackedDesk, why: str) -> DeskError:
     """Say why a desk's memory could not be written, and what may help."""
     return DeskError(
-        f"the memory of desk {tracked.room.desk} could not be written; it runs on. A program may hold what cannot be "
-        f"kept, as a connection to a socket of the host, or the disk may be full. {why}"
+        f"the memory of desk {tracked.room.desk} could not be written; it runs on. {why}; end that program, or leave "
+        "memory out"
     )

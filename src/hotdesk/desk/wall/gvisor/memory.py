@@ -24,7 +24,14 @@ _FAILED = b"0"
 _STEP_TIMEOUT_S = 300.0
 """Seconds one step may take; the desk decides how much memory there is to write."""
 _POLL_INTERVAL_S = 0.002
-_WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none")
+_REASONS = (
+    ("deleted and invalidated dentries", "A program has a file or folder open that was deleted"),
+    ("SCMConnectedEndpoint", "A program is connected to a socket of the host"),
+    ("quota exceeded", "The desk's disk is full"),
+    ("no space left", "The desk's disk is full"),
+)
+"""What runsc's log has, and what it means."""
+_WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none", "--leave-running")
 
 
 def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWriter:
@@ -43,7 +50,7 @@ def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWrit
             syscalls.close_but({0, 1, 2, pidns, room.userns, room.netns, report_w, go_r})
             syscalls.setns(room.netns, syscalls.CLONE_NEWNET)
             syscalls.setns(pidns, syscalls.CLONE_NEWPID)
-            (write_and_stop if stop else write_and_go_on)(runsc, room, report_w, go_r)
+            write(runsc, room, report_w, go_r, stop=stop)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             program.fail(room, e)
     syscalls.close_all((report_w, go_r))
@@ -53,21 +60,18 @@ def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWrit
 # -- in the launcher -------------------------------------------------------------------------------------------
 
 
-def write_and_stop(runsc: Runsc, room: Room, report: int, go: int) -> None:
-    """Write the memory, with which the sentry ends."""
-    is_written = step(runsc, room, *_WRITE)
-    os.write(report, GO if is_written else _FAILED)
-    os._exit(0)
+def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None:
+    """Write the memory while no program runs, wait until the files are kept as well, and let programs go on.
 
-
-def write_and_go_on(runsc: Runsc, room: Room, report: int, go: int) -> None:
-    """Write the memory while no program runs, wait until the files are kept as well, and let programs go on."""
-    is_written = step(runsc, room, "pause") and step(runsc, room, *_WRITE, "--leave-running")
+    With `stop` they go on only when that failed: a sentry that is told to end with its checkpoint ends anyhow.
+    """
+    (room.folder / program.STATE / LOG).unlink(missing_ok=True)
+    is_written = step(runsc, room, "pause") and step(runsc, room, *_WRITE)
     os.write(report, GO if is_written else _FAILED)
-    if is_written:
-        os.read(go, 1)
-    is_running = step(runsc, room, "resume")
-    os.write(report, GO if is_running else _FAILED)
+    os.read(go, 1)
+    if not (is_written and stop):
+        is_running = step(runsc, room, "resume")
+        os.write(report, GO if is_running else _FAILED)
     os._exit(0)
 
 
@@ -88,5 +92,6 @@ def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
 
 
 def explain(room: Room) -> str:
-    """Return what runsc reported last."""
-    return program.complaint(room, 1, LOG)
+    """Return why the memory could not be written. The log is a sentry's as well: of it only known reasons are told."""
+    text = program.read_log(room, LOG)
+    return next((reason for mark, reason in _REASONS if mark in text), "runsc gave no known reason")

@@ -137,9 +137,12 @@ def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int
 
 
 def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: list[str]) -> int:
-    """Start a runsc without capabilities that talks to the desk's sentry; return its pid."""
-    (stdin, unused), (console, output) = syscalls.two_pipes()
-    syscalls.close_all((unused, console))
+    """Start a runsc without capabilities that talks to the desk's sentry; return its pid.
+
+    What it prints nobody reads, but it is not ended by printing: why it fails is in its log.
+    """
+    (stdin, unused), (_, output) = syscalls.two_pipes()
+    os.close(unused)
     child = os.fork()
     if child == 0:
         try:
@@ -302,12 +305,16 @@ def complaint(room: Room, status: int, log: str) -> str:
     failure = room.folder / _FAILURE
     if status == _FAILED and failure.exists() and (text := failure.read_text(errors="replace")):
         return f"runsc could not be started: {text[:500]}"
+    text = read_log(room, log).strip()
+    return f"runsc ended with {status}: {text[-500:]}" if text else f"runsc ended with {status}"
+
+
+def read_log(room: Room, log: str) -> str:
+    """Return the beginning of what runsc logged; nothing where that is no plain file."""
     try:
         fd = os.open(room.folder / STATE / log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return f"runsc ended with {status}"
+        return ""
     with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return f"runsc ended with {status}"
-        text = file.read(_MAX_LOG_BYTES).decode(errors="replace").strip()
-    return f"runsc ended with {status}: {text[-500:]}" if text else f"runsc ended with {status}"
+        is_plain = stat.S_ISREG(os.fstat(fd).st_mode)
+        return file.read(_MAX_LOG_BYTES).decode(errors="replace") if is_plain else ""
