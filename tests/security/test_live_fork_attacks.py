@@ -13,6 +13,7 @@ import pytest
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime
+from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import Spec
 from hotdesk.errors import BriefError, HotdeskError
 from tests.security.conftest import Attack, Owning
@@ -124,11 +125,12 @@ async def test_no_program_finds_what_was_written_of_its_memory(runtime: KeeperRu
 async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(replace(GVISOR, tenant="first"))
     await desk.pause(keep="disk")
-    token = runtime.handles[desk.id].parked
-    assert token is not None
+    await runtime.burn(desk.id, spare_hibernated=True)
     for other in (replace(GVISOR, tenant="second"), replace(GVISOR, tenant="first", root=True)):
         with pytest.raises(BriefError, match="was hibernated with another"):
-            await runtime.begin(other, runtime.handles[desk.id].scope, desk=desk.id, token=token[1])
+            await runtime.keeper.ask(KeeperRequest("open", desk.id, other, memory=True), 2)
+    woken = await runtime.wake(desk.id)
+    assert (await woken.run(["true"])).ok
     await runtime.burn(desk.id)
 
 
