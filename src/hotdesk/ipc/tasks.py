@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
 import anyio
 import anyio.abc
@@ -50,11 +50,11 @@ async def background() -> AsyncIterator[Background]:
         raise failure
 
 
-async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
-    """Do something several times at once; the first error ends the others, and is raised alone."""
+async def together(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
+    """Do several things at once; the first error ends the others, and is raised alone."""
     try:
         async with anyio.create_task_group() as tasks:
-            for _ in range(count):
+            for work in works:
                 tasks.start_soon(work)
     except ExceptionGroup as group:
         raise group.exceptions[0] from None

@@ -38,6 +38,8 @@ class MemoryOutcome:
     stop: bool
     snapshot: str
     failure: HotdeskError | None
+    is_told: bool = False
+    """Whether its owner was answered already: that was when the files were kept, and this is when programs run on."""
 
 
 class MemorySaves:
@@ -106,6 +108,8 @@ class MemorySaves:
                 self.put_away(tracked, writer, token)
             else:
                 snapshot = self.copy(tracked, writer)
+                self.tell(MemoryOutcome(number, tracked, stop, snapshot, None))
+                self.let_go_on(tracked, writer)
         except HotdeskError as e:
             failure = e
         except OSError as e:
@@ -114,22 +118,23 @@ class MemorySaves:
             failure = KeeperError(f"the keeper failed at it: {e!r}")
         finally:
             syscalls.close_all((writer.report, writer.go))
-        self.outcomes.append(MemoryOutcome(number, tracked, stop, snapshot, failure))
+        self.tell(MemoryOutcome(number, tracked, stop, snapshot, failure, is_told=bool(snapshot)))
+
+    def tell(self, outcome: MemoryOutcome) -> None:
+        """Have the keeper's loop take an outcome."""
+        self.outcomes.append(outcome)
         with suppress(BlockingIOError):  # a full pipe wakes as well
             os.write(self.wake, b"1")
 
     def copy(self, tracked: TrackedDesk, writer: MemoryWriter) -> str:
-        """Keep files and memory while no program runs, and let them run on whatever became of it."""
-        layers = tracked.room.layers
-        is_written = hear(writer)
-        why = "" if is_written else tracked.wall.explain_memory(tracked.room)
+        """Keep files and memory while no program runs; where that fails they run on at once."""
         try:
-            snapshot = layers.snapshot() if is_written else ""
-        finally:
+            if not hear(writer):
+                raise explain(tracked, tracked.wall.explain_memory(tracked.room))
+            return tracked.room.layers.snapshot()
+        except BaseException:
             self.let_go_on(tracked, writer)
-        if not is_written:
-            raise explain(tracked, why)
-        return snapshot
+            raise
 
     def let_go_on(self, tracked: TrackedDesk, writer: MemoryWriter) -> None:
         """Have programs run on, and nothing written of them in their layer."""
@@ -167,7 +172,11 @@ class MemorySaves:
         """Answer: a desk that runs on listens for its guest again."""
         tracked, failure = outcome.tracked, outcome.failure
         desk, room = tracked.room.desk, tracked.room
-        tracked.busy = False
+        tracked.busy = bool(outcome.snapshot) and not outcome.is_told
+        if outcome.is_told:
+            if failure is not None:
+                self.burn(desk, f"its programs did not run on: {failure}")
+            return
         if self.desks.get(desk) is not tracked:
             self.owner.refuse(outcome.number, DeskGone(f"desk {desk} is gone; open another"))
             return

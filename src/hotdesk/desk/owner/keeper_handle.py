@@ -159,7 +159,7 @@ class KeeperHandle:
             forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
 
         try:
-            await together(one, count)
+            await together([one] * count)
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 for desk in forks:

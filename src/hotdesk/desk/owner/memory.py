@@ -7,6 +7,8 @@ afterwards is the guest: of the same desk, whose channels go on, or of a copy, w
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,33 +49,30 @@ def require_memory(desk: str, spec: Spec) -> None:
         )
 
 
-async def save(handle: KeeperHandle, link: Link, verb: str) -> tuple[str, str]:
-    """Have a desk's memory written; return the token its guest has, and the snapshot that holds it.
+async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: str) -> tuple[dict[str, object], int]:
+    """Have a desk's memory written while its link is parked; return what its keeper replied, and a listening socket.
 
-    What fails leaves the desk running. `checkpoint` leaves it running anyway, with every channel open.
+    What fails leaves the desk running, its link as it was.
     """
     keeper, desk = handle.runtime.keeper, handle.desk
-    require_memory(desk, handle.spec)
-    stop = verb == "hibernate"
-    async with handle.rising:
-        await keeper.ask(KeeperRequest("may_save", desk, stop=stop))
-        with anyio.CancelScope(shield=True):
-            await end_root(handle)
-            token = new_token()
-            await link.park(token)
-            request = KeeperRequest("hibernate", desk, token=token) if stop else KeeperRequest("checkpoint", desk)
-            try:
-                body, fds = await keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
-            except HotdeskError as e:
-                link.break_off(DeskGone(f"desk {desk} is gone: {e}; open another"))
-                raise
-            with closing(fds):
-                if not stop or body["failure"]:
-                    sock, _ = await hear_guest(handle.runtime, desk, body, fds[0], token)
-                    await link.rejoin(sock)
+    await end_root(handle)
+    await link.park(token)
+    try:
+        body, fds = await keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
+    except HotdeskError as e:
+        link.break_off(DeskGone(f"desk {desk} is gone: {e}; open another"))
+        raise
     if body["failure"]:
+        await rejoin(handle, link, body, fds[0], token)
         raise DeskError(str(body["failure"]))
-    return token, str(body["snapshot"])
+    return body, fds[0]
+
+
+async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], listening: int, token: str) -> None:
+    """Have the link go on over the next call of the same guest, and nobody listen any more."""
+    with closing([listening]), anyio.CancelScope(shield=True):
+        sock, _ = await hear_guest(handle.runtime, handle.desk, body, listening, token)
+        await link.rejoin(sock)
 
 
 async def end_root(handle: KeeperHandle) -> None:
@@ -125,17 +124,22 @@ async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello:
 
 
 async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedDesk]:
-    """Open desks in which the programs of one go on; all of them, or none."""
-    token, snapshot = await save(handle, link, "checkpoint")
+    """Open desks in which the programs of one go on; all of them, or none. The one goes on meanwhile."""
+    require_memory(handle.desk, handle.spec)
+    token = new_token()
     forks: list[LinkedDesk] = []
+    async with handle.rising:
+        await handle.runtime.keeper.ask(KeeperRequest("may_save", handle.desk))
+        with anyio.CancelScope(shield=True):
+            body, listening = await save(handle, link, KeeperRequest("checkpoint", handle.desk), token)
+    snapshot = str(body["snapshot"])
 
     async def one() -> None:
-        forks.append(
-            await handle.runtime.begin(handle.spec, handle.scope, origin=handle.desk, snapshot=snapshot, token=token)
-        )
+        begin = handle.runtime.begin
+        forks.append(await begin(handle.spec, handle.scope, origin=handle.desk, snapshot=snapshot, token=token))
 
     try:
-        await together(one, count)
+        await together([functools.partial(rejoin, handle, link, body, listening, token), *[one] * count])
     except BaseException:
         with anyio.move_on_after(BURN_SECONDS, shield=True):
             for desk in forks:
@@ -154,9 +158,15 @@ async def hibernate(handle: KeeperHandle, link: Link) -> None:
     require_memory(handle.desk, handle.spec)
     if handle.paused:
         await handle.pause(False)
-    token, _ = await save(handle, link, "hibernate")
-    handle.parked = (link, token)
-    handle.thawing = handle.thawing or anyio.Event()
+    token = new_token()
+    async with handle.rising:
+        await handle.runtime.keeper.ask(KeeperRequest("may_save", handle.desk, stop=True))
+        with anyio.CancelScope(shield=True):
+            request = KeeperRequest("hibernate", handle.desk, token=token)
+            _, listening = await save(handle, link, request, token)
+            os.close(listening)  # it calls at another one when it goes on
+            handle.parked = (link, token)
+            handle.thawing = handle.thawing or anyio.Event()
 
 
 async def resume(handle: KeeperHandle) -> None:

@@ -61,7 +61,7 @@ class MemoryWriter:
     """A process of ours in the desk's cgroup that has a desk's memory written down.
 
     It says `GO` at `report` when everything is written and no program runs, and anything else, or nothing, when that
-    failed. Then it waits for `GO` at `go`. Unless the desk shall stop and everything is written, it lets the programs run
+    failed. Then it waits for `GO` at `go`. Unless the desk shall stop and everything is written, it lets programs run
     and says `GO` again.
     """
 

@@ -211,18 +211,23 @@ def become(
         os.dup2(stream, number)
     failure = os.open(room.folder / _FAILURE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        shut_in(runsc, room)
-        os.setgroups([])
-        syscalls.setns(userns, syscalls.CLONE_NEWUSER)
-        os.setresgid(0, 0, 0)
-        os.setresuid(0, 0, 0)
-        for capability in () if capable else range(CAP_LAST + 1):
-            syscalls.drop_bounding(capability)
-        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        confine(runsc, room, userns, capable=capable)
         os.execve(argv[0], argv, {"PATH": "/"})  # noqa: S606 - no shell
     except OSError as e:
         os.write(failure, str(e).encode())
         os._exit(_FAILED)
+
+
+def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
+    """Be root of the desk's user namespace and nobody outside; a process that is not `capable` starts none that is."""
+    shut_in(runsc, room)
+    os.setgroups([])
+    syscalls.setns(userns, syscalls.CLONE_NEWUSER)
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    for capability in () if capable else range(CAP_LAST + 1):
+        syscalls.drop_bounding(capability)
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
 
 
 def shut_in(runsc: Runsc, room: Room) -> None:
