@@ -21,7 +21,7 @@ from hotdesk.desk.wall.seam import GO, MemoryWriter
 from hotdesk.linux import syscalls
 
 LOG = "memory.log"
-_PAUSE, _RESUME = b'{"method":"Lifecycle.Pause","arg":{}}', b'{"method":"Lifecycle.Resume","arg":{}}'
+_PAUSE, _RESUME = b'{"method":"containerManager.Pause","arg":{}}', b'{"method":"containerManager.Resume","arg":{}}'
 _SUCCESS = b'"success":true'
 _ASK_TIMEOUT_S = 10.0
 _MAX_ANSWER_BYTES = 256
