@@ -15,6 +15,7 @@ from bench import (
     door,
     hands,
     journal,
+    live_fork,
     sentry,
     server,
     snapshots,
@@ -293,6 +294,14 @@ PROMISES = (
         "a click, until the program has it ≤ 0.1 × `xdotool`",
         "hands",
         aim=True,
+    ),
+    Promise(
+        live_fork.FORK,
+        "≤",
+        1.5,
+        live_fork.PLAIN,
+        "live fork behind gVisor, until the copy answers ≤ 1.5 × plain `runsc checkpoint` and `runsc restore`",
+        "live-fork",
     ),
     Promise(
         server.LIFE, "≤", 0.06, "", 'E2B\'s `Sandbox.create()`, `commands.run("true")`, `kill()` ≤ 0.06 s', "server"

@@ -19,6 +19,7 @@ Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
     "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
     "make-volume", "drop-volume", "read-volume",
+    "may_save", "checkpoint", "hibernate", "recall", "woken",
 ]  # fmt: skip
 Empty: TypeAlias = Literal[""]
 FIELDS: dict[str, Any] = {
@@ -37,10 +38,14 @@ FIELDS: dict[str, Any] = {
     "name": Annotated[str, as_name],
     "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
     "size": Annotated[int, Range(MIN_SIZE, MAX_SIZE), Otherwise("that is not the size of a volume")],
+    "memory": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "stop": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "spare_hibernated": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "token": Annotated[str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("that is not a guest's token")],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "open": ("spec", "ca", "spare", "origin", "snapshot"),
+    "open": ("spec", "ca", "spare", "origin", "snapshot", "memory"),
     "claim": ("spec", "ca"),
     "dial": ("port",),
     "halt": ("snapshot",),
@@ -49,9 +54,12 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "save": ("snapshot", "name"),
     "hush": ("hushed",),
     "make-volume": ("size", "origin"),
+    "burn": ("spare_hibernated",),
+    "may_save": ("stop",),
+    "hibernate": ("token",),
 }
 """What a verb says."""
-_REQUIRED = ("spec", "port", "name", "size")
+_REQUIRED = ("spec", "port", "name", "size", "token")
 _USUAL = Spec()
 
 
@@ -77,6 +85,14 @@ class KeeperRequest:
     """Whether all but the screen and what a person uses there shall stand still."""
     size: int = 0
     """Bytes of a volume."""
+    memory: bool = False
+    """Whether what ran goes on: in a fork of `origin`, or in a desk that was hibernated."""
+    stop: bool = False
+    """Whether the desk shall end when its memory is written."""
+    spare_hibernated: bool = False
+    """Whether a desk that was hibernated stays so: it did not come up, and may do so later."""
+    token: str = ""
+    """What a hibernated desk's guest will show."""
 
 
 def write(number: int, request: KeeperRequest) -> bytes:
@@ -84,11 +100,11 @@ def write(number: int, request: KeeperRequest) -> bytes:
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     for name in _FIELDS_OF.get(request.verb, ()):
         value = getattr(request, name)
-        message[name] = _write_spec(value) if isinstance(value, Spec) else value
+        message[name] = describe_spec(value) if isinstance(value, Spec) else value
     return json.dumps(message).encode()
 
 
-def _write_spec(spec: Spec) -> dict[str, object]:
+def describe_spec(spec: Spec) -> dict[str, object]:
     """Write what differs from the usual desk: reading the rest would be a twentieth of a claim."""
     return {name: value for name in spec.__slots__ if (value := getattr(spec, name)) != getattr(_USUAL, name)}
 
