@@ -39,6 +39,7 @@ from hotdesk.desk.keeper import state
 from hotdesk.errors import BriefError, HostError, ImageError, printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
+from hotdesk.walls import TRAITS
 
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -72,6 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup
       hotdesk setup --no-image
       hotdesk setup --wall gvisor
+      hotdesk setup --wall microvm
       hotdesk setup --image base --image ./figures.toml
       hotdesk setup --from base.image --signer 0123456789abcdef0123456789abcdef
       hotdesk setup --undo
@@ -144,8 +146,11 @@ def prepare(
         yield import_image(settings, source, signers)
     for each in recipes:
         yield furnish(settings, here, each)
-    if "gvisor" in walls and find_image(settings, "base") is not None:
-        yield setup_wall.prove_gvisor(settings)
+    if "microvm" in walls:
+        yield furnish(settings, here, recipe.load_builtin(TRAITS["microvm"].stage))
+    if find_image(settings, "base") is not None:
+        for wall in walls:
+            yield setup_wall.prove_wall(settings, wall)
 
 
 # -- who may ---------------------------------------------------------------------------------------------------

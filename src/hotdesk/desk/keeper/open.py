@@ -60,6 +60,7 @@ class Opening:
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
         picture = origin.image if origin is not None else self.images.find(spec.image)
+        stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
         shown = self.sterile.show(picture) if spec.sterile else {}
         if origin is not None and origin.spec.tenant != spec.tenant:
             raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
@@ -76,7 +77,9 @@ class Opening:
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
-            room.has_own_network, room.kernel_threads = not wall.traits.can_dial, wall.traits.kernel_threads
+            traits = wall.traits
+            room.has_own_network, room.kernel_threads = not traits.can_dial, traits.kernel_threads
+            room.kernel_memory, room.stage = traits.kernel_memory, stage
             cgroup.make(room.limits(spec))
             if request.spare:
                 cgroup.favour(False, wall.traits.min_share)

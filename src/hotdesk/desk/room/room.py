@@ -58,6 +58,10 @@ class Room:
     `sudo` and root's guest meet inside."""
     kernel_threads: int = 0
     """Threads on the host of the desk's own kernel, where it has one."""
+    kernel_memory: int = 0
+    """Memory on the host of that kernel and what runs it, beside the desk's."""
+    stage: Image | None = None
+    """The image its first process runs in, where that is not the desk's."""
     created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
@@ -81,7 +85,7 @@ class Room:
         files = identity.identity(self.desk) | identity.privileges(
             spec.root, ca, self.image.python, self.has_own_network
         )
-        self.layers.put_up(self.image, spec.disk, files, source)
+        self.layers.put_up(self.stage or self.image, spec.disk, files, source)
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""
@@ -163,7 +167,7 @@ class Room:
     def limits(self, spec: Spec) -> CgroupLimits:
         """Return what the desk may use; a kernel of its own has threads on the host for each program."""
         pids = 2 * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
-        return CgroupLimits(memory=spec.memory, pids=pids, cpus=spec.cpus)
+        return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
 
     def show_cpus(self, cpus: float) -> None:
         """Have a desk that runs count other CPUs than before."""
