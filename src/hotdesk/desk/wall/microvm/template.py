@@ -129,6 +129,9 @@ def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
             place.rename(old)
             remove(old)
         fresh.rename(place)
+        for other in place.parent.iterdir():
+            if not find(other) and not other.name.startswith("."):
+                remove(other)
     finally:
         remove(fresh)
 
