@@ -39,6 +39,7 @@ USER = 1000
 SOCKETS = {"gate": (USER, 0o600), "sudo": (0, 0o666), "root": (0, 0o600)}
 """Sockets in `FOLDER`, and whose they are. Who connects is carried on to the socket of that name outside."""
 BACKLOG = 256
+PORT_TRIES, PORT_INTERVAL_S = 500, 0.01
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND = 2, 4, 8, 1024, 4096
 PLAIN = MS_NOSUID | MS_NODEV
 MNT_DETACH = 2
@@ -126,9 +127,11 @@ def tell_kernel(path: str, text: str) -> None:
 def open_port(name: str) -> int:
     """Open a virtio port by its name."""
     folder = "/sys/class/virtio-ports"
-    for each in posix.listdir(folder):
-        if read_text("%s/%s/name" % (folder, each)) == name:
-            return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
+    for _ in range(PORT_TRIES):  # the kernel hears of its ports one by one
+        for each in posix.listdir(folder):
+            if read_text("%s/%s/name" % (folder, each)) == name:
+                return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
+        time.sleep(PORT_INTERVAL_S)
     raise OSError(errno.ENODEV, "there is no port %s" % name)
 
 
@@ -154,6 +157,15 @@ def raise_loopback() -> None:
     flags = int.from_bytes(fcntl.ioctl(sock.fileno(), SIOCGIFFLAGS, request)[16:18], sys.byteorder)
     fcntl.ioctl(sock.fileno(), SIOCSIFFLAGS, request[:16] + (flags | IFF_UP).to_bytes(2, sys.byteorder) + bytes(22))
     sock.close()
+
+
+def warm_up() -> None:
+    """Run what every desk runs; an image need not have it."""
+    for argv in WARMING:
+        try:
+            posix.waitpid(posix.posix_spawn(argv[0], argv, {}), 0)
+        except OSError:
+            continue
 
 
 def stir(random: bytes) -> None:
@@ -241,8 +253,7 @@ class Computer:
         """Warm up, become the computer that is asked for, and serve it until its end."""
         tell_kernel("/proc/self/oom_score_adj", "-1000")
         raise_loopback()
-        for argv in WARMING:
-            posix.waitpid(posix.posix_spawn(argv[0], argv, {}), 0)
+        warm_up()
         device = release_disk()
         self.mux.tell({"ready": True})
         while not self.seed:
