@@ -197,10 +197,11 @@ class Emulator:
         self.ask("migrate-set-capabilities", capabilities=[{"capability": name, "state": True} for name in names])
 
     def load(self, state: str) -> None:
-        """Load a machine, which then runs."""
+        """Load a machine, and have it run: it was stopped when it was saved."""
         self.use_memory_file()
         self.ask("migrate-incoming", uri=f"file:{state}")
         self.wait_for_migration()
+        self.ask("cont")
 
     def save(self, state: str) -> None:
         """Stop a machine, and save it."""

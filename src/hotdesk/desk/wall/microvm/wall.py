@@ -162,7 +162,7 @@ class MicrovmWall(ContainerWall):
         """Return the configuration of the container: that of every desk, with the supervisor as its first process."""
         described = self.describe(room)
         config = bundle.config(described)
-        mounts = [*bundle.mounts(described), show_folder(room)]
+        mounts = [*bundle.mounts(described), *list_mounts(room.folder / "vm")]
         return {**config, "mounts": mounts, "process": supervise(bundle.process(described), "supervisor")}
 
     def describe(self, room: Room) -> bundle.BundleInput:
@@ -211,9 +211,12 @@ def supervise(process: dict[str, object], module: str) -> dict[str, object]:
     return {**process, "args": [python, "-I", "-S", "-B", "-c", start]}
 
 
-def show_folder(room: Room) -> dict[str, object]:
-    """Return the mount of what the supervisor reads."""
-    return bundle.mount(FOLDER, "bind", str(room.folder / "vm"), "rbind", "ro", "nosuid", "nodev", "noexec")
+def list_mounts(folder: Path) -> list[dict[str, object]]:
+    """Return the mounts of what the supervisor reads: crun binds no mount below a folder along with the folder."""
+    files = [file for file in sorted(folder.iterdir()) if os.path.ismount(file)]
+    places = {FOLDER: folder, **{f"{FOLDER}/{file.name}": file for file in files}}
+    plain = ("bind", "ro", "nosuid", "nodev", "noexec")
+    return [bundle.mount(place, "bind", str(source), *plain) for place, source in places.items()]
 
 
 def own_files(room: Room) -> str:
