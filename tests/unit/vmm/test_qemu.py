@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -82,22 +84,32 @@ def test_only_an_emulated_kernel_goes_without_its_mitigations() -> None:
 # -- the monitor ----------------------------------------------------------------------------------------------
 
 
-def monitored(*messages: object) -> Emulator:
-    """Return our end of a monitor that has said these messages, and will say no more."""
+@contextmanager
+def monitored(*messages: object) -> Iterator[Emulator]:
+    """Give our end of a monitor that says these messages, and no more."""
     ours, theirs = socket.socketpair()
-    for message in messages:
-        theirs.sendall((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
-    theirs.shutdown(socket.SHUT_WR)
     emulator = Emulator.__new__(Emulator)
-    emulator.ends, emulator.buffer, emulator.events = {"qmp": ours, "theirs": theirs}, b"", []
-    return emulator
+    emulator.ends, emulator.buffer, emulator.events = {"qmp": ours}, b"", []
+
+    def speak() -> None:
+        with theirs, suppress(OSError):
+            for message in messages:
+                theirs.sendall((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
+            theirs.shutdown(socket.SHUT_WR)
+            theirs.recv(100)
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    with ours:
+        yield emulator
+    thread.join()
 
 
 def test_a_reply_is_found_among_events() -> None:
     event = {"event": "MIGRATION", "data": {"status": "completed"}}
-    emulator = monitored(event, {"return": {"status": "running"}})
-    assert emulator.ask("query-status") == {"status": "running"}
-    emulator.wait_for_migration()
+    with monitored(event, {"return": {"status": "running"}}) as emulator:
+        assert emulator.ask("query-status") == {"status": "running"}
+        emulator.wait_for_migration()
 
 
 @pytest.mark.parametrize(
@@ -111,25 +123,11 @@ def test_a_reply_is_found_among_events() -> None:
     ],
 )
 def test_an_emulator_that_refuses_lies_or_ends_is_told(messages: tuple[object, ...], match: str) -> None:
-    emulator = monitored()
-    ours, theirs = socket.socketpair()
-    emulator.ends["qmp"] = ours
-    def speak() -> None:
-        with theirs:
-            for message in messages:
-                try:
-                    theirs.sendall((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
-                except OSError:
-                    return
-
-    thread = threading.Thread(target=speak)
-    thread.start()
-    with pytest.raises(EmulatorError, match=match):
+    with monitored(*messages) as emulator, pytest.raises(EmulatorError, match=match):
         emulator.ask("stop")
-    ours.close()
-    thread.join()
 
 
 def test_a_machine_that_is_refused_is_told() -> None:
-    with pytest.raises(EmulatorError, match="refused"):
-        monitored({"event": "MIGRATION", "data": {"status": "failed"}}).wait_for_migration()
+    with monitored({"event": "MIGRATION", "data": {"status": "failed"}}) as emulator:
+        with pytest.raises(EmulatorError, match="refused"):
+            emulator.wait_for_migration()

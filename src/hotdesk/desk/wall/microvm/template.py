@@ -130,8 +130,8 @@ def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
             remove(old)
         fresh.rename(place)
         for other in place.parent.iterdir():
-            if not find(other) and not other.name.startswith("."):
-                remove(other)
+            if other.is_dir() and not other.name.startswith(".") and not find(other):
+                remove(other)  # of another day, guest or emulator
     finally:
         remove(fresh)
 
