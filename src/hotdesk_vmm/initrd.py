@@ -18,7 +18,7 @@ _SCRIPT = """#!/bin/busybox sh
 b=/bin/busybox
 fail() {{ echo "hotdesk: the machine failed: $*"; $b poweroff -f; }}
 $b mkdir -p /proc /sys /dev /ro /run
-$b mount -t proc proc /proc && $b mount -t sysfs sys /sys && $b mount -t devtmpfs dev /dev || fail "no /proc, /sys, /dev"
+$b mount -t proc proc /proc && $b mount -t sysfs sys /sys && $b mount -t devtmpfs dev /dev || fail "no /dev"
 exec </dev/console >/dev/console 2>&1
 for module in {modules}; do $b insmod /modules/$module || fail "no module $module"; done
 $b mount -t tmpfs -o mode=755,size=32m run /run

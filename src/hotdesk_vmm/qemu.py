@@ -25,7 +25,7 @@ TUNED = (
 )
 """For emulated machines alone: what takes emulation seconds, and protects the guest's kernel from its own programs."""
 TRANSLATIONS_MIB = 256
-"""Memory for translated code of an emulated machine: with less the same code is translated again and again."""
+"""MemoryFile for translated code of an emulated machine: with less the same code is translated again and again."""
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _MAX_REPLY_BYTES = 1 << 20
 _REPLY_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ class EmulatorError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryFile:
     """The file that is a machine's memory."""
 
     path: str
@@ -73,7 +73,7 @@ class Boot:
     initrd: str
 
 
-def write_arguments(task: VmTask, memory: Memory | None, boot: Boot | None) -> list[str]:
+def write_arguments(task: VmTask, memory: MemoryFile | None, boot: Boot | None) -> list[str]:
     """Return the command that starts an emulator; the same devices, whether it boots or loads a machine."""
     platform = PLATFORMS[task.machine]
     is_emulated = task.accelerator == "tcg"
@@ -96,7 +96,7 @@ def write_arguments(task: VmTask, memory: Memory | None, boot: Boot | None) -> l
     return [*argv, "-kernel", boot.kernel, "-initrd", boot.initrd, "-append", line]
 
 
-def _write_memory(size: int, memory: Memory | None) -> str:
+def _write_memory(size: int, memory: MemoryFile | None) -> str:
     if memory is None:
         return f"memory-backend-ram,id=ram,size={size}M"
     kind = "share=off,readonly=on,rom=off" if memory.is_copied else "share=on"
@@ -177,8 +177,8 @@ class Emulator:
         if not isinstance(message, dict):
             raise EmulatorError("the emulator says something that is no message")
         if "event" in message:
-            data = message.get("data")
-            status = data.get("status", "") if isinstance(data, dict) else ""
+            details = message.get("data")
+            status = details.get("status", "") if isinstance(details, dict) else ""
             self.events.append(f"{message['event']} {status}".strip())
             del self.events[:-64]
         return message

@@ -7,7 +7,6 @@ import socket
 import sys
 
 from hotdesk_guest.ports import Forwarding, PortSocket
-
 from hotdesk_vmm.supervisor import LINK, ROOT
 
 READ = 1 << 16

@@ -20,9 +20,8 @@ from typing import Any
 from hotdesk_guest.mux import VM_LIMIT, Mux
 from hotdesk_guest.ports import Forwarding, PortSocket
 from hotdesk_guest.wire import WireError
-
 from hotdesk_vmm import initrd, qemu
-from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, Memory
+from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile
 from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, VmTask
 
 LINK = "/run/hotdesk"
@@ -47,7 +46,7 @@ class SupervisorError(Exception):
     """The machine does not come up; the text says why."""
 
 
-class Supervisor:
+class MachineSupervisor:
     """One desk's machine."""
 
     def __init__(self, task: VmTask) -> None:
@@ -81,7 +80,7 @@ class Supervisor:
     def load(self, ram: str, state: str) -> bool:
         """Load a template; False when the emulator refuses it."""
         try:
-            self.start(Memory(ram, is_copied=True), None)
+            self.start(MemoryFile(ram, is_copied=True), None)
             assert self.emulator is not None
             self.emulator.load(state)
         except EmulatorError as e:
@@ -96,9 +95,11 @@ class Supervisor:
         file = Path(SCRATCH, "initrd")
         guest = Path(LINK, "lib/hotdesk_guest")
         folder = initrd.MODULES / release
-        file.write_bytes(initrd.build(folder, initrd.BUSYBOX, self.task.layers, guest, self.task.python, self.task.start))
+        file.write_bytes(
+            initrd.build(folder, initrd.BUSYBOX, self.task.layers, guest, self.task.python, self.task.start)
+        )
         makes = self.task.makes_template
-        memory = Memory(f"{SCRATCH}/{RAM}", is_copied=False) if makes else None
+        memory = MemoryFile(f"{SCRATCH}/{RAM}", is_copied=False) if makes else None
         self.start(memory, Boot(f"/boot/vmlinuz-{release}", str(file)))
         self.wait_for("ready", BOOT_TIMEOUT_S)
         file.unlink()
@@ -120,7 +121,7 @@ class Supervisor:
         os.unlink(ram)
         os.unlink(state)
 
-    def start(self, memory: Memory | None, boot: Boot | None) -> None:
+    def start(self, memory: MemoryFile | None, boot: Boot | None) -> None:
         """Start an emulator."""
         emulator = self.emulator = Emulator(qemu.write_arguments(self.task, memory, boot))
         emulator.greet()
@@ -232,18 +233,18 @@ def start_disk(size: int) -> subprocess.Popen[bytes] | None:
     extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"
     options = ("-q", "-F", "-m0", "-b4096", "-i8192", "-E", extended, "-J", "size=8", "-O", "^resize_inode")
     argv = ["/usr/sbin/mkfs.ext4", *options, f"{qemu.DISK}.new"]
-    made = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    mkfs = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     os.link(f"{qemu.DISK}.new", qemu.DISK)  # the emulator opens it meanwhile, and reads nothing
-    return made
+    return mkfs
 
 
-def finish_disk(made: subprocess.Popen[bytes] | None) -> None:
+def finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
     """Wait until the disk is made."""
-    if made is None:
+    if mkfs is None:
         return
-    _, complaint = made.communicate()
+    _, complaint = mkfs.communicate()
     os.unlink(f"{qemu.DISK}.new")
-    if made.returncode:
+    if mkfs.returncode:
         os.unlink(qemu.DISK)
         raise SupervisorError(f"the disk cannot be made: {complaint.decode(errors='replace').strip()[-200:]}")
 
@@ -280,7 +281,7 @@ def hand_over(ram: str, state: str) -> None:
 
 def main() -> None:
     """Carry out the task."""
-    supervisor = Supervisor(VmTask.load(Path(FOLDER, TASK).read_text()))
+    supervisor = MachineSupervisor(VmTask.load(Path(FOLDER, TASK).read_text()))
     try:
         supervisor.run()
     except (SupervisorError, EmulatorError, WireError, EOFError, OSError) as e:

@@ -1,4 +1,4 @@
-"""Desks as virtual machines, through a host: their kernel, the door, root, snapshots, desks kept ready, killed owners."""
+"""Desks as virtual machines, through a host: their kernel, the door, root, snapshots, ready desks, killed owners."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -80,8 +81,8 @@ def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None
 def test_a_stream_nobody_reads_holds_back_its_writer_and_no_other(pair: Pair) -> None:
     slow, quick = pair.call(), pair.call()
     sent = 0
-    with pytest.raises(BlockingIOError):
-        while True:
+    with suppress(BlockingIOError):
+        while sent < 100 * WINDOW:
             sent += slow.send(bytes(CHUNK))
             pair.settle()
     assert WINDOW <= sent < 8 * WINDOW
@@ -128,9 +129,12 @@ def test_words_are_told_both_ways(pair: Pair) -> None:
     ],
 )
 def test_a_machine_that_breaks_the_protocol_is_not_listened_to(pair: Pair, frames: bytes) -> None:
-    with pytest.raises(wire.WireError):
+    def receive() -> None:
         for kind, number, payload in pair.outside.carrier.reader.feed(frames):
             pair.outside.take(kind, number, payload)
+
+    with pytest.raises(wire.WireError):
+        receive()
 
 
 def test_nothing_may_be_opened_in_a_machine_from_outside(pair: Pair) -> None:

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
-from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, Memory, write_arguments
+from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile, write_arguments
 from hotdesk_vmm.task import Layer, VmTask
 
 TASK = VmTask(
@@ -35,7 +36,7 @@ BOOT = Boot("/boot/vmlinuz", "/dev/shm/initrd")
 
 
 def values(argv: list[str], option: str) -> list[str]:
-    return [value for name, value in zip(argv, argv[1:], strict=False) if name == option]
+    return [value for name, value in pairwise(argv) if name == option]
 
 
 def test_a_task_is_read_as_it_was_written() -> None:
@@ -64,8 +65,8 @@ def test_layers_are_read_only_and_the_disk_is_not() -> None:
 
 
 def test_a_machine_is_loaded_with_the_devices_it_was_saved_with() -> None:
-    booted = write_arguments(TASK, Memory("/dev/shm/ram", is_copied=False), BOOT)
-    loaded = write_arguments(TASK, Memory("/run/vm/ram", is_copied=True), None)
+    booted = write_arguments(TASK, MemoryFile("/dev/shm/ram", is_copied=False), BOOT)
+    loaded = write_arguments(TASK, MemoryFile("/run/vm/ram", is_copied=True), None)
     for option in ("-device", "-drive", "-M", "-cpu", "-smp", "-m", "-accel"):
         assert values(booted, option) == values(loaded, option)
     assert "-kernel" not in loaded
@@ -128,6 +129,6 @@ def test_an_emulator_that_refuses_lies_or_ends_is_told(messages: tuple[object, .
 
 
 def test_a_machine_that_is_refused_is_told() -> None:
-    with monitored({"event": "MIGRATION", "data": {"status": "failed"}}) as emulator:
-        with pytest.raises(EmulatorError, match="refused"):
-            emulator.wait_for_migration()
+    event = {"event": "MIGRATION", "data": {"status": "failed"}}
+    with monitored(event) as emulator, pytest.raises(EmulatorError, match="refused"):
+        emulator.wait_for_migration()

@@ -34,7 +34,7 @@ class Saves:
         room = tracked.room
         if room.stage is not None:
             raise BriefError(
-                f"desk {room.desk} has a disk of its own kernel's, which this host does not read, so it cannot be saved "
+                f"desk {room.desk} has a disk of its own kernel's, which this host does not read: it cannot be saved "
                 "as an image; copy its files out, or write a recipe"
             )
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")

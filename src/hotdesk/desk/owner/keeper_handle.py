@@ -144,7 +144,7 @@ class KeeperHandle:
         return name
 
     async def write_out(self) -> None:
-        """Have the guest write out what its own kernel holds back; a desk that stands still did so before it stopped."""
+        """Have the guest write out what its own kernel holds back; one that stands still did so before."""
         desk = self.runtime.desks.get(self.desk)
         if not self.caches_writes or self.thawing is not None or desk is None:
             return

@@ -52,10 +52,10 @@ def folder(store: Path, image: str) -> Path:
 def find(place: Path, now: float | None = None) -> bool:
     """Say whether there is a template that is still to be used."""
     try:
-        made = (place / STATE).stat().st_mtime
+        written = (place / STATE).stat().st_mtime
     except OSError:
         return False
-    age = (time.time() if now is None else now) - made
+    age = (time.time() if now is None else now) - written
     return 0 <= age < MAX_AGE_S
 
 
@@ -82,8 +82,8 @@ def receive(place: Path, listener: socket.socket, caller: int, memory: int) -> i
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.close_but({listener.fileno(), desk})
         os.nice(5)
-        ready, _, _ = select.select([listener, desk], [], [], HAND_OVER_TIMEOUT_S)
-        if listener in ready:
+        ready, _, _ = select.select([listener.fileno(), desk], [], [], HAND_OVER_TIMEOUT_S)
+        if listener.fileno() in ready:
             take(place, listener, caller, memory)
     finally:
         os._exit(0)

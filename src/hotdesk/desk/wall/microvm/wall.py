@@ -115,8 +115,7 @@ class MicrovmWall(ContainerWall):
         """Have the supervisor find a template, or none."""
         files = [folder / name for name in (RAM, STATE)]
         for file in files:
-            if os.path.ismount(file):
-                syscalls.umount(str(file))
+            hide_file(file)
         if place is None:
             return
         with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
@@ -144,9 +143,7 @@ class MicrovmWall(ContainerWall):
             memory=spec.memory // MIB * MIB,
             cpus=self.count_cpus(room),
             disk=(spec.disk - spec.disk // OWN_DISK_SHARE) // MIB * MIB,
-            layers=tuple(
-                Layer(f"layer{number}", kind, sterile.KINDS[kind] or "") for number, kind in enumerate(kinds)
-            ),
+            layers=tuple(Layer(f"layer{number}", kind, sterile.KINDS[kind] or "") for number, kind in enumerate(kinds)),
             python=image.python,
             start=room.guest,
             has_template=has_template,
@@ -228,7 +225,13 @@ def show_file(room: Room, source: Path, at: Path, userns: int) -> None:
     """Show a file of the store in a room, read-only, as the desk's user's own."""
     at.touch(0o400)
     syscalls.mount_idmapped(str(source), str(at), userns)
-    room.undo.append(lambda: os.path.ismount(at) and syscalls.umount(str(at)))
+    room.undo.append(lambda: hide_file(at))
+
+
+def hide_file(at: Path) -> None:
+    """Take down what `show_file` put up, unless that was done."""
+    if os.path.ismount(at):
+        syscalls.umount(str(at))
 
 
 def hold_layer(room: Room, layer: Path) -> None:
