@@ -145,8 +145,6 @@ GVISOR_SAMPLE = frozenset(
 MICROVM_SAMPLE = frozenset(
     """
     test_a_path_is_described
-    test_ctrl_c_interrupts
-    test_much_goes_both_ways_at_once
     test_stdout_and_stderr_are_apart
     test_what_is_written_is_read
     """.split()
