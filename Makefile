@@ -25,6 +25,10 @@ images: .venv/.installed compile
 gvisor: .venv/.installed compile
 	@.venv/bin/hotdesk setup --wall gvisor
 
+.PHONY: microvm
+microvm: .venv/.installed compile
+	@$(if $(wildcard /dev/kvm),,HOTDESK_MICROVM_EMULATE=1) .venv/bin/hotdesk setup --wall microvm
+
 .PHONY: e2b-images
 e2b-images: images
 	@.venv/bin/hotdesk setup --image code-interpreter-v1 --image e2b-desktop
@@ -39,7 +43,7 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 	$(PYTHON) tools/conventions.py
 
 .PHONY: test
-test: e2b-images gvisor test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
+test: e2b-images gvisor microvm test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
 	$(PYTEST) -m "not long" -n 3 --dist loadfile --no-loadscope-reorder --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
@@ -48,7 +52,7 @@ test-quick: setup  ## The unit tests but the slow ones, and the conformance test
 
 # At most MINUTES (60); what passed on this commit is not run again, so it is called until nothing is left.
 .PHONY: test-long
-test-long: e2b-images gvisor test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
+test-long: e2b-images gvisor microvm test-tools  ## Soaks, sweeps, many seeds, desks of every origin: an hour at a time. SHARD=2/4, MINUTES=n.
 	@command -v systemctl >/dev/null || $(APT) install --yes --no-install-recommends systemd >/dev/null
 	@command -v promtool >/dev/null || $(APT) install --yes --no-install-recommends prometheus >/dev/null
 	$(PYTEST) -p tests.long_run -m long -n 2 --dist worksteal --record out/test-long.jsonl --minutes $(or $(MINUTES),60) --shard $(or $(SHARD),1/1)

@@ -78,6 +78,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail("crun is not installed: apt-get install crun", pytrace=False)
     if item.get_closest_marker("gvisor") is not None and shutil.which(RUNSC) is None:
         pytest.fail("runsc is not installed: hotdesk setup --wall gvisor", pytrace=False)
+    if item.get_closest_marker("microvm") is not None and not (images() / "images/vmm.json").exists():
+        pytest.fail("there is no image vmm: hotdesk setup --wall microvm", pytrace=False)
 
 
 @pytest.fixture(scope="session")
@@ -123,8 +125,12 @@ def settings(home: Path) -> Config:
 
 def settings_in(folder: Path) -> Config:
     """Give settings for a state directory of its own: for desks that live on from test to test, and change."""
-    images = Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
-    return Config(run=folder / "run", lib=folder / "lib", images=images, gvisor_program=RUNSC)
+    return Config(run=folder / "run", lib=folder / "lib", images=images(), gvisor_program=RUNSC)
+
+
+def images() -> Path:
+    """Give the machine's images."""
+    return Path(os.environ.get("HOTDESK_IMAGES") or "/var/lib/hotdesk/images")
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import anyio
 
 from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.config import MIB
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
@@ -39,6 +40,15 @@ class BehindGvisor(Opened):
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Open one."""
         return await super().open(replace(spec, wall="gvisor"), scope)
+
+
+class BehindMicrovm(Opened):
+    """Desks as virtual machines, whatever their spec says; with what a kernel of its own takes at least."""
+
+    async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
+        """Open one."""
+        memory = max(256 * MIB, min(spec.memory, 512 * MIB))
+        return await super().open(replace(spec, wall="microvm", memory=memory, disk=max(spec.disk, 64 * MIB)), scope)
 
 
 class Pooled(Opened):

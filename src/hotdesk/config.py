@@ -74,6 +74,8 @@ class Config:
     """gVisor's runtime: a name to be found on the system's path, or an absolute path."""
     gvisor_platform: str = "auto"
     """How gVisor runs programs: one of `GVISOR_PLATFORMS`."""
+    microvm_emulate: bool = False
+    """Whether machines without KVM may emulate microVMs: slowly, and as no isolation boundary."""
     disk: str = "auto"
     """What holds writable layers: `btrfs`, `ext4`, or `auto`, the first that works here."""
     disk_floor: int = 2 * GIB
@@ -127,6 +129,8 @@ def load(environ: dict[str, str] | None = None) -> Config:
     chosen: dict[str, object] = _load_walls(table.pop("wall", {}))
     if program := env.get("HOTDESK_GVISOR_PROGRAM"):
         chosen["gvisor_program"] = program
+    if emulate := env.get("HOTDESK_MICROVM_EMULATE"):
+        chosen["microvm_emulate"] = emulate == "1"
     for name, kind in kinds.items():
         value = env.get(f"HOTDESK_{name.upper()}", table.pop(name, None))
         if value is not None:
@@ -177,9 +181,16 @@ def _load_holder(table: object) -> dict[str, object]:
 
 def _load_walls(table: object) -> dict[str, object]:
     """Check what is said about walls."""
-    gvisor = read_settings("wall", table, {"gvisor": dict}).get("gvisor", {})
-    hints = {"program": _PROGRAM, "platform": one_of(GVISOR_PLATFORMS)}
-    return {f"gvisor_{name}": value for name, value in read_settings("wall.gvisor", gvisor, hints).items()}
+    walls = read_settings("wall", table, {"gvisor": dict, "microvm": dict})
+    hints = {
+        "gvisor": {"program": _PROGRAM, "platform": one_of(GVISOR_PLATFORMS)},
+        "microvm": {"emulate": bool},
+    }
+    return {
+        f"{wall}_{name}": value
+        for wall, settings in walls.items()
+        for name, value in read_settings(f"wall.{wall}", settings, hints[wall]).items()
+    }
 
 
 def _load_verify(table: object, listed: str) -> dict[str, object]:

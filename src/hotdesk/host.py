@@ -34,7 +34,7 @@ from hotdesk.ipc.scope_task import Standing
 from hotdesk.ipc.tasks import Background
 from hotdesk.linux.cgroup import Cgroup, here
 from hotdesk.linux.sockets import is_answered
-from hotdesk.walls import WallCatalog
+from hotdesk.walls import TRAITS, WallCatalog
 
 if TYPE_CHECKING:
     from hotdesk.desk.owner.control import Leases
@@ -293,7 +293,7 @@ class Host:
         chosen = spec or Spec()
         if not chosen.by:
             chosen = replace(chosen, by=describe_actor())
-        if chosen.sterile:
+        if chosen.sterile or TRAITS[chosen.wall].stage:
             await self.sterilize(chosen.image)
         return await self.runtime.open(chosen, scope)
 

@@ -15,7 +15,7 @@ from hotdesk.errors import BriefError
 NAMES = ("local", "container", "gvisor", "microvm")
 """Every wall a brief may name; `local` is none, and for tests alone."""
 UNWALLED = "local"
-_INSTALLABLE = frozenset({"gvisor"})
+_INSTALLABLE = frozenset({"gvisor", "microvm"})
 """Those that `hotdesk setup --wall` installs."""
 _UNBUILT = "this version cannot put it up"
 
@@ -45,6 +45,17 @@ class Traits:
     """CPU shares (of 1024) without which a desk that is kept ready does not start beside busy ones."""
     kernel_threads: int = 0
     """Threads on the host that its own kernel may take beside two for each program; 0: programs are the host's."""
+    kernel_memory: int = 0
+    """Bytes of memory on the host that its own kernel and what runs it may take beside the desk's."""
+    stage: str = ""
+    """The image that its first process runs in, where that is not the desk's: the desk's layers are shown to it as
+    files (sterile copies)."""
+    start_seconds: float = 15.0
+    """How long a guest may take to call its owner."""
+    can_equip_spares: bool = True
+    """Whether a desk that is kept ready can get root, or a way out, when it is claimed."""
+    caches_writes: bool = False
+    """Whether its own kernel holds writes back: the guest is asked to write them out before a snapshot."""
 
     @property
     def strength(self) -> int:
@@ -218,12 +229,19 @@ TRAITS: Mapping[str, Traits] = {
     "microvm": Traits(
         kernel="own",
         is_boundary=True,
-        can_keep_memory=True,
+        can_keep_memory=False,
         can_stop_programs=False,
         can_resize=False,
         survives_exhaustion=True,
         can_dial=False,
         counts_programs=False,
+        min_share=64,
+        kernel_threads=128,
+        kernel_memory=160 << 20,
+        stage="vmm",
+        start_seconds=60.0,
+        can_equip_spares=False,
+        caches_writes=True,
     ),
 }
 """What each wall usually is: by this walls are compared that a machine does not have."""

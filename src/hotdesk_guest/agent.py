@@ -25,7 +25,7 @@ import posix
 import select
 
 from hotdesk_guest import files
-from hotdesk_guest.line import GuestLink
+from hotdesk_guest.line import GuestLink, PortLink
 from hotdesk_guest.programs import GuestPrograms
 from hotdesk_guest.wire import (
     CREDIT,
@@ -70,10 +70,10 @@ class GuestChannel:
 class Guest:
     """The loop, and everything the desk runs for its host."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, port: int | None = None) -> None:
         self.poll = select.epoll()
         self.channels: dict[int, GuestChannel] = {}
-        self.line = GuestLink(path, self.poll)
+        self.line = GuestLink(path, self.poll) if port is None else PortLink(port, self.poll)
         self.programs = GuestPrograms(self)
         self.watches: dict[int, GuestChannel] = {}
         """Channels that watch files, by the descriptor that tells of them."""
@@ -362,20 +362,21 @@ def hide() -> bool:
         return False  # an image without it: ptrace on pid 1 is refused all the same
 
 
-def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
+def main(path: str, sudo: int | None = None, sentry: bool = False, apart: bool = False) -> None:
     """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor.
 
-    `sentry` says that the kernel is gVisor's, where the first to call is taken for the guest.
+    `apart`, the network stack is the desk's own, and so is the socket of `sudo`. `sentry` says that the kernel is
+    gVisor's, where that is so, too, and the first to call is taken for the guest.
     """
     guest = Guest(path)
-    if not sentry and sudo is not None:
+    if not (sentry or apart) and sudo is not None:
         from hotdesk_guest.acts import SudoCalls
 
         guest.acts = SudoCalls(guest, sudo)
     guest.line.dial()
-    if sentry:
+    if sentry or apart:
         from hotdesk_guest import ports
 
-        ports.attach(guest, path.rpartition("/")[0], sudo is not None)
+        ports.attach(guest, path.rpartition("/")[0], sudo is not None, signals=sentry)
     guest.is_hidden = hide()
     guest.run()

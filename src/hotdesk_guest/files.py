@@ -247,5 +247,11 @@ def move(ask: Ask) -> dict[str, object]:
     return {}
 
 
+def write_out(_ask: Ask) -> dict[str, object]:
+    """Have everything written to the disk that the kernel holds back."""
+    posix.sync()
+    return {}
+
+
 STEPPED = {"read": read, "list": list_folder, "remove": remove}
-SIMPLE = {"stat": describe, "mkdir": make_folder, "move": move}
+SIMPLE = {"stat": describe, "mkdir": make_folder, "move": move, "sync": write_out}

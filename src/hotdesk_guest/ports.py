@@ -1,4 +1,4 @@
-"""What a guest does where the kernel is gVisor's, whose network stack the host cannot reach.
+"""What a guest does where the network stack is the desk's own, as behind gVisor: the host cannot reach it.
 
 It forwards programs' connections to the desk's gate, connects to ports inside for its host, and as root's guest listens
 for `sudo` inside the desk. All of it runs in the guest's own loop: no program can take the port or end it.
@@ -310,9 +310,9 @@ class GuestPorts:
                 connection.listen()
 
 
-def attach(guest: Guest, folder: str, is_root: bool) -> None:
-    """Have a guest do what gVisor does not."""
-    process.signals_terminals = True
+def attach(guest: Guest, folder: str, is_root: bool, signals: bool = False) -> None:
+    """Have a guest do what nobody else does where the network is the desk's own; `signals`, for terminals as well."""
+    process.signals_terminals = signals
     if not is_root:
         guest.ports = GuestPorts(guest, folder + "/gate.sock")
         return

@@ -1,6 +1,7 @@
 """Starts the guest. Its argument is the folder that holds the socket to dial; `root` after it starts root's guest.
 
-`sentry` at the end says that the kernel is gVisor's, for which a guest does more (`ports.py`).
+`sentry` at the end says that the kernel is gVisor's, for which a guest does more (`ports.py`); `vm`, that it is the
+desk's own. `machine` and a number of layers start the first process of such a desk (`vm.py`).
 
 A file of its own, because `python -c` makes newer Pythons import what only tracebacks need.
 """
@@ -32,5 +33,14 @@ except FileNotFoundError:
 
 from hotdesk_guest import agent
 
+if "machine" in sys.argv[2:3]:
+    from hotdesk_guest import vm
+
+    vm.main(int(sys.argv[3]))
 root = "root" in sys.argv[2:]
-agent.main(sys.argv[1] + ("/root.sock" if root else "/link.sock"), SUDO if root else None, "sentry" in sys.argv[2:])
+agent.main(
+    sys.argv[1] + ("/root.sock" if root else "/link.sock"),
+    SUDO if root else None,
+    "sentry" in sys.argv[2:],
+    "vm" in sys.argv[2:],
+)

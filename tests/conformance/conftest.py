@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import anyio
 import pytest
-from tests.origins import SLOW, BehindGvisor, Origin
+from tests.origins import SLOW, BehindGvisor, BehindMicrovm, Origin
 
 from hotdesk.config import Config
 from hotdesk.desk.owner.runtime import container_runtime
@@ -109,6 +109,7 @@ WALLS = [
     "local",
     pytest.param("container", marks=pytest.mark.container),
     pytest.param("gvisor", marks=[pytest.mark.container, pytest.mark.gvisor]),
+    pytest.param("microvm", marks=[pytest.mark.container, pytest.mark.microvm, pytest.mark.timeout(300)]),
 ]
 GVISOR_SAMPLE = frozenset(
     """
@@ -141,6 +142,14 @@ GVISOR_SAMPLE = frozenset(
     """.split()
 )
 """What is tried behind gVisor in every run; the rest is long."""
+MICROVM_SAMPLE = frozenset(
+    """
+    test_a_path_is_described
+    test_stdout_and_stderr_are_apart
+    test_what_is_written_is_read
+    """.split()
+)
+"""What is tried in virtual machines in every run: they may be emulated, and slow."""
 
 
 LONG_ON_LOCAL = frozenset(("test_desk_outside", "test_desk_snapshots", "test_desk_terminal"))
@@ -170,6 +179,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.long)
             if wall == "gvisor" and item.originalname not in GVISOR_SAMPLE:
                 item.add_marker(pytest.mark.long)
+            if wall == "microvm" and item.originalname not in MICROVM_SAMPLE:
+                item.add_marker(pytest.mark.long)
 
 
 def is_idle(item: pytest.Function) -> bool:
@@ -191,9 +202,9 @@ async def runtime(wall: str, settings: Config, origin: Origin) -> AsyncIterator[
         async with local_runtime() as local:
             yield local
     else:
-        chosen = replace(settings, disk="ext4") if wall == "ext4" else settings
+        chosen = replace(settings, disk="ext4") if wall == "ext4" else replace(settings, microvm_emulate=True)
         async with container_runtime(chosen) as container:
-            yield BehindGvisor(container) if wall == "gvisor" else origin(container)
+            yield {"gvisor": BehindGvisor, "microvm": BehindMicrovm}.get(wall, origin)(container)
 
 
 @pytest.fixture(scope="module")

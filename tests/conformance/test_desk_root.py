@@ -9,10 +9,11 @@ import signal
 import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
-from tests.origins import BehindGvisor, Origin
+from tests.origins import BehindGvisor, BehindMicrovm, Origin
 
 from hotdesk.config import MIB, Config
 from hotdesk.desk.owner.runtime import KeeperRuntime, container_runtime
@@ -39,6 +40,7 @@ def events() -> list[Event]:
     params=[
         pytest.param("container", id=pytest.HIDDEN_PARAM),
         pytest.param("gvisor", marks=pytest.mark.gvisor),
+        pytest.param("microvm", marks=[pytest.mark.microvm, pytest.mark.timeout(300)]),
     ],
 )
 def wall(request: pytest.FixtureRequest) -> str:
@@ -49,8 +51,8 @@ def wall(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 async def runtime(wall: str, settings: Config, events: list[Event], origin: Origin) -> AsyncIterator[KeeperRuntime]:
     """Give a runtime that notes."""
-    async with container_runtime(settings, note=events.append) as opened:
-        yield BehindGvisor(opened) if wall == "gvisor" else origin(opened)
+    async with container_runtime(replace(settings, microvm_emulate=True), note=events.append) as opened:
+        yield {"gvisor": BehindGvisor, "microvm": BehindMicrovm}.get(wall, origin)(opened)
 
 
 @pytest.fixture(scope="module")
@@ -436,7 +438,7 @@ async def test_ctrl_c_before_root_is_up_is_not_lost(fresh: Open) -> None:
 
 
 async def test_a_signal_that_comes_with_the_request_is_not_lost(rooted: Desk, wall: str) -> None:
-    listener = "/run/sudo.sock" if wall == "gvisor" else "/run/hotdesk/sudo.sock"
+    listener = "/run/hotdesk/sudo.sock" if wall == "container" else "/run/sudo.sock"
     script = """
         import array, socket, sys
         sys.path.insert(0, "/run/hotdesk/lib")

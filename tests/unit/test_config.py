@@ -329,3 +329,15 @@ def test_a_wall_is_set_by_what_it_takes(tmp_path: Path, text: str, why: str) -> 
     (tmp_path / "etc/config.toml").write_text(text)
     with pytest.raises(BriefError, match=why):
         load({"HOTDESK_HOME": str(tmp_path)})
+
+
+def test_emulated_machines_are_a_setting(tmp_path: Path) -> None:
+    assert not load({"HOTDESK_HOME": str(tmp_path)}).microvm_emulate
+    assert load({"HOTDESK_HOME": str(tmp_path), "HOTDESK_MICROVM_EMULATE": "1"}).microvm_emulate
+    file = tmp_path / "etc/config.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("[wall.microvm]\nemulate = true\n")
+    assert load({"HOTDESK_HOME": str(tmp_path)}).microvm_emulate
+    file.write_text('[wall.microvm]\nemulate = "yes"\n')
+    with pytest.raises(BriefError, match=r"wall.microvm.emulate"):
+        load({"HOTDESK_HOME": str(tmp_path)})

@@ -71,7 +71,7 @@ def test_a_wall_that_is_not_there_is_refused_with_the_remedy_and_never_replaced(
         BriefError, match="gvisor is not available here: runsc is of 2022; install a newer one; no weaker"
     ):
         here.require("gvisor")
-    with pytest.raises(BriefError, match="microvm is not available here: this version cannot put it up"):
+    with pytest.raises(BriefError, match="microvm is not available here: it is not set up"):
         here.require("microvm")
     assert here.choose("container", "gvisor") == "gvisor"
     assert (here.strongest(), here.list_available()) == ("container", ("container",))

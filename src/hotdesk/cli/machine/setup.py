@@ -42,6 +42,7 @@ from hotdesk.errors import BriefError, HostError, ImageError, printable
 from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 from hotdesk.linux.landlock import existing
+from hotdesk.walls import TRAITS
 
 _IMAGE_ROOM = GIB // 2
 """What the image `base` and its sterile copy take, with what is unpacked meanwhile."""
@@ -77,6 +78,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk setup
       hotdesk setup --no-image
       hotdesk setup --wall gvisor
+      hotdesk setup --wall microvm
       hotdesk setup --image base --image ./figures.toml
       hotdesk setup --from base.image --signer 0123456789abcdef0123456789abcdef
       hotdesk setup --undo
@@ -180,8 +182,11 @@ def _take_steps(
         yield import_image(settings, source, signers)
     for each in recipes:
         yield furnish(settings, here, each)
-    if "gvisor" in walls and find_image(settings, "base") is not None:
-        yield setup_wall.prove_gvisor(settings)
+    if "microvm" in walls:
+        yield furnish(settings, here, recipe.load_builtin(TRAITS["microvm"].stage))
+    if find_image(settings, "base") is not None:
+        for wall in walls:
+            yield setup_wall.prove_wall(settings, wall)
 
 
 # -- who may ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`hotdesk setup --wall gvisor`: have what a stronger wall needs, and prove that a desk opens behind it."""
+"""`hotdesk setup --wall gvisor|microvm`: have what a stronger wall needs, and prove that a desk opens behind it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from hotdesk.desk.image import requirements, sources
 from hotdesk.desk.image.requirements import HostMachine
 from hotdesk.desk.image.sources import PackageIndex
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.wall.gvisor.status import OLDEST, choose_platform, find_release
+from hotdesk.desk.wall.gvisor.status import OLDEST, find_release
 from hotdesk.desk.wall.program import ask_version, find_program
+from hotdesk.desk.wall.registry import look_at
 from hotdesk.errors import HostError
 from hotdesk.host import Host
 
-WALLS = ("gvisor",)
+WALLS = ("gvisor", "microvm")
 PACKAGE = "runsc"
 _DATE = re.compile(r"\b(20[0-9]{6})\b")
 _FAILED = 1
@@ -121,19 +122,19 @@ def make_private_apt(folder: Path, lines: Sequence[str]) -> list[str]:
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 
 
-def prove_gvisor(settings: Config, image: str = "base") -> SetupStep:
+def prove_wall(settings: Config, wall: str, image: str = "base") -> SetupStep:
     """Open a desk behind the wall, and burn it."""
     versions: list[str] = []
 
     async def work() -> int:
         async with Host(settings, control=False) as host:
-            desk = await host.open(Spec(image=image, wall="gvisor"))
+            desk = await host.open(Spec(image=image, wall=wall))
             done = await desk.run(["uname", "-r"])
             versions.append(done.text.strip())
             await desk.burn()
             return 0 if done.ok else _FAILED
 
     if run_interruptible(work):
-        raise HostError("a desk behind the wall gvisor opened, and no program ran in it")
-    platform = choose_platform(settings.gvisor_platform)
-    return SetupStep("wall gvisor", f"a desk opened, its kernel says {versions[0]}, platform {platform}", False)
+        raise HostError(f"a desk behind the wall {wall} opened, and no program ran in it")
+    platform = look_at(wall, settings).platform
+    return SetupStep(f"wall {wall}", f"a desk opened, its kernel says {versions[0]}, platform {platform}", False)

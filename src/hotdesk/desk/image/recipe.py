@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ _REQUIREMENT_SHAPE = re.compile(
     rf"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?(?:{VERSION}(?: ?,{VERSION})*)?"
 )
 _OURS_SHAPE = re.compile(r"hotdesk_[a-z]+")
+MACHINES = ("aarch64", "x86_64")
+"""Kinds of machine for which a recipe may name packages of their own, as `apt_x86_64`."""
 OURS = "/usr/local/lib/hotdesk"
 """Where what is hotdesk's own lies in an image."""
 _LINE_SHAPE = re.compile(r"[^\0]*\S[^\0]*")
@@ -98,7 +101,7 @@ def parse(text: str, name: str) -> Recipe:
         parent=text_of(table, "from", NAME_SHAPE, where),
         suite=text_of(table, "suite", _SUITE_SHAPE, where),
         include=_list_of(table, "include", _PACKAGE_SHAPE, where),
-        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where),
+        apt=_list_of(table, "apt", _PACKAGE_SHAPE, where) + _packages_of_machine(table, where),
         pip=_list_of(table, "pip", _REQUIREMENT_SHAPE, where),
         files=_files_of(table, where) | _ours_of(table, where),
         run=_list_of(table, "run", _LINE_SHAPE, where),
@@ -127,6 +130,12 @@ def _list_of(table: dict[str, object], key: str, shape: re.Pattern[str], where: 
     if not isinstance(value, list):
         raise BriefError(f"{where}: {key} must be a list of texts")
     return tuple(check_text(each, key, shape, where) for each in value)
+
+
+def _packages_of_machine(table: dict[str, object], where: str) -> tuple[str, ...]:
+    """Take the packages that each kind of machine needs from a table; return those of this one."""
+    found = {name: _list_of(table, f"apt_{name}", _PACKAGE_SHAPE, where) for name in MACHINES}
+    return found.get(os.uname().machine, ())
 
 
 def _files_of(table: dict[str, object], where: str) -> dict[str, str]:

@@ -70,6 +70,7 @@ class Opening:
         picture = origin.image if origin is not None else self.images.find(spec.image)
         if record is not None and picture.digest != record.image:
             raise BriefError(f"desk {desk} stands on image {spec.image!r} as it was; it was built anew since")
+        stage = self.images.find(wall.traits.stage) if wall.traits.stage else None
         shown = self.sterile.show(picture) if spec.sterile else {}
         if origin is not None and origin.spec.tenant != spec.tenant:
             raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
@@ -89,9 +90,11 @@ class Opening:
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
+            traits = wall.traits
             room.volume_store = self.volumes if spec.volumes else None
             room.memory, room.is_resumed = request.memory, record is not None
-            room.has_own_network, room.kernel_threads = not wall.traits.can_dial, wall.traits.kernel_threads
+            room.has_own_network, room.kernel_threads = not traits.can_dial, traits.kernel_threads
+            room.kernel_memory, room.stage = traits.kernel_memory, stage
             cgroup.make(room.limits(spec))
             if request.spare:
                 cgroup.favour(False, wall.traits.min_share)

@@ -130,7 +130,13 @@ class Roots:
             room.drop_knocks()
             room.pin({root.init}, tracked.spec.cpus)
             caller, uid = tracked.wall.caller(room, root.init, root=True)
-            reply = {"desk": room.desk, "pid": root.init, "caller": caller, "uid": uid}
+            reply = {
+                "desk": room.desk,
+                "pid": root.init,
+                "caller": caller,
+                "uid": uid,
+                "start_seconds": tracked.wall.traits.start_seconds,
+            }
             self.owner.send({"re": root.number, "ok": reply}, room.listener.fileno())
             room.hang_up()
 

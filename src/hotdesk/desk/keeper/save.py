@@ -10,7 +10,7 @@ from hotdesk.desk.image.image import Image
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk
 from hotdesk.desk.request import KeeperRequest
-from hotdesk.errors import DeskGone, HotdeskError, ImageError
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, ImageError
 from hotdesk.linux import syscalls
 
 WORDS = 2000
@@ -32,6 +32,11 @@ class Saves:
     def begin(self, number: int, tracked: TrackedDesk, request: KeeperRequest) -> None:
         """Start a child that copies a snapshot; `ended` answers."""
         room = tracked.room
+        if room.stage is not None:
+            raise BriefError(
+                f"desk {room.desk} has a disk of its own kernel's, which this host does not read: it cannot be saved "
+                "as an image; copy its files out, or write a recipe"
+            )
         layer = room.disk.look(room.layers.find(request.snapshot), room.folder / "look")
         try:
             child, complaint = self.start(layer, room.image, request.name, room.desk)

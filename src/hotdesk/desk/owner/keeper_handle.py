@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
 
 
+_WRITE_OUT_SECONDS = 20.0
+"""How long a guest may take to write out what its kernel holds back; one that lies or is slow harms its own files."""
 _MAX_DIALS = 4
 """Calls of one desk's ports that may be with the keeper at a time."""
 
@@ -46,6 +48,8 @@ class KeeperHandle:
         """Its first process when it was opened, as the host counts them."""
         self.can_dial = True
         """Whether its keeper can connect to its ports; if not, its guest does."""
+        self.caches_writes = False
+        """Whether its guest must write out what its kernel holds back, before its files are kept."""
         self.env: Mapping[str, str] = {}
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
@@ -70,6 +74,8 @@ class KeeperHandle:
             if not paused:
                 await memory.resume(self)
             return
+        if paused:
+            await self.write_out()
         async with self.rising if paused else contextlib.nullcontext():
             await self.runtime.keeper.ask(KeeperRequest("pause" if paused else "resume", self.desk))
         self.paused = paused
@@ -101,6 +107,8 @@ class KeeperHandle:
     async def halt(self, snapshot: str = "") -> None:
         """Have the keeper end what runs in the desk; whoever wants root waits from now on."""
         was_up = self.thawing is None
+        if not snapshot:
+            await self.write_out()
         self.thawing = self.thawing or anyio.Event()
         async with self.rising:
             link, self.roots = self.roots, None
@@ -131,6 +139,7 @@ class KeeperHandle:
 
     async def snapshot(self) -> str:
         """Have the keeper keep the desk's files as they are; what a cancelled caller would never know of is not."""
+        await self.write_out()
         async with self.rising:
             with anyio.CancelScope(shield=True):
                 body, _ = await self.runtime.keeper.ask(KeeperRequest("snapshot", self.desk))
@@ -142,6 +151,19 @@ class KeeperHandle:
                 await self.forget(name)
             raise
         return name
+
+    async def write_out(self) -> None:
+        """Have the guest write out what its own kernel holds back; one that stands still did so before."""
+        desk = self.runtime.desks.get(self.desk)
+        if not self.caches_writes or self.thawing is not None or desk is None:
+            return
+        with contextlib.suppress(HotdeskError), anyio.move_on_after(_WRITE_OUT_SECONDS):
+            channel = await desk.link.open({"op": "sync"})
+            try:
+                await channel.answer()
+            finally:
+                with anyio.move_on_after(_WRITE_OUT_SECONDS, shield=True):
+                    await channel.drop()
 
     async def forget(self, snapshot: str) -> None:
         """Have the keeper delete a snapshot."""

@@ -132,7 +132,7 @@ class Pool:
         if not self.shelves or spec.volumes:  # what is mounted is decided when a desk starts
             return None
         self.ordered = anyio.current_time()
-        for proven in (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,):
+        for proven in list_claimable(spec, scope):
             kind = self.kind(spec, proven)
             for shelf in self.shelves.values():
                 for spare in shelf.ready:
@@ -216,9 +216,18 @@ class Pool:
         self.shelves.clear()
 
 
+def list_claimable(spec: Spec, scope: Scope) -> tuple[bool, ...]:
+    """Return which desks an order may be given, proven ones or others, the better first."""
+    found = (True, False) if scope != CLOSED and spec.deadline <= PROVEN_SECONDS else (False,)
+    traits = TRAITS.get(spec.wall)
+    if traits is None or traits.can_equip_spares:
+        return found
+    return () if spec.root else tuple(proven for proven in found if proven == (scope != CLOSED))
+
+
 def kind_of(spec: Spec, image: str, proven: bool) -> Kind:
     """Give the kind of desk a spec means, with an image."""
-    size = spec.disk if spec.disk_in == "memory" else 0
     traits = TRAITS.get(spec.wall)
+    size = spec.disk if spec.disk_in == "memory" or (traits is not None and traits.stage) else 0
     memory, cpus = (0, 0.0) if traits is None or traits.can_resize else (spec.memory, spec.cpus)
     return Kind(spec.tenant, image, spec.sterile, proven, spec.wall, spec.disk_in, size, memory, cpus)

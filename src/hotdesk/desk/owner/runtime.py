@@ -190,6 +190,7 @@ class KeeperRuntime:
                     link = await self.answer(desk, body, fds[0], fds[1])
             handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
             handle.env, handle.can_dial = spec.env, body.get("can_dial") is not False
+            handle.caches_writes = body.get("caches_writes") is True
             opened = self.take(desk, link, handle)
             if not spare:
                 self.desks[desk] = opened
@@ -249,7 +250,8 @@ class KeeperRuntime:
         link = None
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.stop_waiting, desk, root, tasks.cancel_scope)
+                seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
+                tasks.start_soon(self.stop_waiting, desk, seconds, root, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
                     if peer(sock) == (body["caller"], body["uid"]):
@@ -290,9 +292,9 @@ class KeeperRuntime:
         if self.supervisor is not None:
             self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
 
-    async def stop_waiting(self, desk: DeskId, root: bool, scope: anyio.CancelScope) -> None:
+    async def stop_waiting(self, desk: DeskId, seconds: float, root: bool, scope: anyio.CancelScope) -> None:
         """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
-        await self.keeper.wait_end(desk, GREET_SECONDS, root)
+        await self.keeper.wait_end(desk, seconds, root)
         scope.cancel()
 
     async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> LinkedDesk:

@@ -66,6 +66,10 @@ class Room:
     """Threads on the host of the desk's own kernel, where it has one."""
     volume_store: VolumeStore | None = None
     """Where the volumes of its spec are; None: it has none."""
+    kernel_memory: int = 0
+    """Memory on the host of that kernel and what runs it, beside the desk's."""
+    stage: Image | None = None
+    """The image its first process runs in, where that is not the desk's."""
     created: float = field(default_factory=time.monotonic)
     layers: Layers = field(init=False)
 
@@ -88,7 +92,7 @@ class Room:
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
         files = {} if self.is_resumed else identity.identity(self.desk)
         files |= identity.privileges(spec.root, ca, self.image.python, self.has_own_network)
-        self.layers.put_up(self.image, spec.disk, files, source, self.memory)
+        self.layers.put_up(self.stage or self.image, spec.disk, files, source, self.memory)
         if self.volume_store is not None:
             self.mount_volumes(self.volume_store)
 
@@ -184,7 +188,7 @@ class Room:
     def limits(self, spec: Spec) -> CgroupLimits:
         """Return what the desk may use; a kernel of its own has threads on the host for each program."""
         pids = 2 * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
-        return CgroupLimits(memory=spec.memory, pids=pids, cpus=spec.cpus)
+        return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
 
     def show_cpus(self, cpus: float) -> None:
         """Have a desk that runs count other CPUs than before."""

@@ -14,6 +14,8 @@ from hotdesk.desk.wall.container import status as container
 from hotdesk.desk.wall.container.wall import ContainerWall
 from hotdesk.desk.wall.gvisor import status as gvisor
 from hotdesk.desk.wall.gvisor.wall import GvisorWall
+from hotdesk.desk.wall.microvm import status as microvm
+from hotdesk.desk.wall.microvm.wall import MicrovmWall
 from hotdesk.desk.wall.seam import Wall
 from hotdesk.errors import HostError, WallError
 from hotdesk.walls import NAMES, TRAITS, WallCatalog, WallProof, WallStatus, explain_missing
@@ -33,6 +35,7 @@ class WallKind:
 KINDS: dict[str, WallKind] = {
     ContainerWall.name: WallKind(ContainerWall.name, ContainerWall, container.look),
     GvisorWall.name: WallKind(GvisorWall.name, GvisorWall, gvisor.look),
+    MicrovmWall.name: WallKind(MicrovmWall.name, MicrovmWall, microvm.look),
 }
 """By name."""
 

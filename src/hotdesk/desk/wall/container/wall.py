@@ -25,6 +25,8 @@ class ContainerWall:
 
     name = "container"
     traits = TRAITS[name]
+    root_capabilities = bundle.CAPABILITY_BITS
+    """What root's guest has, as bits."""
 
     def __init__(self, settings: Config) -> None:
         self.settings = settings
@@ -35,7 +37,7 @@ class ContainerWall:
 
     def prepare(self, room: Room) -> None:
         (room.folder / "bundle").mkdir(mode=0o700, exist_ok=True)
-        configuration = bundle.config(_bundle_input(room, self.filters.compiled))
+        configuration = bundle.config(describe_room(room, self.filters.compiled))
         (room.folder / "bundle/config.json").write_text(json.dumps(configuration))
 
     def find_guest(self, room: Room, status: int, *, root: bool = False) -> int:
@@ -55,13 +57,16 @@ class ContainerWall:
         return pid, room.base if root else room.base + uids.USER
 
     def enter(self, room: Room) -> int:
-        process = bundle.root_process(_bundle_input(room, self.filters.compiled))
-        (room.folder / "bundle/root.json").write_text(json.dumps(process))
+        (room.folder / "bundle/root.json").write_text(json.dumps(self.write_root_process(room)))
         assert room.sudo is not None
         return crun.enter(self.settings, room, room.sudo)
 
+    def write_root_process(self, room: Room) -> dict[str, object]:
+        """Return root's guest as the runtime reads it."""
+        return bundle.root_process(describe_room(room, self.filters.compiled))
+
     def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
-        flaws = prove.flaws(pid, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
+        flaws = prove.flaws(pid, room.base, self.root_capabilities, room.netns, room.userns)
         return flaws + prove.strangers(pid, first)
 
     def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
@@ -78,7 +83,7 @@ class ContainerWall:
         return syscalls.run_in_netns(room.netns, lambda: call_port(port))
 
 
-def _bundle_input(room: Room, compiled: str | None) -> bundle.BundleInput:
+def describe_room(room: Room, compiled: str | None) -> bundle.BundleInput:
     """Describe a room as a runtime can use it; `compiled` is the seccomp filter if one is cached."""
     return bundle.BundleInput(
         desk=room.desk,

@@ -1,0 +1,86 @@
+"""Whether this machine can put up desks as virtual machines: with which emulator, and on KVM or emulated."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from typing import Literal
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.image.image import Image, find
+from hotdesk.errors import ImageError
+from hotdesk.walls import TRAITS, Traits, WallStatus
+from hotdesk_vmm.qemu import TRANSLATIONS_MIB
+
+NAME = "microvm"
+IMAGE = TRAITS[NAME].stage
+KVM = "/dev/kvm"
+EMULATED = "emulated"
+VERSIONS = "/usr/local/lib/hotdesk/vmm.json"
+"""In the image: which emulator and which kernel it has."""
+OLDEST = (10, 0)
+"""The first QEMU that is known to save and load desks."""
+_EMULATED_START_S = 240.0
+_REMEDY = "`hotdesk setup --wall microvm` sets it up"
+_EMULATE = (
+    "use a machine with KVM; to try it without, write emulate = true below [wall.microvm]: slow, and no stronger than "
+    "a container"
+)
+
+
+def choose_accelerator(settings: Config) -> Literal["kvm", "tcg", ""]:
+    """Return how machines run here; empty: they cannot."""
+    if os.path.exists(KVM):
+        return "kvm"
+    return "tcg" if settings.microvm_emulate else ""
+
+
+def describe_traits(accelerator: str) -> Traits:
+    """Return what the wall can do with an accelerator. QEMU's makers call emulation no isolation boundary."""
+    usual = TRAITS[NAME]
+    if accelerator != "tcg":
+        return usual
+    memory = usual.kernel_memory + TRANSLATIONS_MIB * MIB
+    return replace(usual, is_boundary=False, kernel_memory=memory, start_seconds=_EMULATED_START_S)
+
+
+def look(settings: Config) -> WallStatus:
+    """Say whether desks can be opened as virtual machines here."""
+    accelerator = choose_accelerator(settings)
+    traits = describe_traits(accelerator)
+    if not accelerator:
+        return WallStatus(NAME, traits, f"there is no {KVM}", _EMULATE)
+    try:
+        image = find(settings.images, IMAGE)
+    except ImageError:
+        return WallStatus(NAME, traits, f"there is no image {IMAGE}", _REMEDY)
+    versions = read_versions(image)
+    emulator = versions.get("qemu", "")
+    missing = "" if is_new_enough(emulator) else f"the image {IMAGE} has QEMU {emulator or 'of no known version'}"
+    return WallStatus(
+        NAME,
+        traits,
+        missing,
+        _REMEDY if missing else "",
+        program=f"image {IMAGE}",
+        version=f"QEMU {emulator}, Linux {versions.get('kernel', '')}".strip(),
+        platform="kvm" if accelerator == "kvm" else EMULATED,
+        released=image.built,
+    )
+
+
+def read_versions(image: Image) -> dict[str, str]:
+    """Return the versions that an image's build noted."""
+    file = image.find_file(VERSIONS)
+    try:
+        values = json.loads(file.read_text()) if file else {}
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(value)[:40] for name, value in values.items()} if isinstance(values, dict) else {}
+
+
+def is_new_enough(version: str) -> bool:
+    """Say whether a QEMU can save and load desks."""
+    numbers = version.split(".")
+    return len(numbers) > 1 and all(each.isdigit() for each in numbers[:2]) and tuple(map(int, numbers[:2])) >= OLDEST

@@ -1,0 +1,177 @@
+"""Templates: machines that were booted once, and from which desks start. Where they lie, and how one gets there.
+
+A template belongs to one image, emulator, kernel, guest, processor and size of memory; its key says all of that, and
+it is used for a day. The first desk of a key boots, saves itself, and hands the saved machine over by descriptors.
+What is copied then is what one image and our own code made: no program of a desk has run, and nothing of the desk that
+was asked for is in it. It is never read on the host, only copied, and mapped by machines of that key.
+"""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hotdesk.config import MIB
+from hotdesk.linux import syscalls
+from hotdesk_vmm.task import RAM, STATE
+
+MAX_AGE_S = 86400.0
+"""How long a template is used: addresses inside are the same for all its machines, so it is made anew each day."""
+MAX_STATE = 16 * MIB
+"""Bytes of a machine's state beside its memory; known ones take half a MiB."""
+HAND_OVER_TIMEOUT_S = 240.0
+COPY_TIMEOUT_S = 60
+_CHUNK = MIB
+_DEFAULTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE)
+
+
+def compute_key(facts: Iterable[object], sources: Mapping[str, bytes]) -> str:
+    """Tell one kind of machine from another."""
+    digest = hashlib.sha256("\0".join(map(str, facts)).encode())
+    for name, data in sorted(sources.items()):
+        digest.update(f"\0{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:40]
+
+
+def folder(store: Path, image: str) -> Path:
+    """Return where the templates of an image lie, by the image's digest."""
+    return store / "vm" / image
+
+
+def find(place: Path, now: float | None = None) -> bool:
+    """Say whether there is a template that is still to be used."""
+    try:
+        written = (place / STATE).stat().st_mtime
+    except OSError:
+        return False
+    age = (time.time() if now is None else now) - written
+    return 0 <= age < MAX_AGE_S
+
+
+def receive(place: Path, listener: socket.socket, caller: int, memory: int) -> int:
+    """Start a process that waits for a machine of the user `caller`, and keeps it.
+
+    It ends when it has one, or when the descriptor that is returned is closed.
+    """
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    desk, ours = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        syscalls.close_all((desk, ours))
+        raise
+    if child:
+        os.close(desk)
+        return ours
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in _DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.close_but({listener.fileno(), desk})
+        os.nice(5)
+        ready, _, _ = select.select([listener.fileno(), desk], [], [], HAND_OVER_TIMEOUT_S)
+        if listener.fileno() in ready:
+            take(place, listener, caller, memory)
+    finally:
+        os._exit(0)
+
+
+def take(place: Path, listener: socket.socket, caller: int, memory: int) -> None:
+    """Take one call, copy what it hands over, and answer."""
+    call, _ = listener.accept()
+    with call:
+        call.settimeout(COPY_TIMEOUT_S)
+        _, uid, _ = struct.unpack("=iII", call.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if uid != caller:
+            return
+        fds = receive_files(call)
+        try:
+            if len(fds) == 2:
+                publish(place, fds, (memory, MAX_STATE))
+        finally:
+            syscalls.close_all(fds)
+        call.send(b"1")
+
+
+def receive_files(call: socket.socket) -> list[int]:
+    """Take the descriptors that come with one message."""
+    size = array.array("i").itemsize
+    _, ancillary, _, _ = call.recvmsg(1, socket.CMSG_SPACE(2 * size), socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[: len(data) // size * size])
+    return list(fds)
+
+
+def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
+    """Put a template in place, whole or not at all."""
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.mkdir(mode=0o700)
+    try:
+        for fd, name, size in zip(fds, (RAM, STATE), most, strict=True):
+            copy(fd, fresh / name, size)
+        old = place.with_name(f"{fresh.name}.old")
+        with suppress(FileNotFoundError):
+            place.rename(old)
+            remove(old)
+        fresh.rename(place)
+        for other in place.parent.iterdir():
+            if other.is_dir() and not other.name.startswith(".") and not find(other):
+                remove(other)  # of another day, guest or emulator
+    finally:
+        remove(fresh)
+
+
+def copy(source: int, file: Path, most: int) -> None:
+    """Copy what is written of a file; holes stay holes. It is a desk's: only its bytes are looked at."""
+    info = os.fstat(source)
+    if not stat.S_ISREG(info.st_mode) or info.st_size > most:
+        raise OSError("a template that is no file, or too large")
+    with file.open("wb") as out:
+        out.truncate(info.st_size)
+        at = 0
+        while at < info.st_size:
+            try:
+                at = os.lseek(source, at, os.SEEK_DATA)
+                end = os.lseek(source, at, os.SEEK_HOLE)
+            except OSError:
+                break  # nothing but a hole is left
+            while at < end:
+                data = os.pread(source, min(_CHUNK, end - at), at)
+                if not data:
+                    return
+                at += os.pwrite(out.fileno(), data, at)
+    file.chmod(0o400)
+
+
+def remove(place: Path) -> None:
+    """Remove a template; absent is no error. Machines that have it mapped keep it."""
+    for name in (RAM, STATE):
+        (place / name).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        place.rmdir()
+
+
+def forget(store: Path, image: str) -> int:
+    """Remove all templates of an image; return the bytes they took."""
+    size = 0
+    for place in folder(store, image).glob("*"):
+        size += sum(each.stat().st_blocks * 512 for each in place.glob("*"))
+        remove(place)
+    with suppress(OSError):
+        folder(store, image).rmdir()
+    return size

@@ -1,0 +1,268 @@
+"""The wall `microvm`: the container wall, and in it an emulator that runs the desk's own kernel.
+
+The room stands on the image of the emulator (`Traits.stage`). Layers of the desk's image are read-only disks of the
+machine, and its writable disk is a file in the room's own layer: limits, snapshots and burning are the room's. Whoever
+breaks out of the machine is in a container as nobody (`hotdesk_vmm`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import stat
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk import door_files
+from hotdesk.desk.image import sterile
+from hotdesk.desk.room import cpu_set, identity, layout
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.container import bundle
+from hotdesk.desk.wall.container.wall import ContainerWall, describe_room
+from hotdesk.desk.wall.microvm import status, template
+from hotdesk.desk.wall.seam import PROOF_TIMEOUT_S, Standby
+from hotdesk.errors import BriefError, KeeperError
+from hotdesk.ipc.child import SOURCE
+from hotdesk.linux import syscalls, uids
+from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, Layer, VmTask
+
+MIN_MEMORY = 128 * MIB
+"""With less no kernel and guest come up."""
+MIN_DISK = 32 * MIB
+OWN_DISK_SHARE = 32
+"""One part in so many of a desk's disk is left to what describes the file that the machine's disk is."""
+FILES = ("hotdesk_vmm/*.py", *(f"hotdesk_guest/{name}.py" for name in ("__init__", "mux", "ports", "process", "wire")))
+"""The code that runs around a machine."""
+START = "import sys; sys.path.insert(0, {lib!r}); from hotdesk_vmm import {module}; {module}.main()"
+KVM_FILE = "anon_inode:kvm-vm"
+"""What a process that runs a machine on KVM holds open."""
+_PROOF_INTERVAL_S = 0.005
+
+
+class MicrovmWall(ContainerWall):
+    """Desks on a kernel of their own."""
+
+    name = status.NAME
+    root_capabilities = 0
+
+    def __init__(self, settings: Config) -> None:
+        super().__init__(settings)
+        self.accelerator = status.choose_accelerator(settings)
+        self.traits = status.describe_traits(self.accelerator)
+        self.sources = read_sources()
+
+    def stand_by(self, room: Room) -> Standby:
+        if room.spec.memory < MIN_MEMORY:
+            raise BriefError(f"a desk with a kernel of its own takes at least {MIN_MEMORY // MIB}M of memory")
+        if room.spec.disk < MIN_DISK:
+            raise BriefError(f"a desk with a kernel of its own takes at least {MIN_DISK // MIB}M of disk")
+        return super().stand_by(room)
+
+    def prepare(self, room: Room) -> None:
+        assert room.stage is not None
+        folder = room.folder / "vm"
+        if not folder.exists():
+            self.furnish(room, folder)
+        place = self.find_template(room)
+        has_template = template.find(place)
+        self.show_template(room, folder, place if has_template else None)
+        if not has_template:
+            listener = room.listen("template.sock", uids.USER, 0o600, 1)
+            with listener:
+                waiting = template.receive(place, listener, room.base + uids.USER, room.spec.memory)
+            room.undo.append(lambda: os.close(waiting))
+        (folder / TASK).write_text(self.write_task(room, has_template).dump())
+        if self.accelerator == "kvm":
+            make_kvm(room)
+        (room.folder / "bundle").mkdir(mode=0o700, exist_ok=True)
+        (room.folder / "bundle/config.json").write_text(json.dumps(self.write_bundle(room)))
+
+    def furnish(self, room: Room, folder: Path) -> None:
+        """Make the folder that the supervisor reads: its code, and the layers of the desk's image."""
+        folder.mkdir(mode=0o755)
+        for name, data in self.sources.items():
+            file = folder / "lib" / name
+            file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            file.write_bytes(data)
+        for name in (RAM, STATE):
+            (folder / name).touch(0o400)
+        with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
+            owners = own_files(room)
+            userns = anchor.open(owners, owners)
+        try:
+            for number, layer in enumerate(room.image.layers):
+                hold_layer(room, layer)
+                copy, _ = sterile.find_copy(self.settings.images, layer.name)
+                show_file(room, copy, folder / f"layer{number}", userns)
+        finally:
+            os.close(userns)
+
+    def find_template(self, room: Room) -> Path:
+        """Return where the template of a desk's machine lies, if there is one."""
+        assert room.stage is not None
+        guest = (room.folder / "link/lib/hotdesk_guest").iterdir()
+        sources = {**self.sources, **{f"guest/{file.name}": file.read_bytes() for file in guest}}
+        facts = (room.stage.digest, self.accelerator, os.uname().machine, _processor(), room.spec.memory)
+        key = template.compute_key((*facts, self.count_cpus(room), len(room.image.layers)), sources)
+        return template.folder(self.settings.images, room.image.digest) / key
+
+    def show_template(self, room: Room, folder: Path, place: Path | None) -> None:
+        """Have the supervisor find a template, or none."""
+        files = [folder / name for name in (RAM, STATE)]
+        for file in files:
+            hide_file(file)
+        if place is None:
+            return
+        with syscalls.start_anchor(room.base + uids.ANCHOR) as anchor:
+            owners = own_files(room)
+            userns = anchor.open(owners, owners)
+        try:
+            for file in files:
+                show_file(room, place / file.name, file, userns)
+        finally:
+            os.close(userns)
+
+    def count_cpus(self, room: Room) -> int:
+        """Return how many processors the machine has: an emulated one is slower with more than one."""
+        return 1 if self.accelerator == "tcg" else cpu_set.count(room.spec.cpus)
+
+    def write_task(self, room: Room, has_template: bool) -> VmTask:
+        """Describe the machine, and what makes it this desk."""
+        spec, image = room.spec, room.image
+        files = identity.privileges(spec.root, room.ca, image.python, inside=True)
+        files[door_files.APT_CLOSED.lstrip("/")] = door_files.APT_CLOSED_SETTINGS
+        kinds = [sterile.find_copy(self.settings.images, layer.name)[1] for layer in image.layers]
+        return VmTask(
+            machine=os.uname().machine,
+            accelerator="kvm" if self.accelerator == "kvm" else "tcg",
+            memory=spec.memory // MIB * MIB,
+            cpus=self.count_cpus(room),
+            disk=(spec.disk - spec.disk // OWN_DISK_SHARE) // MIB * MIB,
+            layers=tuple(Layer(f"layer{number}", kind, sterile.KINDS[kind] or "") for number, kind in enumerate(kinds)),
+            python=image.python,
+            start=room.guest,
+            has_template=has_template,
+            makes_template=not has_template,
+            pids=spec.pids,
+            shm=layout.compute_shm_size(spec.memory),
+            env=layout.environment(room.environment()),
+            limits=bundle.LIMITS,
+            files={path: (0o755 if path == layout.SUDO else 0o644, data) for path, data in files.items()},
+        )
+
+    def write_bundle(self, room: Room) -> dict[str, object]:
+        """Return the configuration of the container: that of every desk, with the supervisor as its first process."""
+        described = self.describe(room)
+        config = bundle.config(described)
+        mounts = [*bundle.mounts(described), *list_mounts(room.folder / "vm")]
+        return {**config, "mounts": mounts, "process": supervise(bundle.process(described), "supervisor")}
+
+    def describe(self, room: Room) -> bundle.BundleInput:
+        """Describe the room for a runtime; the desk's variables are for the machine alone.
+
+        All of the machine's memory may lie in /dev/shm while a template is made.
+        """
+        assert room.stage is not None
+        described = describe_room(room, self.filters.compiled)
+        return replace(described, python=room.stage.python, env={}, memory=2 * room.spec.memory)
+
+    def prove(self, room: Room, pid: int) -> None:
+        super().prove(room, pid)
+        end = time.monotonic() + PROOF_TIMEOUT_S
+        while self.accelerator == "kvm" and not runs_on_kvm(room):
+            if time.monotonic() > end:
+                raise KeeperError("the wall does not stand: no process of the desk runs a machine on KVM")
+            time.sleep(_PROOF_INTERVAL_S)
+
+    def write_root_process(self, room: Room) -> dict[str, object]:
+        process = supervise(bundle.root_process(self.describe(room)), "root")
+        sets = ("bounding", "effective", "permitted", "inheritable", "ambient")
+        return {**process, "capabilities": {name: [] for name in sets}}
+
+    def settle(self, room: Room, spec: Spec, pid: int) -> None:
+        sizes = [(each.memory, each.cpus, each.disk) for each in (spec, room.spec)]
+        if sizes[0] != sizes[1]:
+            raise BriefError("memory, CPUs and disk of a virtual machine are those it was started with; open another")
+        if spec.root and not room.spec.root:
+            raise BriefError("a virtual machine that was started without root gets none; open another")
+
+    def dial(self, room: Room, port: int) -> socket.socket:
+        raise OSError("ports of a virtual machine are reached through its guest")
+
+
+def read_sources() -> dict[str, bytes]:
+    """Read the code that runs around a machine, by path."""
+    files = [file for pattern in FILES for file in sorted(SOURCE.glob(pattern))]
+    return {f"{file.parent.name}/{file.name}": file.read_bytes() for file in files}
+
+
+def supervise(process: dict[str, object], module: str) -> dict[str, object]:
+    """Return a process of the container that runs a module of the supervisor's."""
+    python = process["args"][0]  # type: ignore[index]
+    start = START.format(lib=f"{FOLDER}/lib", module=module)
+    return {**process, "args": [python, "-I", "-S", "-B", "-c", start]}
+
+
+def list_mounts(folder: Path) -> list[dict[str, object]]:
+    """Return the mounts of what the supervisor reads: crun binds no mount below a folder along with the folder."""
+    files = [file for file in sorted(folder.iterdir()) if os.path.ismount(file)]
+    places = {FOLDER: folder, **{f"{FOLDER}/{file.name}": file for file in files}}
+    plain = ("bind", "ro", "nosuid", "nodev", "noexec")
+    return [bundle.mount(place, "bind", str(source), *plain) for place, source in places.items()]
+
+
+def own_files(room: Room) -> str:
+    """Write a map by which files of root's are the desk's user's: it may read them, where nobody can write."""
+    return f"0 {room.base + uids.USER} 1\n"
+
+
+def show_file(room: Room, source: Path, at: Path, userns: int) -> None:
+    """Show a file of the store in a room, read-only, as the desk's user's own."""
+    at.touch(0o400)
+    syscalls.mount_idmapped(str(source), str(at), userns)
+    room.undo.append(lambda: hide_file(at))
+
+
+def hide_file(at: Path) -> None:
+    """Take down what `show_file` put up, unless that was done."""
+    if os.path.ismount(at):
+        syscalls.umount(str(at))
+
+
+def hold_layer(room: Room, layer: Path) -> None:
+    """Have nobody remove a layer of the desk's image while the desk stands."""
+    fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    room.undo.append(lambda: os.close(fd))
+    fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def make_kvm(room: Room) -> None:
+    """Make a node of the desk's own for /dev/kvm."""
+    node = room.folder / "dev/kvm"
+    if not node.exists():
+        os.mknod(node, stat.S_IFCHR | 0o600, os.stat(status.KVM).st_rdev)
+        os.chown(node, room.base + uids.USER, room.base + uids.USER)
+    room.cgroup.allow_device("c 10:232")
+
+
+def runs_on_kvm(room: Room) -> bool:
+    """Say whether a process of the desk holds a machine of KVM's."""
+    for pid in room.cgroup.pids():
+        try:
+            if any(os.readlink(entry.path) == KVM_FILE for entry in os.scandir(f"/proc/{pid}/fd")):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _processor() -> str:
+    """Return what this host's processor calls itself: a machine is loaded on the kind it was saved on."""
+    with open("/proc/cpuinfo") as file:
+        kinds = [line.partition(":")[2].strip() for line in file if line.startswith(("model name", "CPU part"))]
+    return kinds[0] if kinds else ""

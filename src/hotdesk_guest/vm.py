@@ -1,0 +1,391 @@
+"""The first process of a microVM: makes the computer, starts the guest in it, and carries its connections out.
+
+The initial file system starts it from the image's layers, which are mounted read-only, and it warms up; a template of
+the machine is taken then. What makes one computer itself comes over a virtio port as the first word: randomness, time,
+names, files, variables. Nothing of the desk's runs before that, and the desk's disk is not mounted.
+
+It stays root, and outside the pid namespace of the desk's programs. Its end is the end of the machine.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs a desk 5 ms
+if TYPE_CHECKING:
+    from typing import Any
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import ctypes
+import errno
+import fcntl
+import posix
+import resource
+import select
+import sys
+import time
+import zlib
+
+from hotdesk_guest import agent, ports, process
+from hotdesk_guest.mux import HOST_LIMIT, Mux
+from hotdesk_guest.wire import encode
+
+FOLDER = "/run/hotdesk"
+"""Where the guest's code and its sockets are, before and after the computer is put together."""
+NEW, DISK, LAYERS = "/run/new", "/run/disk", "/run/layers"
+"""Where it is put together: its root, its writable disk, and the image's layers by number."""
+DISK_SERIAL = "disk"
+DRIVER = "/sys/bus/virtio/drivers/virtio_blk"
+USER = 1000
+SOCKETS = {"gate": (USER, 0o600), "sudo": (0, 0o666), "root": (0, 0o600)}
+"""Sockets in `FOLDER`, and whose they are. Who connects is carried on to the socket of that name outside."""
+BACKLOG = 256
+PORT_TRIES, PORT_INTERVAL_S = 500, 0.01
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_NOATIME, MS_BIND = 2, 4, 8, 1024, 4096
+PLAIN = MS_NOSUID | MS_NODEV
+MNT_DETACH = 2
+CLONE_NEWPID = 0x20000000
+SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 38, 24
+LAST_CAPABILITY = 63
+RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+POWER_OFF = 0x4321FEDC
+OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off"
+WARMING = (["/bin/sh", "-c", ":"], ["/bin/true"])
+"""Run once before a template is taken, so that every desk finds in memory what programs need."""
+ROOT = {"HOME": "/root", "USER": "root", "LOGNAME": "root"}
+LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+IDENTITY = "identity"
+"""Beside the writable layer: which computer it was made part of. The files of another are written over."""
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check(result: int, what: str) -> int:
+    """Raise what a function of the C library failed with."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (what, posix.strerror(number)))
+    return result
+
+
+def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
+    """Call mount(2)."""
+    texts = [text.encode() if text else None for text in (source, target, kind, data)]
+    check(libc.mount(*texts[:3], ctypes.c_ulong(flags), texts[3]), "mount %s" % target)
+
+
+def prctl(option: int, value: int) -> int:
+    return int(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+
+
+def make_folder(path: str, mode: int = 0o755) -> None:
+    """Make a folder unless it is there, and those above it."""
+    above = path.rpartition("/")[0]
+    if above:
+        try:
+            posix.stat(above)
+        except FileNotFoundError:
+            make_folder(above)
+    try:
+        posix.mkdir(path, mode)
+    except FileExistsError:
+        pass
+
+
+def write_file(path: str, data: bytes, mode: int = 0o644) -> None:
+    """Write a file anew, whatever lies there."""
+    make_folder(path.rpartition("/")[0])
+    try:
+        posix.unlink(path)
+    except FileNotFoundError:
+        pass
+    fd = posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC, mode)
+    while data:
+        data = data[posix.write(fd, data) :]
+    posix.close(fd)
+
+
+def read_text(path: str) -> str:
+    """Read a small file; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4096).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def tell_kernel(path: str, text: str) -> None:
+    """Write to a file of the kernel's."""
+    fd = posix.open(path, posix.O_WRONLY | posix.O_CLOEXEC)
+    try:
+        posix.write(fd, text.encode())
+    finally:
+        posix.close(fd)
+
+
+def open_port(name: str) -> int:
+    """Open a virtio port by its name."""
+    folder = "/sys/class/virtio-ports"
+    for _ in range(PORT_TRIES):  # the kernel hears of its ports one by one
+        for each in posix.listdir(folder):
+            if read_text("%s/%s/name" % (folder, each)) == name:
+                return posix.open("/dev/" + each, posix.O_RDWR | posix.O_NONBLOCK | posix.O_CLOEXEC)
+        time.sleep(PORT_INTERVAL_S)
+    raise OSError(errno.ENODEV, "there is no port %s" % name)
+
+
+def find_disk() -> str:
+    """Return the name of the writable disk's device."""
+    for each in posix.listdir("/sys/block"):
+        if read_text("/sys/block/%s/serial" % each) == DISK_SERIAL:
+            return each
+    raise OSError(errno.ENODEV, "there is no disk")
+
+
+def release_disk() -> str:
+    """Let go of the writable disk, of which each computer has one of its own size; return its name on the bus."""
+    device = posix.readlink("/sys/block/%s/device" % find_disk()).rpartition("/")[2]
+    tell_kernel(DRIVER + "/unbind", device)
+    return device
+
+
+def raise_loopback() -> None:
+    """Bring up `lo`."""
+    sock = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    request = b"lo".ljust(16, b"\0") + bytes(24)
+    flags = int.from_bytes(fcntl.ioctl(sock.fileno(), SIOCGIFFLAGS, request)[16:18], sys.byteorder)
+    fcntl.ioctl(sock.fileno(), SIOCSIFFLAGS, request[:16] + (flags | IFF_UP).to_bytes(2, sys.byteorder) + bytes(22))
+    sock.close()
+
+
+def warm_up() -> None:
+    """Run what every desk runs; an image need not have it."""
+    for argv in WARMING:
+        try:
+            posix.waitpid(posix.posix_spawn(argv[0], argv, {}), 0)
+        except OSError:
+            continue
+
+
+def stir(random: bytes) -> None:
+    """Have the kernel's randomness differ from that of every other machine of this template."""
+    fd = posix.open("/dev/urandom", posix.O_RDWR | posix.O_CLOEXEC)
+    head = (8 * len(random)).to_bytes(4, sys.byteorder) + len(random).to_bytes(4, sys.byteorder)
+    fcntl.ioctl(fd, RNDADDENTROPY, head + random)
+    fcntl.ioctl(fd, RNDRESEEDCRNG)
+    posix.close(fd)
+
+
+def put_together(device: str, layers: int, seed: dict[str, Any]) -> None:
+    """Mount the desk's disk over the image's layers, and make that the root of this machine."""
+    tell_kernel(DRIVER + "/bind", device)
+    mount("/dev/" + find_disk(), DISK, "ext4", PLAIN | MS_NOATIME, "noinit_itable,discard")
+    make_folder(DISK + "/up")
+    make_folder(DISK + "/work", 0o700)
+    lower = ":".join("%s/%d" % (LAYERS, number) for number in range(layers))
+    mount("desk", NEW, "overlay", PLAIN, "lowerdir=%s,upperdir=%s/up,workdir=%s/work,%s" % (lower, DISK, DISK, OVERLAY))
+    mount("sys", NEW + "/sys", "sysfs", PLAIN | MS_NOEXEC)
+    mount("dev", NEW + "/dev", "devtmpfs", MS_NOSUID | MS_NOEXEC)
+    make_folder(NEW + "/dev/pts")
+    make_folder(NEW + "/dev/shm")
+    mount("devpts", NEW + "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "ptmxmode=0666,mode=0620,gid=5,max=64")
+    mount("shm", NEW + "/dev/shm", "tmpfs", PLAIN, "mode=1777,size=%d" % seed["shm"])
+    for name, target in LINKS.items():
+        try:
+            posix.symlink(target, "%s/dev/%s" % (NEW, name))
+        except FileExistsError:
+            pass
+    mount("run", NEW + "/run", "tmpfs", PLAIN, "mode=755,size=16m")
+    make_folder(NEW + FOLDER)
+    mount(FOLDER, NEW + FOLDER, "", MS_BIND)
+    become_computer(seed)
+    posix.chdir(NEW)
+    check(libc.syscall(SYS_PIVOT_ROOT[posix.uname().machine], b".", b"."), "pivot_root")
+    check(libc.umount2(b".", MNT_DETACH), "umount")
+    posix.chdir("/")
+
+
+def become_computer(seed: dict[str, Any]) -> None:
+    """Write the files that make this computer itself, unless they are there: who is root may have changed them."""
+    _socket.sethostname(seed["name"])
+    mark = "%08x" % zlib.crc32(encode(seed["files"]))
+    is_new = read_text("%s/%s" % (DISK, IDENTITY)) != mark
+    for path, (mode, data) in seed["files"].items():
+        if is_new or path.startswith("run/"):
+            write_file("%s/%s" % (NEW, path), data, mode)
+    write_file("%s/%s" % (DISK, IDENTITY), mark.encode())
+
+
+def close_others(spared: int) -> None:
+    """Close every descriptor but the standard streams and one."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    posix.closerange(3, spared)
+    posix.closerange(max(3, spared + 1), most)
+
+
+def limit(limits: dict[str, int]) -> None:
+    """Limit what a guest and its programs may use."""
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+
+
+class Computer:
+    """This machine: what it was told to be, and what runs on it."""
+
+    def __init__(self, layers: int) -> None:
+        self.layers = layers
+        self.poll = select.epoll()
+        self.seed: dict[str, Any] = {}
+        self.listeners: dict[int, tuple[_socket.socket, str]] = {}
+        self.guest = self.root = 0
+        """Their pids; 0: there is none."""
+        self.link = open_port("link")
+        self.mux = Mux(self.poll, open_port("mux"), HOST_LIMIT, self.hear)
+        self.wake, wake_w = posix.pipe()
+        for fd in (self.wake, wake_w):
+            posix.set_blocking(fd, False)
+        _signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        _signal.signal(_signal.SIGCHLD, lambda number, at: None)
+        self.poll.register(self.wake, select.EPOLLIN)
+
+    def run(self) -> None:
+        """Warm up, become the computer that is asked for, and serve it until its end."""
+        tell_kernel("/proc/self/oom_score_adj", "-1000")
+        raise_loopback()
+        warm_up()
+        device = release_disk()
+        self.mux.tell({"ready": True})
+        while not self.seed:
+            self.turn()
+        stir(self.seed["random"])
+        time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * self.seed["time"])
+        put_together(device, self.layers, self.seed)
+        self.listen()
+        self.start_guest()
+        self.mux.tell({"up": True})
+        while True:
+            self.turn()
+
+    def turn(self) -> None:
+        """Take what happens next."""
+        for fd, event in self.poll.poll():
+            if fd == self.wake:
+                posix.read(self.wake, 4096)
+                self.reap()
+            elif fd in self.listeners:
+                self.accept(*self.listeners[fd])
+            else:
+                try:
+                    self.mux.ready(fd, event)
+                except EOFError:
+                    time.sleep(0.01)  # nobody holds the other end of the port at this moment
+
+    def hear(self, word: dict[str, Any]) -> None:
+        """Take a word of the process outside."""
+        if "seed" in word and not self.seed:
+            self.seed = word["seed"]
+        elif word.get("root") and not self.root and self.guest:
+            self.start_root()
+
+    def listen(self) -> None:
+        """Listen where programs of the desk call what is outside."""
+        for name, (owner, mode) in SOCKETS.items():
+            path = "%s/%s.sock" % (FOLDER, name)
+            listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+            listener.bind(path)
+            posix.chown(path, owner, owner)
+            posix.chmod(path, mode)
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+            self.listeners[listener.fileno()] = (listener, name)
+            self.poll.register(listener.fileno(), select.EPOLLIN)
+
+    def accept(self, listener: _socket.socket, name: str) -> None:
+        """Have one call carried on."""
+        try:
+            fd, _ = listener._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        self.mux.open(_socket.socket(fileno=fd), name)
+
+    def start_guest(self) -> None:
+        """Start the guest: the first process of a pid namespace, so that no program can end it."""
+        check(libc.unshare(CLONE_NEWPID), "unshare")
+        self.guest = posix.fork()
+        if self.guest == 0:
+            try:
+                self.become_guest()
+            finally:
+                posix._exit(1)
+
+    def become_guest(self) -> None:
+        """Be the guest: an ordinary user without any privilege."""
+        mount("proc", "/proc", "proc", PLAIN | MS_NOEXEC)
+        posix.setsid()
+        _signal.set_wakeup_fd(-1)
+        close_others(self.link)
+        limit({**self.seed["limits"], "NPROC": self.seed["pids"]})
+        for capability in range(LAST_CAPABILITY + 1):
+            prctl(PR_CAPBSET_DROP, capability)
+        posix.setgroups([])
+        posix.setresgid(USER, USER, USER)
+        posix.setresuid(USER, USER, USER)
+        check(prctl(PR_SET_NO_NEW_PRIVS, 1), "prctl")
+        posix.umask(0o022)
+        process.ENVIRONMENT.clear()
+        process.ENVIRONMENT.update(self.seed["env"])
+        process.MARKS = posix.urandom(8).hex()
+        process.NOTHING = posix.open("/dev/null", posix.O_RDONLY)
+        posix.chdir(process.HOME)
+        guest = agent.Guest("", self.link)
+        guest.line.dial()
+        ports.attach(guest, FOLDER, is_root=False)
+        agent.hide()
+        guest.run()
+
+    def start_root(self) -> None:
+        """Start root's guest, which calls at its socket here."""
+        self.root = posix.fork()
+        if self.root:
+            return
+        try:
+            posix.setsid()
+            close_others(2)
+            limit(self.seed["limits"])
+            posix.umask(0o022)
+            posix.chdir(ROOT["HOME"])
+            environment = {**self.seed["env"], **ROOT}
+            argv = [sys.executable, "-I", "-S", "-B", sys.argv[0], FOLDER, "root", "vm"]
+            posix.execve(argv[0], argv, environment)
+        finally:
+            posix._exit(127)
+
+    def reap(self) -> None:
+        """Take exits: with the guest the machine ends."""
+        while True:
+            try:
+                pid, _ = posix.waitpid(-1, posix.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self.guest:
+                power_off()
+            elif pid == self.root:
+                self.root = 0
+
+
+def power_off() -> None:
+    """End the machine."""
+    posix.sync()
+    check(libc.reboot(POWER_OFF), "reboot")
+
+
+def main(layers: int) -> None:
+    """Be the first process of a machine whose image has so many layers."""
+    try:
+        Computer(layers).run()
+    except BaseException as e:  # noqa: BLE001 - the console is all there is to say it on
+        print("hotdesk: the machine failed:", repr(e), flush=True)
+        power_off()

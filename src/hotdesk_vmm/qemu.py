@@ -1,0 +1,222 @@
+"""QEMU as the machine emulator of a desk: what it is started with, and how it is asked to load and save a machine.
+
+What answers here may have been taken over by the desk: replies are bounded and waited for with a deadline.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hotdesk_vmm.task import FOLDER, VmTask
+
+DISK = "/home/user/disk.img"
+COMMON = "panic=-1 quiet loglevel=3 audit=0 cryptomgr.notests random.trust_cpu=on"
+TUNED = (
+    "kpti=off mitigations=off lsm=capability cma=0 init_on_alloc=0 "
+    "initcall_blacklist=load_system_certificate_list,jent_mod_init,init_encrypted,crypto_kdf108_init,nvme_core_init,"
+    "init_kprobe_trace"
+)
+"""For emulated machines alone: what takes emulation seconds, and protects the guest's kernel from its own programs."""
+TRANSLATIONS_MIB = 256
+"""MemoryFile for translated code of an emulated machine: with less the same code is translated again and again."""
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+_MAX_REPLY_BYTES = 1 << 20
+_REPLY_TIMEOUT_S = 60.0
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What an architecture's machines are called."""
+
+    program: str
+    machine: str
+    cpu: str
+    """The processor that is emulated; with KVM it is the host's."""
+    console: str
+
+
+PLATFORMS = {
+    "aarch64": Platform("/usr/bin/qemu-system-aarch64", "virt", "neoverse-n1", "ttyAMA0"),
+    "x86_64": Platform("/usr/bin/qemu-system-x86_64", "q35", "Haswell-v4", "ttyS0"),
+}
+CHANNELS = ("link", "mux", "qmp", "console")
+"""Streams between an emulator and its supervisor."""
+_FIRST_FD = 10
+
+
+class EmulatorError(Exception):
+    """The emulator failed; the text says at what."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """The file that is a machine's memory."""
+
+    path: str
+    is_copied: bool
+    """Whether the machine changes a copy of its own, page by page, and the file stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a machine is booted with, unless it is loaded."""
+
+    kernel: str
+    initrd: str
+
+
+def write_arguments(task: VmTask, memory: MemoryFile | None, boot: Boot | None) -> list[str]:
+    """Return the command that starts an emulator; the same devices, whether it boots or loads a machine."""
+    platform = PLATFORMS[task.machine]
+    is_emulated = task.accelerator == "tcg"
+    accelerator = f"tcg,thread=multi,tb-size={TRANSLATIONS_MIB}" if is_emulated else "kvm"
+    argv = [platform.program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    argv += ["-M", f"{platform.machine},memory-backend=ram", "-cpu", platform.cpu if is_emulated else "host"]
+    argv += ["-accel", accelerator, "-m", f"{task.memory // MIB}M", "-smp", str(task.cpus), "-sandbox", SANDBOX]
+    argv += ["-object", _write_memory(task.memory // MIB, memory)]
+    for number, name in enumerate(CHANNELS):
+        argv += ["-chardev", f"socket,id={name},fd={_FIRST_FD + number}"]
+    argv += ["-mon", "chardev=qmp,mode=control", "-serial", "chardev:console", "-device", "virtio-serial-pci,id=ports"]
+    for name in ("link", "mux"):
+        argv += ["-device", f"virtserialport,bus=ports.0,chardev={name},name={name}"]
+    for number, layer in enumerate(task.layers):
+        argv += _write_disk(f"layer{number}", f"{FOLDER}/{layer.file}", "readonly=on")
+    argv += _write_disk("disk", DISK, "discard=unmap,cache=writeback,aio=threads")
+    if boot is None:
+        return [*argv, "-incoming", "defer"]
+    line = f"console={platform.console} {COMMON} {TUNED if is_emulated else ''}".strip()
+    return [*argv, "-kernel", boot.kernel, "-initrd", boot.initrd, "-append", line]
+
+
+def _write_memory(size: int, memory: MemoryFile | None) -> str:
+    if memory is None:
+        return f"memory-backend-ram,id=ram,size={size}M"
+    kind = "share=off,readonly=on,rom=off" if memory.is_copied else "share=on"
+    return f"memory-backend-file,id=ram,size={size}M,mem-path={memory.path},{kind}"
+
+
+def _write_disk(name: str, file: str, options: str) -> list[str]:
+    drive = f"file={file},if=none,id={name},format=raw,file.locking=off,{options}"
+    return ["-drive", drive, "-device", f"virtio-blk-pci,drive={name},serial={name}"]
+
+
+class Emulator:
+    """One running emulator, and our ends of its streams."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        pairs = {name: socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM) for name in CHANNELS}
+        self.ends = {name: ours for name, (ours, _) in pairs.items()}
+        """Our ends, by name."""
+        theirs = []  # moved out of the way first: none may have the number that another one gets
+        for _, end in pairs.values():
+            theirs.append(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD + len(CHANNELS)))
+            end.close()
+        self.pid = os.posix_spawn(
+            argv[0],
+            list(argv),
+            {"PATH": "/usr/bin:/bin"},
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, _FIRST_FD + number) for number, fd in enumerate(theirs)],
+            setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
+        )
+        for fd in theirs:
+            os.close(fd)
+        self.pidfd = os.pidfd_open(self.pid)
+        self.buffer = b""
+        self.events: list[str] = []
+
+    # -- the monitor ------------------------------------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Begin to talk to the monitor."""
+        self.read(time.monotonic() + _REPLY_TIMEOUT_S)
+        self.ask("qmp_capabilities")
+
+    def ask(self, command: str, **arguments: object) -> dict[str, object]:
+        """Ask the monitor something; `EmulatorError` when it refuses."""
+        line = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
+        end = time.monotonic() + _REPLY_TIMEOUT_S
+        try:
+            self.ends["qmp"].sendall(line.encode() + b"\n")
+        except OSError as e:
+            raise EmulatorError(f"{command}: the emulator has ended") from e
+        while True:
+            reply = self.read(end)
+            if "error" in reply:
+                raise EmulatorError(f"{command}: {str(reply['error'])[:300]}")
+            if "return" in reply:
+                found = reply["return"]
+                return found if isinstance(found, dict) else {}
+
+    def read(self, end: float) -> dict[str, object]:
+        """Return the next message of the monitor, and note events."""
+        qmp = self.ends["qmp"]
+        while b"\n" not in self.buffer:
+            qmp.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                data = qmp.recv(65536)
+            except TimeoutError as e:
+                raise EmulatorError("the emulator does not answer") from e
+            except OSError:
+                data = b""
+            self.buffer += data
+            if not data or len(self.buffer) > _MAX_REPLY_BYTES:
+                raise EmulatorError("the emulator has ended")
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as e:
+            raise EmulatorError("the emulator says something that is not JSON") from e
+        if not isinstance(message, dict):
+            raise EmulatorError("the emulator says something that is no message")
+        if "event" in message:
+            details = message.get("data")
+            status = details.get("status", "") if isinstance(details, dict) else ""
+            self.events.append(f"{message['event']} {status}".strip())
+            del self.events[:-64]
+        return message
+
+    def wait_for_migration(self) -> None:
+        """Wait until a machine was loaded or saved."""
+        end = time.monotonic() + _REPLY_TIMEOUT_S
+        while "MIGRATION completed" not in self.events:
+            if "MIGRATION failed" in self.events:
+                raise EmulatorError("the machine's state was refused")
+            self.read(end)
+
+    def use_memory_file(self) -> None:
+        """Leave memory out of what is saved and loaded: it is a file already."""
+        names = ("events", "x-ignore-shared")
+        self.ask("migrate-set-capabilities", capabilities=[{"capability": name, "state": True} for name in names])
+
+    def load(self, state: str) -> None:
+        """Load a machine, and have it run: it was stopped when it was saved."""
+        self.use_memory_file()
+        self.ask("migrate-incoming", uri=f"file:{state}")
+        self.wait_for_migration()
+        self.ask("cont")
+
+    def save(self, state: str) -> None:
+        """Stop a machine, and save it."""
+        self.use_memory_file()
+        self.ask("stop")
+        self.ask("migrate", uri=f"file:{state}")
+        self.wait_for_migration()
+
+    def end(self) -> None:
+        """End the emulator, and let go of its streams."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        os.waitpid(self.pid, 0)
+        os.close(self.pidfd)
+        for end in self.ends.values():
+            end.close()

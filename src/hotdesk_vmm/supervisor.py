@@ -1,0 +1,294 @@
+"""The first process of the container around a microVM: starts the machine, makes it the desk's own, carries its calls.
+
+A machine is loaded from a template where there is one, and booted otherwise. The guest's link is carried to the owner
+once the guest is up; programs' calls to the gate, of `sudo` and of root's guest arrive as streams of one port (`mux`).
+Everything that comes from the emulator is a desk's word: bounded, and good for nothing but this desk's own sockets.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hotdesk_guest.mux import VM_LIMIT, Mux
+from hotdesk_guest.ports import Forwarding, PortSocket
+from hotdesk_guest.wire import WireError
+from hotdesk_vmm import initrd, qemu
+from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile
+from hotdesk_vmm.task import FOLDER, RAM, STATE, TASK, VmTask
+
+LINK = "/run/hotdesk"
+"""The keeper's folder: the guest's code, and the sockets at which this desk's calls end."""
+SOCKETS = {"gate": f"{LINK}/gate.sock", "sudo": f"{LINK}/sudo.sock"}
+"""Where streams that programs open lead to, by the name that the machine gives."""
+ROOT = "\0hotdesk-root"
+"""Where the process that stands for root's guest calls (`root.py`)."""
+SCRATCH = "/dev/shm"  # noqa: S108 - a tmpfs of this container's own
+NAMING = ("etc/hostname", "etc/hosts", "etc/machine-id", "etc/resolv.conf")
+"""Files of this container that name the desk: the machine gets the same."""
+BOOT_TIMEOUT_S = 170.0
+"""How long a machine may take to boot: minutes, where it is emulated on a busy host."""
+LOAD_TIMEOUT_S = 60.0
+SEED_BYTES = 64
+_MAX_CONSOLE_BYTES = 4096
+_MAX_ROOT_CALLS = 4
+_BACKLOG = 4
+
+
+class SupervisorError(Exception):
+    """The machine does not come up; the text says why."""
+
+
+class MachineSupervisor:
+    """One desk's machine."""
+
+    def __init__(self, task: VmTask) -> None:
+        self.task = task
+        self.poll = select.epoll()
+        self.words: set[str] = set()
+        """What the machine has told so far."""
+        self.console = b""
+        self.emulator: Emulator | None = None
+        self.mux: Mux | None = None
+        self.link: Forwarding | None = None
+        self.root: list[socket.socket] = []
+        """Calls of the process that stands for root's guest, until the guest has called as well."""
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def run(self) -> None:
+        """Have the machine up, and serve it until its end."""
+        disk = start_disk(self.task.disk)
+        if not self.task.has_template or not self.load(f"{FOLDER}/{RAM}", f"{FOLDER}/{STATE}"):
+            self.boot()
+        finish_disk(disk)
+        self.tell({"seed": write_seed(self.task)})
+        self.wait_for("up", BOOT_TIMEOUT_S)
+        self.await_root()
+        self.dial()
+        while True:
+            self.turn(None)
+
+    # -- starting ---------------------------------------------------------------------------------------------
+
+    def load(self, ram: str, state: str) -> bool:
+        """Load a template; False when the emulator refuses it."""
+        try:
+            self.start(MemoryFile(ram, is_copied=True), None)
+            assert self.emulator is not None
+            self.emulator.load(state)
+        except EmulatorError as e:
+            print(f"the template was refused: {e}", file=sys.stderr, flush=True)
+            self.stop()
+            return False
+        return True
+
+    def boot(self) -> None:
+        """Boot the machine; where a template shall be made, hand one over and go on from it."""
+        release = initrd.find_kernel()
+        file = Path(SCRATCH, "initrd")
+        guest = Path(LINK, "lib/hotdesk_guest")
+        folder = initrd.MODULES / release
+        file.write_bytes(
+            initrd.build(folder, initrd.BUSYBOX, self.task.layers, guest, self.task.python, self.task.start)
+        )
+        makes = self.task.makes_template
+        memory = MemoryFile(f"{SCRATCH}/{RAM}", is_copied=False) if makes else None
+        self.start(memory, Boot(f"/boot/vmlinuz-{release}", str(file)))
+        self.wait_for("ready", BOOT_TIMEOUT_S)
+        file.unlink()
+        if makes:
+            self.make_template()
+
+    def make_template(self) -> None:
+        """Save the machine, go on from what was saved, and hand it over."""
+        ram, state = f"{SCRATCH}/{RAM}", f"{SCRATCH}/{STATE}"
+        assert self.emulator is not None
+        try:
+            self.emulator.save(state)
+        except EmulatorError as e:
+            raise SupervisorError(f"the machine cannot be saved: {e}") from e
+        self.stop()
+        if not self.load(ram, state):
+            raise SupervisorError("the machine that was just saved cannot be loaded")
+        hand_over(ram, state)
+        os.unlink(ram)
+        os.unlink(state)
+
+    def start(self, memory: MemoryFile | None, boot: Boot | None) -> None:
+        """Start an emulator."""
+        emulator = self.emulator = Emulator(qemu.write_arguments(self.task, memory, boot))
+        emulator.greet()
+        emulator.ends["console"].setblocking(False)
+        self.poll.register(emulator.ends["console"], select.EPOLLIN)
+        self.poll.register(emulator.pidfd, select.EPOLLIN)
+        self.mux = Mux(self.poll, emulator.ends["mux"].fileno(), VM_LIMIT, self.hear, self.connect)
+
+    def stop(self) -> None:
+        """End the emulator, and forget it."""
+        if self.emulator is not None:
+            self.emulator.end()
+        self.emulator = self.mux = None
+        self.words.clear()
+
+    def tell(self, word: dict[str, object]) -> None:
+        assert self.mux is not None
+        self.mux.tell(word)
+
+    def wait_for(self, word: str, seconds: float) -> None:
+        """Wait until the machine has told something."""
+        end = time.monotonic() + seconds
+        while word not in self.words:
+            if time.monotonic() > end:
+                raise SupervisorError(f"the machine is not {word} after {seconds:.0f} s")
+            self.turn(end - time.monotonic())
+
+    # -- serving ----------------------------------------------------------------------------------------------
+
+    def turn(self, seconds: float | None) -> None:
+        """Take what happens next."""
+        assert self.emulator is not None
+        assert self.mux is not None
+        for fd, event in self.poll.poll(seconds):
+            if fd == self.emulator.pidfd:
+                raise SupervisorError("the machine has ended")
+            if fd == self.emulator.ends["console"].fileno():
+                self.read_console()
+            elif fd == self.listener.fileno():
+                self.take_root()
+            elif self.link is not None and fd in self.link.ends:
+                if self.link.turn(fd, event):
+                    raise SupervisorError("the link has ended")
+            else:
+                self.mux.ready(fd, event)
+
+    def read_console(self) -> None:
+        """Remember the last lines that the machine's kernel wrote."""
+        assert self.emulator is not None
+        try:
+            data = self.emulator.ends["console"].recv(65536)
+        except OSError:
+            return
+        if not data:
+            self.poll.unregister(self.emulator.ends["console"])
+        self.console = (self.console + data)[-_MAX_CONSOLE_BYTES:]
+
+    def hear(self, word: dict[str, Any]) -> None:
+        """Take a word of the machine's."""
+        self.words |= {name for name in ("ready", "up") if word.get(name) is True}
+
+    def connect(self, name: str) -> socket.socket | None:
+        """Connect a stream that the machine opened."""
+        if name == "root":
+            return self.root.pop(0) if self.root else None
+        if name not in SOCKETS:
+            return None
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            sock.connect(SOCKETS[name])
+        except OSError:
+            sock.close()
+            return None
+        return sock
+
+    def dial(self) -> None:
+        """Carry the guest's link to the owner."""
+        assert self.emulator is not None
+        owner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        owner.connect(f"{LINK}/link.sock")
+        self.link = Forwarding(PortSocket(self.poll, self.emulator.ends["link"]), PortSocket(self.poll, owner))
+        self.link.listen()
+
+    def await_root(self) -> None:
+        """Listen for the process that stands for root's guest."""
+        self.listener.bind(ROOT)
+        self.listener.listen(_BACKLOG)
+        self.poll.register(self.listener, select.EPOLLIN)
+
+    def take_root(self) -> None:
+        """Have root's guest started for the process that stands for it."""
+        sock, _ = self.listener.accept()
+        self.root.append(sock)
+        while len(self.root) > _MAX_ROOT_CALLS:
+            self.root.pop(0).close()
+        self.tell({"root": True})
+
+
+# -- the disk, the seed and the template -----------------------------------------------------------------------
+
+
+def start_disk(size: int) -> subprocess.Popen[bytes] | None:
+    """Begin to make the desk's writable disk, unless it is there: a file of its size that takes next to nothing."""
+    if os.path.exists(qemu.DISK):
+        return None
+    with open(f"{qemu.DISK}.new", "wb") as file:
+        file.truncate(size)
+    extended = "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"
+    options = ("-q", "-F", "-m0", "-b4096", "-i8192", "-E", extended, "-J", "size=8", "-O", "^resize_inode")
+    argv = ["/usr/sbin/mkfs.ext4", *options, f"{qemu.DISK}.new"]
+    mkfs = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    os.link(f"{qemu.DISK}.new", qemu.DISK)  # the emulator opens it meanwhile, and reads nothing
+    return mkfs
+
+
+def finish_disk(mkfs: subprocess.Popen[bytes] | None) -> None:
+    """Wait until the disk is made."""
+    if mkfs is None:
+        return
+    _, complaint = mkfs.communicate()
+    os.unlink(f"{qemu.DISK}.new")
+    if mkfs.returncode:
+        os.unlink(qemu.DISK)
+        raise SupervisorError(f"the disk cannot be made: {complaint.decode(errors='replace').strip()[-200:]}")
+
+
+def write_seed(task: VmTask) -> dict[str, object]:
+    """Return what makes the machine this desk and no other."""
+    naming = {path: (0o644, Path("/", path).read_bytes()) for path in NAMING}
+    return {
+        "random": os.urandom(SEED_BYTES),
+        "time": time.time_ns() // 1000,
+        "name": naming["etc/hostname"][1].decode().strip(),
+        "env": task.env,
+        "limits": task.limits,
+        "pids": task.pids,
+        "shm": task.shm,
+        "files": {path: list(each) for path, each in {**naming, **task.files}.items()},
+    }
+
+
+def hand_over(ram: str, state: str) -> None:
+    """Give a template to whoever listens for one, and wait until it is copied; nobody need."""
+    fds = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in (ram, state)]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        try:
+            sock.connect(f"{LINK}/template.sock")
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+            sock.sendmsg([b"1"], rights)
+            sock.recv(1)
+        except OSError as e:
+            print(f"the template was not taken: {e}", file=sys.stderr, flush=True)
+    for fd in fds:
+        os.close(fd)
+
+
+def main() -> None:
+    """Carry out the task."""
+    supervisor = MachineSupervisor(VmTask.load(Path(FOLDER, TASK).read_text()))
+    try:
+        supervisor.run()
+    except (SupervisorError, EmulatorError, WireError, EOFError, OSError) as e:
+        last = supervisor.console.decode(errors="replace").strip()[-1000:]
+        print(f"{e or 'the machine has ended'}{': ' + last if last else ''}", file=sys.stderr, flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

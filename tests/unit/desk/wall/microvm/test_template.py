@@ -1,0 +1,124 @@
+"""Templates: told apart, handed over by descriptors, copied without a look, used for a day."""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hotdesk.desk.wall.microvm import template
+from hotdesk_vmm.task import RAM, STATE
+
+
+@pytest.mark.parametrize(
+    ("facts", "sources"),
+    [
+        (("vmm", "tcg", 256), {"a": b"2"}),
+        (("vmm", "kvm", 256), {"a": b"1"}),
+        (("vmm", "tcg", 512), {"a": b"1"}),
+        (("vmm", "tcg", 256), {"b": b"1"}),
+        (("vmmt", "cg", 256), {"a": b"1"}),
+    ],
+)
+def test_whatever_differs_makes_another_key(facts: tuple[object, ...], sources: dict[str, bytes]) -> None:
+    assert template.compute_key(facts, sources) != template.compute_key(("vmm", "tcg", 256), {"a": b"1"})
+
+
+def make(folder: Path) -> list[int]:
+    """Make what a supervisor hands over: a memory with holes, and a state."""
+    with (folder / "memory").open("wb") as file:
+        file.truncate(8 << 20)
+        file.seek(4 << 20)
+        file.write(b"in the middle")
+    (folder / "rest").write_bytes(b"state")
+    return [os.open(folder / name, os.O_RDONLY) for name in ("memory", "rest")]
+
+
+def test_a_template_is_published_whole_and_its_holes_stay_holes(tmp_path: Path) -> None:
+    place, fds = tmp_path / "key", make(tmp_path)
+    template.publish(place, fds, (8 << 20, 100))
+    ram = place / RAM
+    assert ram.read_bytes() == (tmp_path / "memory").read_bytes()
+    assert ram.stat().st_blocks * 512 < 1 << 20
+    assert (place / STATE).read_bytes() == b"state"
+    assert template.find(place)
+    template.publish(place, fds, (8 << 20, 100))  # another in its place
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["key", "memory", "rest"]
+
+
+@pytest.mark.parametrize("most", [(4 << 20, 100), (8 << 20, 4)])
+def test_what_is_larger_than_a_machine_leaves_nothing(tmp_path: Path, most: tuple[int, int]) -> None:
+    fds = make(tmp_path)
+    with pytest.raises(OSError, match="too large"):
+        template.publish(tmp_path / "key", fds, most)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["memory", "rest"]
+
+
+@pytest.mark.parametrize("opens", [lambda: os.open("/dev/zero", os.O_RDONLY), lambda: os.pipe()[0]])
+def test_what_is_no_file_is_not_read(tmp_path: Path, opens: Callable[[], int]) -> None:
+    with pytest.raises(OSError, match="no file"):
+        template.copy(opens(), tmp_path / "copy", 1 << 20)
+
+
+def test_a_template_of_yesterday_and_of_tomorrow_is_made_anew(tmp_path: Path) -> None:
+    template.publish(tmp_path / "key", make(tmp_path), (8 << 20, 100))
+    made = (tmp_path / "key" / STATE).stat().st_mtime
+    assert template.find(tmp_path / "key", made + template.MAX_AGE_S - 1)
+    assert not template.find(tmp_path / "key", made + template.MAX_AGE_S)
+    assert not template.find(tmp_path / "key", made - 3600)
+    assert not template.find(tmp_path / "another")
+
+
+def call(path: Path, fds: list[int]) -> bytes:
+    """Hand something over as a supervisor does; return the answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(10)
+        sock.connect(str(path))
+        sock.sendmsg([b"1"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+        try:
+            return sock.recv(1)
+        except ConnectionResetError:
+            return b""
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as found:
+        found.bind(str(tmp_path / "sock"))
+        found.listen()
+        yield found
+
+
+def test_what_a_desks_own_user_hands_over_is_kept(tmp_path: Path, listener: socket.socket) -> None:
+    waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
+    assert call(tmp_path / "sock", make(tmp_path)) == b"1"
+    assert template.find(tmp_path / "vm/key")
+    os.close(waiting)
+    os.wait()
+
+
+def test_what_somebody_else_hands_over_is_not(tmp_path: Path, listener: socket.socket) -> None:
+    waiting = template.receive(tmp_path / "vm/key", listener, os.getuid() + 1, 8 << 20)
+    assert call(tmp_path / "sock", make(tmp_path)) == b""
+    assert not template.find(tmp_path / "vm/key")
+    os.close(waiting)
+    os.wait()
+
+
+def test_who_waits_for_a_template_ends_with_its_desk(tmp_path: Path, listener: socket.socket) -> None:
+    waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
+    os.close(waiting)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+
+
+def test_an_images_templates_are_forgotten_together(tmp_path: Path) -> None:
+    folder = template.folder(tmp_path, "digest")
+    folder.mkdir(parents=True)
+    for name in ("one", "two"):
+        template.publish(folder / name, make(tmp_path), (8 << 20, 100))
+    assert template.forget(tmp_path, "digest") > 0
+    assert not folder.exists()

@@ -1,0 +1,148 @@
+"""Connections over one byte stream: both ends, with real sockets."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from hotdesk_guest import mux, wire
+from hotdesk_guest.mux import CHUNK, CLOSE, DATA, HOST_LIMIT, MAX_STREAMS, OPEN, VM_LIMIT, WINDOW, WORD, Mux
+
+
+class Pair:
+    """A machine's end and its supervisor's, in one loop; `far` are the ends of what streams are connected to."""
+
+    def __init__(self) -> None:
+        self.poll = select.epoll()
+        self.carriers = socket.socketpair()
+        self.words: list[dict[str, Any]] = []
+        self.far: list[socket.socket] = []
+        self.names: list[str] = []
+        self.inside = Mux(self.poll, self.carriers[0].fileno(), HOST_LIMIT, self.words.append)
+        self.outside = Mux(self.poll, self.carriers[1].fileno(), VM_LIMIT, self.words.append, self.connect)
+
+    def connect(self, name: str) -> socket.socket | None:
+        self.names.append(name)
+        if name != "gate":
+            return None
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        self.far.append(far)
+        return near
+
+    def call(self, name: str = "gate") -> socket.socket:
+        """Open a stream; return the program's end."""
+        program, ours = socket.socketpair()
+        program.setblocking(False)
+        self.inside.open(ours, name)
+        self.settle()
+        return program
+
+    def settle(self) -> None:
+        """Take what happens until nothing does."""
+        while events := self.poll.poll(0.02):
+            for fd, event in events:
+                assert self.inside.ready(fd, event) or self.outside.ready(fd, event)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    found = Pair()
+    yield found
+    for side in (found.inside, found.outside):
+        for stream in list(side.by_number.values()):
+            side.forget(stream)
+    for sock in (*found.carriers, *found.far):
+        sock.close()
+    found.poll.close()
+
+
+def test_a_stream_carries_bytes_both_ways_and_ends_by_halves(pair: Pair) -> None:
+    program = pair.call()
+    assert pair.names == ["gate"]
+    program.send(b"to the gate")
+    program.shutdown(socket.SHUT_WR)
+    pair.settle()
+    assert (pair.far[0].recv(100), pair.far[0].recv(100)) == (b"to the gate", b"")
+    pair.far[0].send(b"from the gate")
+    pair.far[0].close()
+    pair.settle()
+    assert (program.recv(100), program.recv(100)) == (b"from the gate", b"")
+    assert not pair.inside.by_number
+    assert not pair.outside.by_number
+    program.close()
+
+
+def test_a_stream_nobody_reads_holds_back_its_writer_and_no_other(pair: Pair) -> None:
+    slow, quick = pair.call(), pair.call()
+    sent = 0
+    with suppress(BlockingIOError):
+        while sent < 100 * WINDOW:
+            sent += slow.send(bytes(CHUNK))
+            pair.settle()
+    assert WINDOW <= sent < 8 * WINDOW
+    quick.send(b"still here")
+    pair.settle()
+    assert pair.far[1].recv(100) == b"still here"
+    received = 0
+    while received < sent:
+        received += len(pair.far[0].recv(1 << 20))
+        pair.settle()
+    assert received == sent
+    slow.close()
+    quick.close()
+
+
+def test_a_stream_that_cannot_be_connected_is_closed(pair: Pair) -> None:
+    program = pair.call("vault")
+    assert program.recv(1) == b""
+    assert not pair.inside.by_number
+    program.close()
+
+
+def test_words_are_told_both_ways(pair: Pair) -> None:
+    pair.inside.tell({"ready": True})
+    pair.outside.tell({"seed": {"files": {"etc/hostname": [0o644, b"x" * VM_LIMIT]}}})
+    pair.settle()
+    assert pair.words[0] == {"ready": True}
+    assert pair.words[1]["seed"]["files"]["etc/hostname"][0] == 0o644
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        pytest.param(wire.frame(WORD, 0, b"l"), id="half a word"),
+        pytest.param(wire.frame(WORD, 0, wire.encode([1])), id="a word that is no table"),
+        pytest.param(wire.frame(WORD, 0, wire.encode({str(n): n for n in range(5000)})), id="a word of many parts"),
+        pytest.param((VM_LIMIT + 1).to_bytes(4, "big") + bytes((DATA,)) + bytes(4), id="a frame too large"),
+        pytest.param(wire.frame(99, 0), id="a kind that is none"),
+        pytest.param(wire.frame(OPEN, 7, b"gate") * 2, id="a stream twice"),
+        pytest.param(b"".join(wire.frame(OPEN, n, b"gate") for n in range(MAX_STREAMS + 1)), id="too many streams"),
+        pytest.param(
+            wire.frame(OPEN, 7, b"gate") + wire.frame(DATA, 7, bytes(VM_LIMIT)) * 20, id="more than there is credit for"
+        ),
+    ],
+)
+def test_a_machine_that_breaks_the_protocol_is_not_listened_to(pair: Pair, frames: bytes) -> None:
+    def receive() -> None:
+        for kind, number, payload in pair.outside.carrier.reader.feed(frames):
+            pair.outside.take(kind, number, payload)
+
+    with pytest.raises(wire.WireError):
+        receive()
+
+
+def test_nothing_may_be_opened_in_a_machine_from_outside(pair: Pair) -> None:
+    with pytest.raises(wire.WireError):
+        pair.inside.take(OPEN, 1, b"gate")
+
+
+def test_frames_of_streams_that_are_over_are_passed_over(pair: Pair) -> None:
+    for kind in (DATA, CLOSE, mux.CREDIT, mux.END):
+        pair.outside.take(kind, 12345, b"late")
+    assert not pair.outside.by_number

@@ -1,0 +1,134 @@
+"""What an emulator is started with, and how it is talked to."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from hotdesk_vmm.qemu import Boot, Emulator, EmulatorError, MemoryFile, write_arguments
+from hotdesk_vmm.task import Layer, VmTask
+
+TASK = VmTask(
+    machine="aarch64",
+    accelerator="tcg",
+    memory=256 << 20,
+    cpus=1,
+    disk=1 << 30,
+    layers=(Layer("layer0", "erofs"), Layer("layer1", "ext4", "noload")),
+    python="/usr/bin/python3",
+    start="start.pyc",
+    has_template=False,
+    makes_template=True,
+    pids=100,
+    shm=128 << 20,
+    env={"A": "b"},
+    limits={"NOFILE": 100},
+    files={"etc/x": (0o644, b"\xff\0")},
+)
+BOOT = Boot("/boot/vmlinuz", "/dev/shm/initrd")
+
+
+def values(argv: list[str], option: str) -> list[str]:
+    return [value for name, value in pairwise(argv) if name == option]
+
+
+def test_a_task_is_read_as_it_was_written() -> None:
+    assert VmTask.load(TASK.dump()) == TASK
+
+
+@pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
+@pytest.mark.parametrize("boot", [BOOT, None])
+def test_a_machine_has_two_ports_its_disks_and_nothing_else(machine: str, boot: Boot | None) -> None:
+    argv = write_arguments(replace(TASK, machine=machine), None, boot)
+    kinds = [each.partition(",")[0] for each in values(argv, "-device")]
+    assert kinds == ["virtio-serial-pci", "virtserialport", "virtserialport", *["virtio-blk-pci"] * 3]
+    assert "-nodefaults" in argv
+    assert not {"-netdev", "-nic", "-net", "-virtfs", "-fsdev", "-usb", "-vga", "-vnc", "-monitor"} & {*argv}
+    assert values(argv, "-sandbox") == ["on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
+
+
+def test_layers_are_read_only_and_the_disk_is_not() -> None:
+    drives = values(write_arguments(TASK, None, BOOT), "-drive")
+    assert ["readonly=on" in each for each in drives] == [True, True, False]
+    assert [each.partition(",")[0] for each in drives] == [
+        "file=/run/vm/layer0",
+        "file=/run/vm/layer1",
+        "file=/home/user/disk.img",
+    ]
+
+
+def test_a_machine_is_loaded_with_the_devices_it_was_saved_with() -> None:
+    booted = write_arguments(TASK, MemoryFile("/dev/shm/ram", is_copied=False), BOOT)
+    loaded = write_arguments(TASK, MemoryFile("/run/vm/ram", is_copied=True), None)
+    for option in ("-device", "-drive", "-M", "-cpu", "-smp", "-m", "-accel"):
+        assert values(booted, option) == values(loaded, option)
+    assert "-kernel" not in loaded
+    assert "share=off,readonly=on,rom=off" in values(loaded, "-object")[0]
+    assert "share=on" in values(booted, "-object")[0]
+
+
+def test_only_an_emulated_kernel_goes_without_its_mitigations() -> None:
+    (emulated,) = values(write_arguments(TASK, None, BOOT), "-append")
+    real = write_arguments(replace(TASK, accelerator="kvm"), None, BOOT)
+    assert "mitigations=off" in emulated
+    assert "mitigations" not in values(real, "-append")[0]
+    assert (values(real, "-cpu"), values(real, "-accel")) == (["host"], ["kvm"])
+
+
+# -- the monitor ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def monitored(*messages: object) -> Iterator[Emulator]:
+    """Give our end of a monitor that says these messages, and no more."""
+    ours, theirs = socket.socketpair()
+    emulator = Emulator.__new__(Emulator)
+    emulator.ends, emulator.buffer, emulator.events = {"qmp": ours}, b"", []
+
+    def speak() -> None:
+        with theirs, suppress(OSError):
+            for message in messages:
+                theirs.sendall((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
+            theirs.shutdown(socket.SHUT_WR)
+            theirs.recv(100)
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    with ours:
+        yield emulator
+    thread.join()
+
+
+def test_a_reply_is_found_among_events() -> None:
+    event = {"event": "MIGRATION", "data": {"status": "completed"}}
+    with monitored(event, {"return": {"status": "running"}}) as emulator:
+        assert emulator.ask("query-status") == {"status": "running"}
+        emulator.wait_for_migration()
+
+
+@pytest.mark.parametrize(
+    ("messages", "match"),
+    [
+        (({"error": {"desc": "no"}},), "no"),
+        ((b"[" * 100000,), "not JSON"),
+        ((b"[]",), "no message"),
+        ((b"{" + b" " * (2 << 20),), "ended"),
+        ((), "ended"),
+    ],
+)
+def test_an_emulator_that_refuses_lies_or_ends_is_told(messages: tuple[object, ...], match: str) -> None:
+    with monitored(*messages) as emulator, pytest.raises(EmulatorError, match=match):
+        emulator.ask("stop")
+
+
+def test_a_machine_that_is_refused_is_told() -> None:
+    event = {"event": "MIGRATION", "data": {"status": "failed"}}
+    with monitored(event) as emulator, pytest.raises(EmulatorError, match="refused"):
+        emulator.wait_for_migration()
