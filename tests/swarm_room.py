@@ -23,7 +23,7 @@ wall = "local"
 deliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]
 %s
 [each]
-over = "words.txt"
+%s
 attempts = 2
 %s
 [reduce]
@@ -61,6 +61,7 @@ class SwarmRoom:
     words: list[str]
     top: str = ""
     each: str = ""
+    over: str = 'over = "words.txt"'
     script: str = SCRIPT
     job: str = ""
     events: list[Event] = field(default_factory=list)
@@ -76,7 +77,7 @@ class SwarmRoom:
         **options: object,
     ) -> SwarmReceipt:
         """Carry it out, or go on with it."""
-        brief = parse_job((BRIEF % (self.top, self.each)).encode(), self.folder, scope_of)
+        brief = parse_job((BRIEF % (self.top, self.over, self.each)).encode(), self.folder, scope_of)
         async with local_machine(self.settings) as machine:
             order = JobContext(machine, brief, listener=listener, exact=True)
             if self.job:

@@ -153,6 +153,8 @@ class Brief:
     """The items it is carried out for, one at a time and each at a desk of its own; None: it is one job."""
     reduce: Reduce | None = None
     """What becomes of the results of all items."""
+    frozen: bool = False
+    """Whether nobody can add to its permissions once the plan is approved."""
     explicit: frozenset[str] = frozenset()
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
 

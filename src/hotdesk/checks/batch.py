@@ -1,4 +1,4 @@
-"""Many files looked at by one program in one clean desk: each by a fork of it that has opened nothing before.
+"""Files of many makers looked at by one program in one clean desk: each maker's by a fork that has opened nothing else.
 
 Starting Python for each file takes longer than looking at a small one. What comes back is bounded and read as if each
 file had been looked at by itself (`evidence.py`); a batch that did not end as it should proves nothing for any of them.
@@ -15,8 +15,6 @@ from hotdesk.checks.evidence import FOLDER, RESIDENT, RUN, bring, trouble_of
 from hotdesk.checks.seam import Evidence
 from hotdesk.desk.seam import Desk
 
-MAX_LOOKS = 400
-"""Looks of one batch."""
 MAX_LINE_BYTES = 1 << 20
 """Bytes of what one look says; a file of which there is more to say is looked at by itself."""
 MAX_OUTPUT_BYTES = 64 << 20
@@ -42,16 +40,19 @@ class BatchedCheck(Protocol):
         ...
 
 
-async def look_many(desk: Desk, looks: Sequence[LookRequest], remove: Sequence[str] = ()) -> tuple[list[Evidence], str]:
-    """Look at many files; give what was seen of each, and what was wrong with the batch as a whole.
+async def look_many(
+    desk: Desk, groups: Sequence[Sequence[LookRequest]], remove: Sequence[str] = ()
+) -> tuple[list[Evidence], str]:
+    """Look at files of many makers; give what each look saw, in order, and what was wrong with the batch as a whole.
 
-    `remove` names folders that are removed once all was looked at: no later file shall meet them.
+    What one maker made is one group: it is looked at by one process, and by none that looked at another's. `remove`
+    names folders that are removed once all was looked at: no later file shall meet them.
     """
-    folder = f"{desk.home}/{FOLDER}"
+    folder, looks = f"{desk.home}/{FOLDER}", [each for group in groups for each in group]
     modules = dict.fromkeys(name for each in looks for name in (each.program, *each.needs))
     await bring(desk, folder, tuple(dict.fromkeys((RESIDENT, *modules))))
     request = {
-        "looks": [{"program": each.program, "request": dict(each.request)} for each in looks],
+        "groups": [[{"program": each.program, "request": dict(each.request)} for each in group] for group in groups],
         "remove": list(remove),
         "seconds": _SECONDS_EACH,
         "most": MAX_LINE_BYTES,

@@ -51,6 +51,7 @@ def make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
         memory="",
         each=None,
         reduce=None,
+        frozen=True,
     )
 
 

@@ -128,7 +128,7 @@ def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
         f"{brief.goal}\n\nThis is done for {len(items):,} items, each by a worker of its own at a desk of its own. A "
         f"worker finds its item as {names[0]} in the home folder and sees no other. {{item}} stands for its name."
     )
-    return replace(brief, goal=goal, inputs=(*brief.inputs, f"{ITEM}{names[0]}"), each=None, reduce=None)
+    return replace(brief, goal=goal, inputs=(*brief.inputs, f"{ITEM}{names[0]}"), each=None, reduce=None, frozen=True)
 
 
 class SwarmRun:

@@ -1,8 +1,8 @@
 """Has the deliverables of many items looked at in clean desks: in batches, at most a hundred items a desk.
 
-No clean desk is ever one that was worked at. Within a batch every file is looked at by a process of its own. Where
-something in a batch goes wrong (a look that does not end, a process that stays, an attempt to send), its desk is burnt
-and each of its items is looked at again in a desk of its own, so that no item answers for another.
+No clean desk is ever one that was worked at. Within a batch each item's files are looked at by a process of their own.
+Where something in a batch goes wrong (a look that does not end, a process that stays, an attempt to send), its desk is
+burnt and each of its items is looked at again in a desk of its own, so that no item answers for another.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hotdesk.swarm.worker import ignore_events
 
 BATCH = 50
 """Items that are looked at together."""
-LINGER_S = 1.0
-"""Seconds that a few items wait for more."""
+MIN_LINGER_S, MAX_LINGER_S = 0.5, 4.0
+"""Seconds that a few items wait for more: the first results come soon, later ones in large batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ItemVerifier:
     uses: int = 0
     """Items that were looked at in that desk."""
     opened: list[str] = field(default_factory=list)
-    linger: float = LINGER_S
+    linger: float = MIN_LINGER_S
 
     @classmethod
     def make(cls, machine: Machine, brief: Brief, job: str) -> ItemVerifier:
@@ -124,6 +124,7 @@ class ItemVerifier:
             while len(self.waiting) < min(BATCH, len(self.waiting) + self.expected):
                 self.arrived = anyio.Event()
                 await self.arrived.wait()
+        self.linger = min(2 * self.linger, MAX_LINGER_S)
 
     async def look_at(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack) -> None:
         """Look at a batch; where something goes wrong in it, at each of its items alone."""
@@ -158,11 +159,12 @@ class ItemVerifier:
 
     async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
         """Look at a batch in a desk; say whether that proves something. `is_last`: what went wrong is the item's."""
-        looks = [each for request in batch for each in self.list_looks(request)]
+        grouped = [self.list_looks(request) for request in batch]
+        looks = [each for group in grouped for each in group]
         folders = {request.item.index: f"i{request.item.index}" for request in batch}
         for request in batch:
             await self.bring(request, at, folders[request.item.index])
-        requests = [_ask(each, folders[each.request.item.index]) for each in looks]
+        requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
         evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
         attempts = 0
         if at.processes:  # where nobody counts what runs, there is no wall either

@@ -170,6 +170,7 @@ class ItemWorker:
         toolbox = await self.machine.hands(desk, self.eyes, log.use, exact=self.exact)
         toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
         toolbox.sight.sees = brain.sees
+        toolbox.note_in_thread = False  # nothing is written of a use: the item's paper has it
         return StepStage(step, desk, toolbox, refuse_asking)
 
     def describe(

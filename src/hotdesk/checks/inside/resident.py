@@ -15,7 +15,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "resident")
@@ -86,16 +86,18 @@ def reap() -> None:
 NOTHING = b'{"unreadable": "what looked at it said nothing, or too much"}'
 
 
-def look_in_fork(look: Callable[[], None], request: object, seconds: float, most: int) -> bytes:
-    """Look at one file in a process of its own; give the line that is printed there."""
+def look_in_fork(looks: Sequence[tuple[Callable[[], None], object]], seconds: float, most: int) -> list[bytes]:
+    """Look at what one maker made in a process of its own; give the line that each look prints."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
             signal.setitimer(signal.ITIMER_REAL, seconds)
-            sys.stdin, sys.stdout = io.StringIO(json.dumps(request)), os.fdopen(writing, "w")
-            look()
+            sys.stdout = os.fdopen(writing, "w")
+            for look, request in looks:
+                sys.stdin = io.StringIO(json.dumps(request))
+                look()
             sys.stdout.flush()
         finally:
             os._exit(0)
@@ -108,17 +110,19 @@ def look_in_fork(look: Callable[[], None], request: object, seconds: float, most
     if size > most:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    line = b"".join(parts).split(b"\n")[0]
-    return line if line and size <= most else NOTHING
+    lines = b"".join(parts).split(b"\n")[:-1] if size <= most else []
+    return lines if len(lines) == len(looks) else [NOTHING] * len(looks)
 
 
 def main() -> None:
-    """Look at many files, in order, and end; print a line of JSON for each."""
+    """Look at the files of many makers, in order, and end; print a line of JSON for each look."""
     request = json.load(sys.stdin)
-    looks = {name: import_module(name).main for name in sorted({each["program"] for each in request["looks"]})}
-    for each in request["looks"]:
-        line = look_in_fork(looks[each["program"]], each["request"], request["seconds"], request["most"])
-        sys.stdout.buffer.write(line + b"\n")
+    programs = {each["program"] for group in request["groups"] for each in group}
+    mains = {name: import_module(name).main for name in sorted(programs)}
+    for group in request["groups"]:
+        looks = [(mains[each["program"]], each["request"]) for each in group]
+        for line in look_in_fork(looks, request["seconds"], request["most"]):
+            sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
     for path in request["remove"]:
         shutil.rmtree(path, ignore_errors=True)
