@@ -63,6 +63,7 @@ BY_NAME = {
     "hotdesk/cli/command_tree.py": "a command, by its name",
     "hotdesk/checks/__init__.py": "a check, by its name in a brief",
     "hotdesk/checks/inside/active_look.py": "a file that is copied beside it into a desk",
+    "hotdesk/checks/inside/resident.py": "files that are copied beside it into a desk",
     "hotdesk/hands/reader/process.py": "a part of a reader, by its name on the wire",
     "hotdesk/hands/screen/reader_client.py": "a part of a reader, by its name on the wire",
     "hotdesk/brain/models/names.py": "a driver, by its name in a model's",

@@ -246,6 +246,10 @@ class Host:
         """Have what was seen of a deliverable signed; give the certificate. That it was is written down by then."""
         return self.doors.certify(claim)
 
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Have the records of a swarm's items signed; give the certificate. That it was is written down by then."""
+        return self.doors.certify_swarm(swarm)
+
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes."""
         return self.doors.find_secrets(data, scope)

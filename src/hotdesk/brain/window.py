@@ -19,6 +19,7 @@ LARGE_WINDOW = 100_000
 """Tokens of a window that has room for a long reply."""
 LONG_REPLY = 32_000
 """Tokens of the longest reply there: a model's thinking and the program it writes both come out of it."""
+_MAX_ESTIMATES = 1024
 FRAME = 24
 """Tokens of what stands around a tool's words."""
 
@@ -47,8 +48,22 @@ def share_out(window: int, system: str, tools: Sequence[Tool]) -> WindowShares:
 
 def estimate_fixed_tokens(system: str, tools: Sequence[Tool]) -> int:
     """Estimate what is told every time, rather too much."""
-    each = (FRAME + text_tokens(tool.name + tool.what) + json_tokens(tool.schema()) for tool in tools)
-    return text_tokens(system) + sum(each)
+    return text_tokens(system) + sum(map(_estimate_tool_tokens, tools))
+
+
+_estimates: dict[int, tuple[Tool, int]] = {}
+"""Of tools by identity: thousands of workers are told of the same few. Each is held, so that no id means another."""
+
+
+def _estimate_tool_tokens(tool: Tool) -> int:
+    """Estimate what one tool's description costs."""
+    if (found := _estimates.get(id(tool))) is not None:
+        return found[1]
+    estimate = FRAME + text_tokens(tool.name + tool.what) + json_tokens(tool.schema())
+    if len(_estimates) >= _MAX_ESTIMATES:
+        _estimates.clear()
+    _estimates[id(tool)] = (tool, estimate)
+    return estimate
 
 
 def request_tokens(request: ModelRequest) -> int:

@@ -15,6 +15,8 @@ from hotdesk.walls import NOMINAL_CATALOG, WallCatalog
 
 DRIVE = "drive:"
 """What begins the name of an input that the drive keeps: `drive:NAME`, `drive:NAME@VERSION`."""
+ITEM = "item:"
+"""What begins the name of an input that is another file for each item of a swarm: `item:item.pdf`."""
 MEMORY = "memory"
 """The folder of a desk's home that has what earlier jobs left, and the drive's that keeps it."""
 
@@ -72,6 +74,36 @@ class Models:
     """Empty: whoever plans."""
 
 
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The items of a swarm, and what one of them may use."""
+
+    over: str
+    """Files beside the brief, as a glob; or a `.csv` file whose rows, or a `.txt` file whose lines are the items."""
+    key: str = ""
+    """The column that names a row; empty: rows are numbered."""
+    batch: int = 1
+    """Rows or lines that make one item."""
+    seconds: float = 300.0
+    """How long one item may take."""
+    attempts: int = 2
+    """How often an item is tried before it is in quarantine."""
+    budget: JobBudget = JobBudget()
+    """What one item may use."""
+    quarantine: float = 0.1
+    """The share of items that may be in quarantine; beyond it the swarm pauses before its report is built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """What is built from the verified results of all items. Its desk reaches nothing, whatever the brief allows."""
+
+    goal: str
+    deliverables: tuple[Deliverable, ...]
+    image: str = "base"
+    seconds: float = 900.0
+
+
 Approve: TypeAlias = Literal["auto", "plan", "risky", "every"]
 """Who admits a plan: whoever wrote the brief, by writing it; a person; a person where something is at stake; a person,
 and each step, too."""
@@ -117,10 +149,17 @@ class Brief:
     """The memory that its jobs share with each other, and with those of other briefs that name it; empty: none."""
     wait: float = 86400.0
     """Seconds a person's answer is waited for; then it is no."""
+    each: Each | None = None
+    """The items it is carried out for, one at a time and each at a desk of its own; None: it is one job."""
+    reduce: Reduce | None = None
+    """What becomes of the results of all items."""
+    frozen: bool = False
+    """Whether nobody can add to its permissions once the plan is approved."""
     explicit: frozenset[str] = frozenset()
     """Which fields the brief itself has; the others are defaults, and give way to the operator's ceiling."""
 
 
 def locate_input(name: str) -> str:
     """Give where an input lies in the desk's home folder: the drive's under its name there, without a version."""
+    name = name.removeprefix(ITEM)
     return name.removeprefix(DRIVE).partition("@")[0] if name.startswith(DRIVE) else name

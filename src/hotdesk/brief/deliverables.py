@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from hotdesk.brief import fields
-from hotdesk.brief.brief import DRIVE, MEMORY, Deliverable, RequiredCheck, locate_input
+from hotdesk.brief.brief import DRIVE, ITEM, MEMORY, Deliverable, RequiredCheck, locate_input
 from hotdesk.brief.keys import example
 from hotdesk.brief.value import BriefValue, is_json_value
 from hotdesk.errors import printable
@@ -51,6 +51,8 @@ def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     """Read the name of a file or folder beside the brief, which no link leads away from there."""
     path = fields.path(field)
     place = folder / path
+    if path.startswith(ITEM):
+        raise field.make_error(f"an input cannot begin with {ITEM!r}; give the file another name")
     if not place.is_file() and not place.is_dir():
         raise field.make_error(f"the input {path!r} is not a file or a folder next to the brief; copy it there")
     if not place.resolve().is_relative_to(folder.resolve()):

@@ -26,7 +26,17 @@ KEYS: Mapping[str, object] = {
     "memory": "invoices",
     "models": {"plan": "anthropic:MODEL", "act": ["openai:MODEL"]},
     "wait": "2h",
-}
+    "each": {
+        "over": "contracts/*.pdf", "key": "number", "batch": 1, "seconds": 300, "attempts": 2, "quarantine": 0.1,
+        "tokens": 20000, "dollars": 0.05, "acts": 50,
+    },
+    "reduce": {
+        "goal": "Build register.xlsx from the results.",
+        "deliverables": [{"path": "register.xlsx"}],
+        "image": "base",
+        "seconds": 900,
+    },
+}  # fmt: skip
 
 
 def example(field: BriefValue, key: str) -> str:

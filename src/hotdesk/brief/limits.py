@@ -98,6 +98,16 @@ def read_budget(field: BriefValue) -> JobBudget:
     )
 
 
+def read_item_budget(field: BriefValue) -> JobBudget:
+    """Read what one item of a swarm may use."""
+    dollars = fields.number(field, "each.dollars", 0.0001, _MOST_DOLLARS)
+    return JobBudget(
+        tokens=fields.count(field, "each.tokens", _MOST_TOKENS),
+        dollars=None if dollars is None else float(dollars),
+        acts=fields.count(field, "each.acts", MOST_ACTS),
+    )
+
+
 def read_seconds(brief: BriefValue) -> float:
     """Read how long it may take."""
     found = fields.number(brief, "seconds", 1, MOST_SECONDS)

@@ -26,6 +26,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.keys import KEYS, example
 from hotdesk.brief.lines import json_lines, toml_lines
 from hotdesk.brief.reserved import refuse_reserved
+from hotdesk.brief.swarm import read_each, read_reduce
 from hotdesk.brief.value import BriefValue, Form, is_json_value
 from hotdesk.brief.wire import format_canonical_json
 from hotdesk.errors import BriefError, printable
@@ -131,6 +132,8 @@ def job_of(brief: BriefValue, folder: Path, digest: str, make_scope: MakeScope, 
         models=limits.read_models(brief),
         memory=memory,
         wait=limits.read_wait(brief.get("wait", 86400)),
+        each=read_each(brief, items),
+        reduce=read_reduce(brief),
         explicit=frozenset(brief.value),
     )
 

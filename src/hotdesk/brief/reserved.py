@@ -39,6 +39,7 @@ OPERATOR_ONLY: Mapping[str, Reserved] = {
     "names": Reserved("this machine dials what a name leads to", "its operator writes them to `[door] names`"),
     "inputs": Reserved("a file beside a brief is a file of this machine", f'put it into the drive, then "{DRIVE}NAME"',
                        when=beside),
+    "each": Reserved("items are files of this machine", "have its operator run `hotdesk swarm`"),
     "wall": Reserved("a program behind no wall is a program on this machine", 'write "container"',
                      when=lambda value: value == "local"),
     "brain": CODE,

@@ -24,6 +24,7 @@ CHECKS = {
     "json": "hotdesk.checks.json:JsonCheck.from_expect",
     "patch": "hotdesk.checks.patch:PatchCheck.from_expect",
     "png": "hotdesk.checks.png:PngCheck.from_expect",
+    "quotes": "hotdesk.checks.quotes:QuotesCheck.from_expect",
     "program": "hotdesk.checks.program:ProgramCheck.from_expect",
     "zip": "hotdesk.checks.zip:ZipCheck.from_expect",
     "sheet": "hotdesk.checks.sheet:SheetCheck.from_expect",

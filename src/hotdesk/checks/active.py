@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hotdesk.checks.active_requirements import REMEDIES, describe_active
+from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import RESIDENT, limit_faults, look, read_json, read_number, read_text, unreadable
 from hotdesk.checks.seam import Evidence, Fault, Value, Verdict
 from hotdesk.desk.seam import Desk
@@ -124,10 +125,18 @@ class ActiveCheck:
         """List what holds for any file; `required.py` says it of the deliverable's own kind."""
         return tuple(describe_active("", self.allow, code=self.code, opened=self.open)) or (_CODE,)
 
+    def ask_look(self, path: str, beside: str) -> LookRequest | None:
+        """Look into it together with other files; what is opened is opened by itself."""
+        return None if self.open else LookRequest("active_look", self.write_request(path), NEEDS)
+
+    def write_request(self, path: str) -> dict[str, object]:
+        """Write what the program that looks is asked."""
+        links = not REACHING & set(self.allow)
+        return {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
+
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python take it apart, and a program open it that obeys it in everything but macros."""
-        links = not REACHING & set(self.allow)
-        request = {"path": path, "code": self.code, "open": self.open, "links": links, "draw": self.draw}
+        request = self.write_request(path)
         if not self.open:
             return await look(desk, "active_look", request, needs=NEEDS)
         needs = (*NEEDS, *OFFICE_NEEDS)

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Annotated, ClassVar
 
 from hotdesk.brief.brief import locate_input
+from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, read_json, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Count, Place, Texts, read_expectations
 from hotdesk.checks.inside.active_text import normalize_first_char, visible
@@ -104,6 +105,11 @@ class CsvCheck:
             yield f"Column {show(name)} must add up to {text}."
         if not self.formulas:
             yield "No cell may begin with =, +, - or @, unless it is a number: a spreadsheet would calculate it."
+
+    def ask_look(self, path: str, beside: str) -> LookRequest:
+        """Part it into cells together with other files."""
+        source = f"{beside}/{locate_input(self.source)}" if self.source else ""
+        return LookRequest("csv_look", {"path": path, "source": source, "delimiter": self.delimiter})
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python part it into cells."""

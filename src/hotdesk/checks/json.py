@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from hotdesk.checks.batch import LookRequest
 from hotdesk.checks.evidence import limit_faults, look, read_json, read_text, unreadable
 from hotdesk.checks.expectations import MOST_WORDS, Counts, Table, Texts, read_expectations
 from hotdesk.checks.seam import Evidence, Fault, Verdict
@@ -99,6 +100,10 @@ class JsonCheck:
             yield f"{_show_place(place)} must have {show_count(span, unit)}."
         for place, value in self.values.items():
             yield f"{_show_place(place)} must be exactly {show(json.dumps(value, default=str))}."
+
+    def ask_look(self, path: str, beside: str) -> LookRequest:
+        """Read it together with other files."""
+        return LookRequest("json_look", {"path": path})
 
     async def gather(self, desk: Desk, path: str) -> Evidence:
         """Have the desk's own Python read it."""

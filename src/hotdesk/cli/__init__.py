@@ -27,6 +27,7 @@ GROUPS = {
     "Jobs, from a brief to a result": {
         "brief": "Check a brief, or begin one from a template.",
         "work": "Carry out a brief: planned, approved, done, checked, kept, burnt.",
+        "swarm": "Carry out a brief for many items, each at a desk of its own.",
         "jobs": "List jobs, and how each stands.",
         "show": "Show a job: plan, steps, approvals, what left, what was kept.",
         "report": "Write a job's report: one page for people, in one file.",
@@ -103,10 +104,10 @@ def carry_out(argv: list[str]) -> int:
         meant = did_you_mean(argv[0], COMMANDS)
         raise BriefError(f"there is no command {argv[0]!r}{meant or '; `hotdesk --help` lists them'}")
     own = before_dashes(argv[1:])
-    if argv[0] in ("run", "work") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
+    if argv[0] in ("run", "work", "swarm") and len(argv) > 1 and not set(own) & {"-h", "--help"}:
         from hotdesk.cli import prestart
 
-        prestart.begin(keys=argv[0] == "work")
+        prestart.begin(keys=argv[0] != "run")
     try:
         from hotdesk.cli.parser import parse
 

@@ -86,6 +86,11 @@ class JobRequest:
         """Say whether no model is asked."""
         return bool(self.source or self.adversary or self.replay or self.recording)
 
+    @property
+    def has_items(self) -> bool:
+        """Say whether it is a swarm."""
+        return self.job().each is not None
+
     def job(self) -> Brief:
         """Give the job, as brief and command line have it."""
         try:

@@ -62,8 +62,17 @@ if TYPE_CHECKING:
     from hotdesk.event.job import Verified as Verified
     from hotdesk.event.job import VisionAsked as VisionAsked
     from hotdesk.event.job import VolumeChanged as VolumeChanged
+    from hotdesk.event.swarm import ItemEnded as ItemEnded
+    from hotdesk.event.swarm import ItemReviewed as ItemReviewed
+    from hotdesk.event.swarm import ItemsBegun as ItemsBegun
+    from hotdesk.event.swarm import PilotEnded as PilotEnded
+    from hotdesk.event.swarm import ReduceBegun as ReduceBegun
+    from hotdesk.event.swarm import Reduced as Reduced
+    from hotdesk.event.swarm import SwarmBegun as SwarmBegun
+    from hotdesk.event.swarm import SwarmCertified as SwarmCertified
+    from hotdesk.event.swarm import SwarmEvent as SwarmEvent
 
-    Event: TypeAlias = DeskEvent | JobEvent
+    Event: TypeAlias = DeskEvent | JobEvent | SwarmEvent
 else:
     Event = object  # only types need to know: making all of the classes costs every command 30 ms
 
@@ -77,7 +86,7 @@ Note: TypeAlias = Callable[[Event], None]
 
 
 def __getattr__(name: str) -> object:
-    for module in ("desk", "job"):
+    for module in ("desk", "job", "swarm"):
         if (found := getattr(import_module(f"hotdesk.event.{module}"), name, None)) is not None:
             return found
     raise AttributeError(name)
@@ -85,8 +94,8 @@ def __getattr__(name: str) -> object:
 
 def kinds() -> tuple[type, ...]:
     """Give every kind of event."""
-    desk, job = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job"))
-    return (*get_args(desk.DeskEvent), *get_args(job.JobEvent))
+    desk, job, swarm = (import_module(f"hotdesk.event.{module}") for module in ("desk", "job", "swarm"))
+    return (*get_args(desk.DeskEvent), *get_args(job.JobEvent), *get_args(swarm.SwarmEvent))
 
 
 def chain_of(event: Event) -> str:

@@ -53,6 +53,8 @@ WAITING = {
     "amendment": "another plan",
     "repeat": "an act with an unknown outcome",
     "question": "a question",
+    "pilot": "the pilot's results",
+    "cohort": "one request of many items",
 }
 """What a person has to decide now, by the kind of `Pending`."""
 

@@ -22,6 +22,7 @@ from hotdesk.hands.toolbox import Free, Toolbox, WheelState
 from hotdesk.hands.tools import tools_of
 from hotdesk.hands.vision import VisionTool
 from hotdesk.keys.certify import certify
+from hotdesk.keys.certify_swarm import certify_swarm
 from hotdesk.keys.charter import grant_all
 from hotdesk.keys.secret_scan import find_secrets
 from hotdesk.linux import private_files
@@ -61,6 +62,12 @@ class LocalMachine:
     def certify(self, claim: Mapping[str, object]) -> bytes:
         """Sign what was seen of a deliverable, by the rules of keys."""
         signed = certify(self.journal, claim, walled=False)
+        self.journal.commit()
+        return signed
+
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Sign the records of a swarm's items, by the rules of keys."""
+        signed = certify_swarm(self.journal, swarm, walled=False)
         self.journal.commit()
         return signed
 

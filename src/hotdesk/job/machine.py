@@ -39,6 +39,10 @@ class Machine(Protocol):
         """Have what was seen of a deliverable signed, if it was; give the certificate. That it was is on disk then."""
         ...
 
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Have the records of a swarm's items signed; give the certificate. That it was is written down by then."""
+        ...
+
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope whose value or placeholder is in some bytes."""
         ...

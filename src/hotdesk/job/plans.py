@@ -200,6 +200,8 @@ class Plans:
 
     async def amend(self, step: Step, arguments: Arguments, finished: Collection[str] = ()) -> Observation:
         """Change the plan from this step on, if it passes the audit, and policy or a person allows it."""
+        if self.job.frozen:
+            return refuse_amendment("its permissions were fixed before anything was read, and nobody can add to them")
         try:
             amendment = read_amendment(self.plan, step.name, arguments, self.allowed)
             new = amend(self.plan, amendment, self.allowed, finished)

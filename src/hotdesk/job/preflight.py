@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from hotdesk.brain.permits import compile_scope, matches, reaches, select_grants
 from hotdesk.brief import Scope
-from hotdesk.brief.brief import DRIVE, Brief
+from hotdesk.brief.brief import DRIVE, ITEM, Brief
 from hotdesk.brief.names import is_address
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
@@ -79,7 +79,7 @@ async def preflight(
         for name in job.inputs:
             if name.startswith(DRIVE):
                 _try_kept(drive, name, found)
-            else:
+            elif not name.startswith(ITEM):  # items were read when they were listed
                 tasks.start_soon(_try_input, job.folder, name, seconds, found)
     return tuple(sorted(found.passed)), tuple(sorted(found.failed))
 

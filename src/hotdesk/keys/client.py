@@ -117,6 +117,10 @@ class KeysClient(Calls[dict[str, Any]]):
         """Have what was seen of a deliverable signed; give the certificate. That it was is on disk by then."""
         return str(self.wait("certify", claim=claim)["certificate"]).encode()
 
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Have the records of a swarm's items signed; give the certificate. That it was is on disk by then."""
+        return str(self.wait("certify swarm", swarm=swarm)["certificate"]).encode()
+
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes."""
         reply = self.wait("scan", data=base64.b64encode(data).decode(), **_scope_fields(scope))

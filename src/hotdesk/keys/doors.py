@@ -140,6 +140,12 @@ class Doors:
             raise HostError("there is no signer")
         return self.keys.certify(claim)
 
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Have the records of a swarm's items signed; give the certificate."""
+        if self.keys is None:
+            raise HostError("The keys process is not running, so nothing can be signed.")
+        return self.keys.certify_swarm(swarm)
+
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes."""
         if self.keys is None:

@@ -45,6 +45,8 @@ from hotdesk.event import (
     Revoked,
     RootAct,
     RootActEnded,
+    SwarmCertified,
+    SwarmEvent,
     TookOver,
     Used,
     WallProven,
@@ -54,6 +56,7 @@ from hotdesk.event import (
 from hotdesk.event.desk import KEEPER
 from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
+from hotdesk.keys.certify_swarm import certify_swarm
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
 from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
 from hotdesk.keys.peer import READ, Peer
@@ -79,6 +82,7 @@ HEARD: dict[str, tuple[type[Event], ...]] = {
     "owner": (
         *(RootAct, RootActEnded, Proven, Burnt, Used, TookOver, HandedBack),
         *(kind for kind in get_args(JobEvent) if kind not in (Certified, ImageSigned)),
+        *(kind for kind in get_args(SwarmEvent) if kind is not SwarmCertified),
     ),
     "door": (Exchange, Alarm, Revoked, Asked, Answered),
 }
@@ -229,6 +233,9 @@ class KeysProcess:
                 self.answer_committed(line, number)
             case "certify":
                 signed = certify(self.journal, message["claim"], self.gated_desks)
+                self.answer_committed(line, number, {"certificate": signed.decode()})
+            case "certify swarm":
+                signed = certify_swarm(self.journal, as_desk(message["swarm"]), self.gated_desks)
                 self.answer_committed(line, number, {"certificate": signed.decode()})
             case "scan":
                 line.tell(re=number, ok={"secrets": self.find_secrets(message)})

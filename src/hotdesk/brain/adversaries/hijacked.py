@@ -73,7 +73,7 @@ class Hijacked(Turned):
 
     def __init__(self, script: ScriptedModel | None = None) -> None:
         super().__init__(script)
-        self.player = Player(self.name)
+        self.player = Player(self.name, script.player.item if script is not None else "")
 
     async def ask(self, request: ModelRequest) -> Reply:
         """Try the next way."""

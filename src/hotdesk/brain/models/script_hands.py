@@ -56,6 +56,8 @@ class Hands:
     """What happened to earlier attempts: why they failed, or what their results lacked."""
     words: list[str] = field(default_factory=list)
     """Said since the last use."""
+    item: str = ""
+    """The name of the item it works at, in a swarm."""
 
     def say(self, text: str) -> None:
         """Say what the next use is for, for people."""

@@ -104,6 +104,8 @@ class Player:
     """Plays one function at a time."""
 
     name: str
+    item: str = ""
+    """The item of a swarm that it plays for."""
     playing: Play | None = field(default=None)
 
     def ask(self, request: ModelRequest, act: ScriptFunction) -> Reply:
@@ -117,7 +119,9 @@ class Player:
     def play(self, request: ModelRequest, act: ScriptFunction, results: Sequence[Results]) -> Reply:
         """Run a function from its beginning, up to where the history ends."""
         self.close()
-        playing = self.playing = Play(request.step, self.name, act, Hands(request.attempt, request.before))
+        playing = self.playing = Play(
+            request.step, self.name, act, Hands(request.attempt, request.before, item=self.item)
+        )
         reply = playing.begin()
         for place, each in enumerate(results, 1):
             if not same(each, playing.calls):

@@ -58,11 +58,11 @@ class ScriptedModel:
     sees = True
     """A script is given pictures as bytes."""
 
-    def __init__(self, source: bytes, path: Path, scenes: dict[str, Scene] | None = None) -> None:
+    def __init__(self, source: bytes, path: Path, scenes: dict[str, Scene] | None = None, item: str = "") -> None:
         self.source = source
         self.path = path
         self.scenes = load(source, path) if scenes is None else scenes
-        self.player = Player(self.name)
+        self.player = Player(self.name, item)
 
     @classmethod
     def of(cls, *plan: ScriptFunction | Scene) -> ScriptedModel:
@@ -112,8 +112,8 @@ class ScriptedModel:
         self.player.close()
 
 
-def load(source: bytes, path: Path) -> dict[str, Scene]:
-    """Run a script; give its scenes by name, in order."""
+def load(source: bytes, path: Path, plan: str = "PLAN") -> dict[str, Scene]:
+    """Run a script; give the scenes of a plan of its by name, in order."""
     module = ModuleType(f"hotdesk_script_{hashlib.sha256(source).hexdigest()[:12]}")
     module.__file__ = str(path)
     try:
@@ -123,7 +123,7 @@ def load(source: bytes, path: Path) -> dict[str, Scene]:
     sys.modules[module.__name__] = module  # a dataclass in it looks itself up there
     with wrap_errors(path):
         exec(code, vars(module))  # noqa: S102 - the operator's own code, and no bytecode is left beside it
-    return _scenes_of(getattr(module, "PLAN", ()), path)
+    return _scenes_of(getattr(module, plan, ()), path)
 
 
 def _scenes_of(plan: object, path: Path) -> dict[str, Scene]:

@@ -33,6 +33,11 @@ def look(path: str, source: str, delimiter: str) -> dict[str, object]:
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer one request."""
     request = json.load(sys.stdin)
     print(json.dumps(look(request["path"], request["source"], request["delimiter"])))
+
+
+if __name__ == "__main__":
+    main()

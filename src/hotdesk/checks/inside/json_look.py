@@ -46,5 +46,10 @@ def look(path: str) -> dict[str, object]:
         return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer one request."""
     print(json.dumps(look(json.load(sys.stdin)["path"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -16,12 +16,14 @@ from hotdesk.cli.holder.client import wake_held
 from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
 from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
+from hotdesk.cli.swarm_runner import add_quarantine, go_on_swarm, quarantine_of
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.record import papers
+from hotdesk.swarm.reduce import refuse_alone
 
 _MAX_KEY_CHARS = 500
 
@@ -36,6 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
     parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
     add_limits(parser)
+    add_quarantine(parser)
     options.add_json(parser, options.STREAM)
 
 
@@ -53,6 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk resume $JOB --acts 200
       hotdesk resume $JOB --model anthropic:claude-sonnet-5
       hotdesk resume $JOB --key-stdin < key.txt
+      hotdesk resume $SWARM --retry-failed
     """
     settings = config.load()
     jobs = [each for name in arguments.ids for each in find_jobs(settings.lib / "jobs", name)]
@@ -61,12 +65,20 @@ def main(arguments: argparse.Namespace) -> int:
         return resume_desks(settings, arguments.ids)
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
-    request = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
+    stored = papers.find(settings.lib / "jobs", jobs[0]).order()
+    refuse_alone(stored, jobs[0])
+    request = read_chosen(stored)
     if arguments.model:
         request = with_models(request, arguments.model)
     if arguments.ordered is not None:
         require_ordered(request, arguments.ordered, arguments.installed, arguments.listed)
     key = read_key() if arguments.key_stdin else ""
+    if request.has_items:
+        return go_on_swarm(
+            settings, request, jobs[0], limits_of(arguments), quarantine_of(arguments), json=arguments.json
+        )
+    if arguments.retry_failed or arguments.accept_failed:
+        raise BriefError(f"{jobs[0]} is no swarm; --retry-failed and --accept-failed are for swarms")
     return go_on(
         settings, request, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )

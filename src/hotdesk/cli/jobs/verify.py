@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Literal
 
 from hotdesk.cli import options
+from hotdesk.cli.jobs.verify_file import Judged as Judged
+from hotdesk.cli.jobs.verify_file import hash_file, open_regular_file
+from hotdesk.cli.jobs.verify_item import judge_item, list_item_rows
 from hotdesk.cli.jobs.verify_page import page, short
 from hotdesk.cli.signers import load_trusted_signers
-from hotdesk.drive.certificate import LARGEST, SUFFIX, Fields, read
+from hotdesk.drive.certificate import LARGEST, SUFFIX, read
 from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.swarm_certificate import write_proof
 from hotdesk.errors import BriefError, printable
+from hotdesk.event import as_dict
 
 INTERMIXED = True
 FAILED = 1
 UNKNOWN = 3
 """Exit code when all holds, and nobody said that they trust who signed."""
-CHUNK = 1 << 20
-OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of it."""
-
-    verdict: Literal["verified", "failed", "unknown signer"]
-    why: str = ""
-    signer: str = ""
-    """The fingerprint of the key that signed."""
-    trusted: str = ""
-    """Who said that this key is to be believed."""
-    claim: Fields | None = None
-    """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +35,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="a trusted signer: a fingerprint, or a file with a public key; repeatable; no other is trusted then",
     )
+    parser.add_argument("--item", metavar="NAME", help="the file is what this item of a swarm delivered")
+    proof = "with --item: the item's proof; else it is made from records.jsonl beside the certificate"
+    parser.add_argument("--proof", type=Path, metavar="FILE", help=proof)
+    parser.add_argument("--write-proof", type=Path, metavar="FILE", help="with --item: write the item's proof there")
     parser.add_argument("--all", action="store_true", help="say all of it: values, pages, tools, digests, the plan")
     options.add_json(parser)
 
@@ -71,13 +58,37 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk verify Report.xlsx --all
       hotdesk verify Report.xlsx copy.certificate.json --signer 0123456789abcdef0123456789abcdef
       hotdesk verify Report.xlsx --signer signer.pub --json | jq .certificate.checks
+      hotdesk verify c-0001.json swarm-certificate.json --item c-0001
+      hotdesk verify c-0001.json swarm-certificate.json --item c-0001 --proof c-0001.proof
     """
+    if arguments.item is not None:
+        return verify_item(arguments)
+    if arguments.proof or arguments.write_proof:
+        raise BriefError("--proof and --write-proof are for one item of a swarm; name it with --item")
     proof = arguments.certificate or arguments.file.with_name(arguments.file.name + SUFFIX)
     judged = judge(arguments.file, proof, load_trusted_signers(arguments.signer))
     if arguments.json:
         print(json.dumps(as_json(judged), indent=1).replace("\x7f", "\\u007f"))
     else:
         print("\n".join(lines(arguments.file, judged, whole=arguments.all)))
+    return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
+
+
+def verify_item(arguments: argparse.Namespace) -> int:
+    """Say whether a file is what one item of a swarm delivered."""
+    certificate = arguments.certificate or arguments.file.with_name("swarm-certificate.json")
+    judged, proof = judge_item(
+        arguments.file, certificate, arguments.proof, arguments.item, load_trusted_signers(arguments.signer)
+    )
+    if proof is not None and arguments.write_proof is not None:
+        arguments.write_proof.write_bytes(write_proof(proof))
+    if arguments.json:
+        record = as_dict(proof.record) if proof is not None and judged.verdict == "verified" else None
+        print(json.dumps({**as_json(judged), "record": record}, indent=1).replace("\x7f", "\\u007f"))
+    else:
+        head = f"{arguments.file}: {judged.verdict.upper()}{f', {judged.why}' if judged.why else ''}"
+        rows = list_item_rows(judged, proof) if judged.claim is not None and proof is not None else ()
+        print("\n".join(printable(line) for line in (head, *(f"  {word:12} {text}" for word, text in rows))))
     return {"verified": 0, "failed": FAILED, "unknown signer": UNKNOWN}[judged.verdict]
 
 
@@ -97,29 +108,6 @@ def judge(file: Path, proof: Path, signers: Mapping[str, str]) -> Judged:
         why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
         return Judged("unknown signer", why, signer)
     return Judged("verified", "", signer, signers[signer], claim)
-
-
-@contextmanager
-def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain file."""
-    try:
-        fd = os.open(path, OPEN)
-    except OSError as e:
-        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise BriefError(f"{printable(str(path))} is no plain file")
-        yield file
-
-
-def hash_file(path: Path) -> tuple[int, str]:
-    """Give a file's size and SHA-256; nothing else of it is looked at."""
-    digest, size = hashlib.sha256(), 0
-    with open_regular_file(path) as file:
-        while data := file.read(CHUNK):
-            digest.update(data)
-            size += len(data)
-    return size, digest.hexdigest()
 
 
 def lines(file: Path, judged: Judged, *, whole: bool = False) -> list[str]:

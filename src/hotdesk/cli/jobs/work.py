@@ -9,6 +9,7 @@ from hotdesk.cli import options, prestart
 from hotdesk.cli.job_request import add_limits, choose
 from hotdesk.cli.job_runner import begin
 from hotdesk.desk.seam import as_id
+from hotdesk.errors import BriefError
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +49,12 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk work examples/invoices-small --script examples/invoices-small/brain.py --out ./results
       hotdesk work brief.toml --json | jq 'select(.event == "Receipt").data | .paths, .certificates, .report'
     """
+    chosen = choose(arguments)
+    if chosen.has_items:
+        raise BriefError("this brief is for many items; carry it out with `hotdesk swarm`")
     return begin(
         prestart.settings(),
-        choose(arguments),
+        chosen,
         json=arguments.json,
         record=arguments.record,
         job=arguments.id,

@@ -19,6 +19,8 @@ KINDS = {
     "amendment": "a change of the plan",
     "repeat": "doing again what may have been done",
     "question": "a question",
+    "pilot": "going on after the pilot",
+    "cohort": "one request of many items",
 }
 
 

@@ -21,6 +21,7 @@ from hotdesk.event import (
     RolledBack,
     StepBegun,
     StepEnded,
+    SwarmEvent,
     Thought,
     VisionAsked,
 )
@@ -176,7 +177,7 @@ class Progress:
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Take an event in; `at` is seconds since 1970."""
-        if not isinstance(event, JobEvent):
+        if not isinstance(event, JobEvent | SwarmEvent):
             return
         stood = self.over
         match event:

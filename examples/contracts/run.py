@@ -1,0 +1,111 @@
+"""Read generated contracts, each at a desk of its own, and hold the register against the truth.
+
+sudo .venv/bin/python examples/contracts/run.py [--count N] [--seed N] [--out FOLDER] [--pilot N] [--adversary NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hotdesk import config
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from examples import trial
+from examples.contracts.generate import Planted, generate
+
+HERE = Path(__file__).parent
+LEFT = ("register.xlsx", "register.xlsx.certificate.json", "swarm-certificate.json", "records.jsonl", "results.zip")
+LARGEST = 64 << 20
+
+
+def main() -> int:
+    """Generate, have the swarm carried out, judge; say what it took."""
+    wanted = arguments()
+    with trial.state("contracts") as home:
+        brief = home / "brief"
+        brief.mkdir()
+        shutil.copy(HERE / "brief.toml", brief)
+        planted = generate(brief / "contracts", wanted.count, wanted.seed)
+        for name in LEFT:
+            (wanted.out / name).unlink(missing_ok=True)
+        env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(config.load().images)}
+        began, before = time.monotonic(), busy()
+        code = subprocess.run(command(brief, wanted), env=env, check=False).returncode
+        took, cpu = time.monotonic() - began, busy() - before
+        if code not in (0, 1) or not (wanted.out / "register.xlsx").exists():
+            return code or 1
+        size = sum(path.stat().st_size for path in (home / "lib/keys").glob("journal.db*"))
+        trial.say(
+            f"{wanted.count} items in {took:.1f} s; an item took {cpu / wanted.count * 1000:.0f} ms of all processors "
+            f"and {size / wanted.count / 1024:.2f} KiB of journal"
+        )
+        faults = judge(env, wanted.out, planted)
+    for each in faults[:20]:
+        trial.say(f"judge: {each}")
+    trial.say(
+        f"judge: {len(planted)} contracts, " + (f"{len(faults)} faults" if faults else "the register is the truth")
+    )
+    return int(bool(faults))
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Contracts are read, each at a desk of its own.")
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("out/swarm"))
+    parser.add_argument("--pilot", type=int, default=0)
+    parser.add_argument("--adversary", choices=trial.ADVERSARIES)
+    wanted = parser.parse_args()
+    wanted.out.mkdir(parents=True, exist_ok=True)
+    return wanted
+
+
+def command(brief: Path, wanted: argparse.Namespace) -> list[str]:
+    """Give the command line of the swarm."""
+    argv = [*trial.HOTDESK, "swarm", str(brief), "--script", str(HERE / "brain.py"), "--out", str(wanted.out)]
+    argv += ["--pilot", str(wanted.pilot)] if wanted.pilot else []
+    return argv + (["--adversary", wanted.adversary] if wanted.adversary else [])
+
+
+def busy() -> float:
+    """Give the seconds that this machine's processors have worked."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def judge(env: dict[str, str], out: Path, planted: list[Planted]) -> list[str]:
+    """Say where the register is not the truth: it is opened in a desk of its own."""
+    argv = [*trial.HOTDESK, "run", "--image", "office", "--in", f"{out / 'register.xlsx'}:register.xlsx"]
+    argv += ["--in", f"{HERE / 'look.py'}:look.py", "--", "python3", "look.py"]
+    done = subprocess.run(argv, env=env, capture_output=True, timeout=300, check=True)
+    rows, unread = json.loads(done.stdout[:LARGEST])
+    found = {row[0]: row for row in rows}
+    named = {row[0] for row in unread}
+    faults = [f"{each.name} ({each.kind}): {why}" for each in planted if (why := compare(each, found, named))]
+    return faults + ([f"{len(rows)} rows for {len(found)} contracts"] if len(rows) != len(found) else [])
+
+
+def compare(each: Planted, found: dict[str, list[object]], unread: set[str]) -> str:
+    """Say what the register has wrong of one contract."""
+    if not each.can_be_read:
+        return "" if each.name in unread and each.name not in found else "it cannot be read, and is said to have been"
+    if each.name not in found:
+        return "it is not in the register"
+    truth = each.truth
+    parties = truth["parties"]
+    assert isinstance(parties, list)
+    right = [each.name, *parties, *(truth[name] for name in ("term", "notice", "cap", "law", "renewal"))]
+    return "" if found[each.name][:-1] == right else f"{found[each.name][:-1]} is not {right}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

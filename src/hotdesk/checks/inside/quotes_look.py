@@ -1,0 +1,63 @@
+"""Whether quotes stand on their pages: run inside a clean desk by its own Python and pdftotext. Prints JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+MAX_FILE_BYTES = 16 << 20
+MAX_CLAIMS = 1000
+PDFTOTEXT_SECONDS = 60
+
+
+def read_pages(path: str) -> list[str]:
+    """Give the text of each page with single spaces."""
+    argv = ["pdftotext", "-layout", "-enc", "UTF-8", path, "-"]
+    done = subprocess.run(argv, capture_output=True, check=False, timeout=PDFTOTEXT_SECONDS)
+    if done.returncode:
+        raise ValueError("the PDF cannot be read")
+    return [" ".join(page.split()) for page in done.stdout.decode("utf-8", "replace").split("\f")[:-1]]
+
+
+def find_claims(document: object, place: str) -> list[object]:
+    """Give the list of claims, wherever in the document it is."""
+    for name in filter(None, place.split(".")):
+        document = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(document, list) or len(document) > MAX_CLAIMS:
+        raise ValueError("there is no list of claims, or it is too long")
+    return document
+
+
+def look_up(number: int, claim: object, pages: list[str]) -> list[object]:
+    """Say of one claim where it is, its page, how long its quote is, and whether that stands there."""
+    fields = claim if isinstance(claim, dict) else {}
+    page, quote = fields.get("page"), fields.get("quote")
+    page = page if isinstance(page, int) and not isinstance(page, bool) else 0
+    text = " ".join(quote.split()) if isinstance(quote, str) else ""
+    is_there = bool(text) and 1 <= page <= len(pages) and text in pages[page - 1]
+    return [f"claim {number}", min(max(page, 0), 1 << 30), len(text), is_there]
+
+
+def look(path: str, source: str, claims: str) -> dict[str, object]:
+    """Look every quote up, or say why none can be."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError("it is too large")
+        entries = find_claims(json.loads(data), claims)
+        pages = read_pages(source)
+        return {"pages": len(pages), "quotes": [look_up(at, each, pages) for at, each in enumerate(entries, 1)]}
+    except (Exception, RecursionError) as e:  # noqa: BLE001 - a broken file is a broken file
+        return {"unreadable": f"{type(e).__name__}: {e}"[:200]}
+
+
+def main() -> None:
+    """Answer one request."""
+    request = json.load(sys.stdin)
+    print(json.dumps(look(request["path"], request["source"], request["claims"])))
+
+
+if __name__ == "__main__":
+    main()

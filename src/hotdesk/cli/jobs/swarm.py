@@ -1,0 +1,57 @@
+"""`hotdesk swarm`: carry out a brief for many items."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hotdesk.cli import options, prestart
+from hotdesk.cli.job_request import add_limits, choose
+from hotdesk.cli.swarm_runner import begin_swarm
+from hotdesk.desk.seam import as_id
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("brief", type=Path, help="a brief with [each], or the folder of one")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--model", action="append", metavar="NAME", help="who takes items, as anthropic:MODEL")
+    who.add_argument(
+        "--script", type=Path, metavar="FILE", help="a script with PLAN and REDUCE; it runs with your rights"
+    )
+    parser.add_argument("--planner", action="append", metavar="NAME", help="who plans, once, if that is another")
+    turned = "have a turned brain at every item's desk; with --script, behind that script's plan"
+    parser.add_argument("--adversary", choices=("hijacked", "liar", "clumsy"), help=turned)
+    parser.add_argument(
+        "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
+    )
+    parser.add_argument("--most", type=int, metavar="N", default=0, help="items that may be worked at together")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="copy report, results and certificate there (./out/ID)"
+    )
+    parser.add_argument("--id", type=as_id, help=argparse.SUPPRESS)
+    add_limits(parser)
+    options.add_json(parser, options.STREAM)
+    parser.set_defaults(replay=None)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Carry out a brief for every item that its [each] names: planned once, approved once, proven per item.
+
+    Each item is worked at in a desk of its own and sees no other; what it delivers is verified in clean desks that are
+    shared by at most 100 items. What fails goes to quarantine with its evidence and holds up nobody. Then [reduce]
+    builds one report from all verified results, at a desk that reaches nothing.
+
+    Ctrl-C once lets the items under way end and pauses; `hotdesk resume` goes on, and repeats no item that ended. Twice
+    burns the desks at once. Exit code 0 means that every item passed and the report was built, 1 that some are in
+    quarantine or the report failed, 75 that it paused, 125 that hotdesk failed.
+
+    For example:
+
+      hotdesk swarm contracts/brief.toml --planner anthropic:claude-opus-5 --model anthropic:claude-haiku-5 --pilot 5
+      hotdesk swarm examples/contracts --script examples/contracts/brain.py --out ./results
+      hotdesk resume $SWARM --retry-failed
+      hotdesk verify --item c-0001 c-0001.json swarm-certificate.json
+      hotdesk swarm brief.toml --json | jq 'select(.event == "ItemEnded").data | .item, .outcome'
+    """
+    return begin_swarm(prestart.settings(), choose(arguments), arguments, json=arguments.json)

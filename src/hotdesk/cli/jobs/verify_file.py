@@ -1,0 +1,55 @@
+"""What `hotdesk verify` reads of files, and what becomes of it: they are hashed, never opened as what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from hotdesk.drive.certificate import Fields
+from hotdesk.errors import BriefError, printable
+
+CHUNK = 1 << 20
+OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of it."""
+
+    verdict: Literal["verified", "failed", "unknown signer"]
+    why: str = ""
+    signer: str = ""
+    """The fingerprint of the key that signed."""
+    trusted: str = ""
+    """Who said that this key is to be believed."""
+    claim: Fields | None = None
+    """What the certificate says, where all of it holds: nobody is told what a stranger wrote."""
+
+
+@contextmanager
+def open_regular_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain file."""
+    try:
+        fd = os.open(path, OPEN)
+    except OSError as e:
+        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise BriefError(f"{printable(str(path))} is no plain file")
+        yield file
+
+
+def hash_file(path: Path) -> tuple[int, str]:
+    """Give a file's size and SHA-256; nothing else of it is looked at."""
+    digest, size = hashlib.sha256(), 0
+    with open_regular_file(path) as file:
+        while data := file.read(CHUNK):
+            digest.update(data)
+            size += len(data)
+    return size, digest.hexdigest()

@@ -1,0 +1,91 @@
+"""Holds one item of a swarm against the swarm's certificate: offline, with the item's proof or all records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hotdesk.cli.jobs.verify_file import Judged, hash_file, open_regular_file
+from hotdesk.drive.certificate import LARGEST, Fields
+from hotdesk.drive.signing import fingerprint
+from hotdesk.drive.swarm_certificate import CONFIDENCE, MAX_PROOF_BYTES, ItemProof, prove, read, read_proof
+from hotdesk.errors import BriefError
+from hotdesk.event import ItemEnded, from_json
+
+RECORDS = "records.jsonl"
+_MAX_RECORDS_BYTES = 1 << 30
+
+
+def judge_item(
+    file: Path, certificate: Path, proof: Path | None, item: str, signers: Mapping[str, str]
+) -> tuple[Judged, ItemProof | None]:
+    """Hold a file against what an item delivered, its record against the root, and that against whom one believes."""
+    with open_regular_file(file), open_regular_file(certificate) as source:
+        data = source.read(LARGEST + 1)
+    size, sha256 = hash_file(file)
+    try:
+        claim, public = read(data)
+        found = _find_proof(certificate, proof, item)
+    except BriefError as e:
+        return Judged("failed", str(e)), None
+    signer = fingerprint(public)
+    if why := _find_fault(claim, found, item, size, sha256):
+        return Judged("failed", why, signer), None
+    if signer not in signers:
+        why = f"signed by an unknown key {signer}: pin it with --signer {signer}, if you know whose it is"
+        return Judged("unknown signer", why, signer), found
+    return Judged("verified", "", signer, signers[signer], claim), found
+
+
+def _find_fault(claim: Fields, proof: ItemProof, item: str, size: int, sha256: str) -> str:
+    """Say why a file is not what a swarm's item delivered; empty: it is."""
+    record, items = proof.record, claim["items"]
+    if record.item != item or record.job != claim["job"]["id"]:
+        return f"the proof is of item {record.item} of swarm {record.job}"
+    if proof.count != items["count"] or record.index != proof.index or not proof.leads_to(items["root"]):
+        return "the item's record is not under the root that was signed"
+    if record.outcome != "done":
+        return f"the item is in quarantine: {record.why}"
+    if (size, sha256) not in zip(record.sizes, record.digests, strict=False):
+        return f"it is not a file that the item delivered: its SHA-256 is {sha256}"
+    return ""
+
+
+def _find_proof(certificate: Path, proof: Path | None, item: str) -> ItemProof:
+    """Read an item's proof, or make it from all records."""
+    if proof is not None:
+        with open_regular_file(proof) as source:
+            return read_proof(source.read(MAX_PROOF_BYTES + 1))
+    path = certificate.with_name(RECORDS)
+    with open_regular_file(path) as source:
+        lines = source.read(_MAX_RECORDS_BYTES).splitlines()
+    records = [_read_record(line) for line in lines]
+    places = [place for place, each in enumerate(records) if each.item == item]
+    if not places:
+        raise BriefError(f"{path.name} has no item {item[:80]!r}")
+    return prove(records, places[0])
+
+
+def _read_record(line: bytes) -> ItemEnded:
+    try:
+        event = from_json(ItemEnded.__name__, line.decode())
+    except (ValueError, RecursionError) as e:
+        raise BriefError(f"{RECORDS} holds a line that is no record: {str(e)[:200]}") from None
+    assert isinstance(event, ItemEnded)
+    return event
+
+
+def list_item_rows(judged: Judged, proof: ItemProof) -> Iterator[tuple[str, str]]:
+    """Say what is certified of an item and its swarm."""
+    claim, record = judged.claim, proof.record
+    assert claim is not None
+    items, review = claim["items"], claim["review"]
+    yield "item", f"{record.item}, {record.index + 1} of {items['count']:,}, input sha256 {record.input}"
+    yield "checks", f"{', '.join(record.checks)}, in the clean desk {record.clean}"
+    yield "worked at", f"desk {record.desk}, attempt {record.attempt}"
+    yield "swarm", f"{claim['job']['id']}: {items['done']:,} items passed, {items['quarantined']:,} in quarantine"
+    yield "signed", f"by {judged.signer}, {judged.trusted}; root {items['root']}"
+    if review["reviewed"]:
+        share = f"{review['wrong']} of {review['reviewed']} reviewed items were wrong"
+        yield "review", f"{share}: at most {review['error_bound']:.1%} of all, with {CONFIDENCE:.0%} confidence"
+    yield "note", "a certificate proves what was checked, and that the file is that file; not that the world is so"

@@ -1,0 +1,109 @@
+"""How far a swarm is, for people: one line that is written again on a terminal, a few lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from hotdesk.errors import printable
+from hotdesk.event import Event, ItemEnded, JobPaused, Pending, Planned, Reduced, SwarmBegun
+from hotdesk.job.event_text import describe
+from hotdesk.swarm.receipt import SwarmReceipt
+from hotdesk.swarm.run import SwarmRun
+
+_LINE_INTERVAL_S = 10.0
+"""Seconds between two lines where they cannot be written again."""
+_RATE_WINDOW_S = 20.0
+
+
+class SwarmBoard:
+    """Shows one swarm."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
+        self.stream, self.clock = stream, clock
+        self.live = stream.isatty()
+        self.run: SwarmRun | None = None
+        self.last_line = clock()
+        self.ends: list[float] = []
+        """When items ended lately."""
+        self.is_drawn = False
+
+    def watch(self, run: SwarmRun) -> None:
+        """Show a swarm from now on."""
+        self.run = run
+
+    def show(self, event: Event) -> None:
+        """Show an event that people should know of at once."""
+        match event:
+            case ItemEnded():
+                self.ends.append(self.clock())
+                if event.outcome != "done":
+                    self.say(f"quarantine {event.item}: {event.why}")
+            case SwarmBegun():
+                self.say(f"items    {event.items:,}, sha256 of their list {event.manifest}")
+            case Pending() | Planned() | JobPaused():
+                if (line := describe(event).line) is not None:
+                    self.say(f"{line[1]:8} {line[2]}")
+            case Reduced():
+                self.say(f"report   {', '.join(event.paths)}")
+
+    def say(self, text: str) -> None:
+        """Write a line that stays."""
+        self.erase()
+        print(printable(text), file=self.stream, flush=True)
+
+    def erase(self) -> None:
+        """Take away the line that is written again."""
+        if self.is_drawn:
+            self.stream.write("\r\x1b[K")
+            self.is_drawn = False
+
+    def tick(self) -> None:
+        """Show how far it is."""
+        if self.run is None or self.run.state.begun is None:
+            return
+        if self.live:
+            self.erase()
+            self.stream.write(printable(self.describe())[:200])
+            self.stream.flush()
+            self.is_drawn = True
+        elif self.clock() - self.last_line >= _LINE_INTERVAL_S:
+            self.last_line = self.clock()
+            self.say(self.describe())
+
+    def describe(self) -> str:
+        """Say how far it is: done, rate, time to come, cost so far and in the end."""
+        assert self.run is not None
+        run, state = self.run, self.run.state
+        ended, total = len(state.items), len(run.items)
+        rate = self.measure_rate()
+        rest = f", {(total - ended) / rate:,.0f} s to go" if rate and ended < total else ""
+        dollars = run.ledger.measure_use("dollars")
+        cost = f", ${dollars:.2f} of about ${dollars * total / ended:.2f}" if dollars and ended else ""
+        failed = len(state.quarantined)
+        return (
+            f"swarm    {ended:,} of {total:,} items, {failed:,} in quarantine, {run.active:,} under way, "
+            f"{rate:.1f}/s{rest}{cost}"
+        )
+
+    def measure_rate(self) -> float:
+        """Give how many items ended a second, lately."""
+        now = self.clock()
+        self.ends = [at for at in self.ends if now - at <= _RATE_WINDOW_S]
+        return len(self.ends) / max(1.0, now - self.ends[0]) if self.ends else 0.0
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self.erase()
+
+
+def receipt_lines(receipt: SwarmReceipt) -> list[str]:
+    """Write what became of a swarm."""
+    lines = [
+        f"swarm    {receipt.job}: {receipt.outcome}{f', {receipt.why}' if receipt.why else ''}",
+        f"items    {receipt.done:,} of {receipt.items:,} passed, {receipt.quarantined:,} in quarantine",
+        *(f"         {count:,} of {cause}: {why}" for cause, why, count in receipt.failures[:10]),
+        f"took     {receipt.seconds:,.1f} s, {receipt.acts:,} acts, {receipt.tokens:,} tokens, ${receipt.dollars:,.2f}",
+    ]
+    lines += [f"root     {receipt.root}"] if receipt.root else []
+    return lines

@@ -1,0 +1,217 @@
+"""Carries a swarm out on this terminal: shows how far it is, asks whoever sits here, stops when asked to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from hotdesk.brain.adversaries.names import find_adversary
+from hotdesk.brief.brief import Brief
+from hotdesk.brief.ceiling import admit_brief
+from hotdesk.cli.board.stream import JsonLines
+from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
+from hotdesk.cli.job_runner import ANSWERS, UNDONE
+from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.cli.swarm_board import SwarmBoard, receipt_lines
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
+from hotdesk.desk.wall.registry import survey
+from hotdesk.drive.certificate import SUFFIX
+from hotdesk.drive.identity import OPERATOR, describe_actor
+from hotdesk.drive.keep import Drive
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import Decided, Event, Pending
+from hotdesk.host import Host
+from hotdesk.job.people.wait import Card, decide
+from hotdesk.job.record import papers
+from hotdesk.job.results import Out
+from hotdesk.swarm.brains import Brains, ModelBrains, ScriptBrains
+from hotdesk.swarm.pace import MOST
+from hotdesk.swarm.receipt import SwarmReceipt
+from hotdesk.swarm.run import CERTIFICATE, RECORDS, RESULTS, SwarmContext, run_swarm
+from hotdesk.work import JobContext
+
+_TICK_INTERVAL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineChoice:
+    """What becomes of items in quarantine when a swarm goes on."""
+
+    retry: bool = False
+    accept: bool = False
+
+
+def add_quarantine(parser: argparse.ArgumentParser) -> None:
+    """Ask what becomes of items in quarantine."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--retry-failed", action="store_true", help="of a swarm: try what is in quarantine again")
+    group.add_argument("--accept-failed", action="store_true", help="of a swarm: build the report without them")
+
+
+def quarantine_of(arguments: argparse.Namespace) -> QuarantineChoice:
+    """Give what a command line says of items in quarantine."""
+    return QuarantineChoice(arguments.retry_failed, arguments.accept_failed)
+
+
+@dataclass(slots=True)
+class TerminalSwarm:
+    """One swarm on this terminal."""
+
+    settings: Config
+    chosen: JobRequest
+    id: str
+    goes_on: bool = False
+    json: bool = False
+    quarantine: QuarantineChoice = QuarantineChoice()
+    order: JobContext | None = None
+    board: SwarmBoard = field(default_factory=lambda: SwarmBoard(sys.stderr, time.monotonic))
+    stream: JsonLines | None = None
+    terminal: int | None = None
+
+    def carry_out(self) -> int:
+        """Carry it out; give the exit code."""
+        return run_interruptible(self.work, self.stop)
+
+    async def work(self) -> int:
+        """Do the work where its wall stands, with results going where they were wanted."""
+        brief = admit_brief(self.chosen.job(), self.settings.limits, survey(self.settings))
+        if brief.each is None:
+            raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
+        writable = make_result_folders(self.settings)
+        self.terminal = None if self.json or not sys.stderr.isatty() else open_terminal()
+        self.stream = JsonLines(sys.stdout, time.time) if self.json else None
+        report = brief.reduce.deliverables if brief.reduce is not None else ()
+        names = [name for item in report for name in (item.path, item.path + SUFFIX)]
+        dials = bool(brief.look) or not self.chosen.is_recorded
+        whole = replace(brief, deliverables=(*brief.deliverables, *report))
+        folder = Path(self.chosen.out or Path("out") / self.id)
+        with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS]) as out:
+            async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
+                await machine.ready()
+                brains = make_brains(self.chosen, brief, self.settings, self.board.say)
+                self.order = JobContext(
+                    machine, brief, self.id, self.goes_on, self.show_event, self.prompt, exact=brains.exact
+                )
+                self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
+                context = SwarmContext(
+                    self.order,
+                    brains,
+                    pilot=self.chosen.limits.get("pilot") or 0,
+                    most=self.chosen.limits.get("most") or MOST,
+                    retry_failed=self.quarantine.retry,
+                    accept_failed=self.quarantine.accept,
+                    doors=machine.doors if isinstance(machine, Host) else None,
+                    on_progress=self.board.watch,
+                )
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(self.tick)
+                        receipt = await run_swarm(context)
+                        tasks.cancel_scope.cancel()
+                finally:
+                    await brains.close()
+            return self.finish(receipt, out)
+
+    def show_event(self, event: Event) -> None:
+        """Show an event."""
+        if self.stream is not None:
+            self.stream.show(event)
+        self.board.show(event)
+
+    async def tick(self) -> None:
+        """Show how time passes."""
+        while True:
+            await anyio.sleep(_TICK_INTERVAL_S)
+            self.board.tick()
+
+    async def prompt(self, pending: Pending, card: Card) -> Decided | None:
+        """Ask whoever sits here."""
+        if self.terminal is None:
+            return None
+        outcome = await ask(self.terminal, card, pending)
+        if outcome.answer not in ANSWERS:
+            return None
+        folder = papers.find(self.settings.lib / "jobs", self.id)
+        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{describe_actor()} here", words=outcome.words)
+
+    def stop(self) -> None:
+        """Ask the swarm to pause: items under way end, no other begins."""
+        if self.order is None or self.order.log is None:
+            say("hotdesk: it has not begun; once more ends it")
+            return
+        self.order.log.halt()
+        say(
+            f"hotdesk: items under way end, then it pauses; `hotdesk resume {self.id}` goes on",
+            "hotdesk: once more burns its desks at once",
+        )
+
+    def finish(self, receipt: SwarmReceipt, out: Out) -> int:
+        """Copy what it left, print what became of it; give the exit code."""
+        paths = {}
+        if receipt.outcome == "done":
+            drive = Drive(self.settings.lib / "drive")
+            for name in (CERTIFICATE, RECORDS, RESULTS):
+                paths[name] = self.copy(drive, receipt.job, name, out)
+            for name in receipt.reports:
+                paths[name] = self.copy(drive, receipt.report, name, out)
+        self.board.close()
+        say(*receipt_lines(receipt))
+        if self.stream is not None:
+            self.stream.write("SwarmReceipt", {**asdict(receipt), "paths": paths})
+        else:
+            print(*(printable(path) for path in paths.values()), sep="\n", end="\n" if paths else "")
+        if receipt.outcome == "paused":
+            return PAUSED
+        return 0 if receipt.outcome == "done" and not receipt.quarantined else UNDONE
+
+    def copy(self, drive: Drive, job: str, name: str, out: Out) -> str:
+        """Copy a file out of the drive, with its certificate where it has one."""
+        version = drive.version(f"{job}/{name}", who=OPERATOR)
+        is_stored = partial(drive.holds, who=OPERATOR)
+        if version.certificate:
+            out.copy(name + SUFFIX, [drive.certificate(version)], is_stored)
+        return str(out.copy(name, drive.blobs.read(version.sha256, version.size), is_stored))
+
+
+def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
+    """Give who thinks. A script is run here: this process has given up what a script shall not have."""
+    if chosen.replay or chosen.recording:
+        raise BriefError("a swarm cannot repeat recorded replies: its items are taken in no fixed order")
+    if chosen.source:
+        brains = ScriptBrains.from_base64(chosen.source, Path(chosen.script))
+        if chosen.adversary:
+            if brief.wall == "local":
+                raise BriefError(
+                    "an adversary needs a wall: without one it does to this machine what it would do to a desk"
+                )
+            brains.turn = partial(find_adversary, chosen.adversary)
+        return brains
+    if chosen.adversary:
+        raise BriefError("an adversary of a swarm stands behind a script's plan; pass --script, too")
+    found = brain_of(chosen, brief, settings, notify=notify)
+    return ModelBrains(found.planners, found.workers)
+
+
+def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namespace, *, json: bool) -> int:
+    """Carry out what was chosen."""
+    options = {"pilot": arguments.pilot or None, "most": arguments.most or None}
+    request = replace(chosen, limits={**chosen.limits, **options})
+    return TerminalSwarm(settings, request, arguments.id or new_id(), json=json).carry_out()
+
+
+def go_on_swarm(
+    settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: QuarantineChoice, *, json: bool
+) -> int:
+    """Go on with a swarm, within other limits where they are given."""
+    changed = {name: value for name, value in limits.items() if value is not None}
+    request = replace(request, limits={**request.limits, **changed})
+    return TerminalSwarm(settings, request, job, True, json, choice).carry_out()

@@ -1,0 +1,168 @@
+"""What a swarm's certificate is: one root over the records of all items, signed; and one item's proof. Pure.
+
+Records are the events by which items ended, as canonical JSON, in the order of the items. A proof is one record, its
+place, and the siblings on the way to the root: whoever has it, the file and the certificate needs nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotdesk.drive import merkle
+from hotdesk.drive.certificate import (
+    CERTIFICATE,
+    ENDING,
+    HEX,
+    HOTDESK,
+    LARGEST,
+    LENGTH,
+    Fields,
+    encode_canonical,
+    fits,
+    raw,
+)
+from hotdesk.drive.certificate import parse as parse_fields
+from hotdesk.drive.signing import Signer, is_signed
+from hotdesk.errors import BriefError
+from hotdesk.event import ItemEnded, as_dict, from_json
+from hotdesk.strict import StrictError, loads
+
+FORMAT = 1
+DOMAIN = b"hotdesk-swarm-certificate 1\n"
+"""What is signed begins so: no certificate of one file can be taken for one of a swarm."""
+MOST_SHARED = 100
+"""Items whose deliverables may be looked at in one clean desk."""
+MAX_PROOF_BYTES = 1 << 16
+_MAX_SIBLINGS = 64
+CONFIDENCE = 0.95
+
+SHAPE: Fields = {
+    "at": int,
+    "brain": {"name": str},
+    "checks": [str],
+    "desks": {"clean": int, "shared_by_at_most": int, "walls": [str], "working": int},
+    "format": int,
+    "hotdesk": HOTDESK,
+    "items": {"count": int, "done": int, "manifest": HEX, "quarantined": int, "root": HEX},
+    "job": CERTIFICATE["job"],
+    "journal": CERTIFICATE["journal"],
+    "plan": CERTIFICATE["plan"],
+    "public_key": HEX,
+    "report": [{"job": str, "name": str, "sha256": HEX}],
+    "review": {"error_bound": float, "reviewed": int, "wrong": int},
+}
+PROOF: Fields = {"count": int, "index": int, "record": dict, "siblings": [str]}
+
+
+@dataclass(frozen=True, slots=True)
+class ItemProof:
+    """What shows that one item's record is under a root."""
+
+    record: ItemEnded
+    index: int
+    count: int
+    siblings: tuple[bytes, ...]
+
+    def leads_to(self, root: str) -> bool:
+        """Say whether the record is under a root."""
+        leaf = merkle.hash_leaf(encode_record(self.record))
+        return merkle.is_proven(leaf, self.index, self.count, self.siblings, bytes.fromhex(root))
+
+
+def encode_record(event: ItemEnded) -> bytes:
+    """Write an item's record as it is hashed."""
+    return encode_canonical(as_dict(event))
+
+
+def compute_root(events: Sequence[ItemEnded]) -> str:
+    """Give the root over the records of all items, in their order."""
+    return merkle.compute_root([merkle.hash_leaf(encode_record(each)) for each in events]).hex()
+
+
+def prove(events: Sequence[ItemEnded], index: int) -> ItemProof:
+    """Give the proof of one item."""
+    levels = merkle.build_levels([merkle.hash_leaf(encode_record(each)) for each in events])
+    return ItemProof(events[index], index, len(events), merkle.make_proof(levels, index))
+
+
+def write_proof(proof: ItemProof) -> bytes:
+    """Write a proof as a line of canonical JSON."""
+    siblings = [base64.b64encode(each).decode() for each in proof.siblings]
+    fields = {"count": proof.count, "index": proof.index, "record": as_dict(proof.record), "siblings": siblings}
+    return encode_canonical(fields) + b"\n"
+
+
+def read_proof(data: bytes) -> ItemProof:
+    """Read a proof a stranger may have written; `BriefError` says what is wrong with it."""
+    try:
+        if len(data) > MAX_PROOF_BYTES:
+            raise ValueError("it is too large")
+        fields = loads(data.decode("ascii"))
+        if not fits(fields, PROOF) or len(fields["siblings"]) > _MAX_SIBLINGS:
+            raise ValueError("a field is missing, too much, or of another type")
+        record = from_json(ItemEnded.__name__, encode_canonical(fields["record"]).decode())
+        siblings = tuple(base64.b64decode(each, validate=True) for each in fields["siblings"])
+    except (ValueError, StrictError, RecursionError, binascii.Error) as e:
+        raise BriefError(f"it is no proof of an item: {str(e)[:200]}") from None
+    assert isinstance(record, ItemEnded)
+    return ItemProof(record, fields["index"], fields["count"], siblings)
+
+
+def sign(fields: Fields, signer: Signer) -> bytes:
+    """Sign a swarm's certificate; give its bytes, as they are stored."""
+    fields = {**fields, "format": FORMAT, "public_key": raw(signer.public)}
+    if not fits(fields, SHAPE):
+        raise BriefError("that is no swarm's certificate: a field is missing, too much, or of another type")
+    body = encode_canonical(fields)
+    return body[:-1] + b',"signature":"' + signer.sign(DOMAIN + body).hex().encode() + b'"}\n'
+
+
+def is_swarm(data: bytes) -> bool:
+    """Say whether some bytes claim to be a swarm's certificate."""
+    return b'"items":{"count":' in data[:LARGEST]
+
+
+def read(data: bytes) -> tuple[Fields, Ed25519PublicKey]:
+    """Read a swarm's certificate and hold it against its own signature; `BriefError` says what is wrong with it."""
+    ending = ENDING.fullmatch(data[-LENGTH:]) if len(data) <= LARGEST else None
+    if ending is None:
+        raise BriefError("it is no certificate, or not a whole one: it does not end in a signature")
+    body = data[:-LENGTH] + b"}"
+    fields = parse_fields(body)
+    if fields.get("format") != FORMAT or not fits(fields, SHAPE) or encode_canonical(fields) != body:
+        raise BriefError("it is no swarm's certificate: a field is missing, too much, of another type or format")
+    public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["public_key"]))
+    if not is_signed(public, DOMAIN + body, bytes.fromhex(ending[1].decode())):
+        raise BriefError("its signature does not hold: it was changed since it was signed, or signed as something else")
+    return fields, public
+
+
+def compute_error_bound(reviewed: int, wrong: int, confidence: float = CONFIDENCE) -> float:
+    """Give the highest share of wrong items that a random sample leaves likely (Clopper and Pearson, one-sided)."""
+    if reviewed == 0 or wrong >= reviewed:
+        return 1.0
+    low, high = wrong / reviewed, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        if _chance_of_at_most(wrong, reviewed, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return round(high, 6)
+
+
+def _chance_of_at_most(wrong: int, count: int, share: float) -> float:
+    if share >= 1.0:
+        return 0.0
+    logs = (
+        math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        + (k * math.log(share) if k else 0.0) + (count - k) * math.log1p(-share)
+        for k in range(wrong + 1)
+    )  # fmt: skip
+    return sum(math.exp(each) for each in logs)

@@ -1,0 +1,184 @@
+"""Signs one root over the records of a swarm's items, from what the journal has: its process says nothing of them here.
+
+A swarm gets no certificate where two items shared a desk, nor where an item was looked at in a desk that was worked at,
+that has no proven wall or a way out, or that looked at more than `MOST_SHARED` items.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hotdesk import __version__
+from hotdesk.drive.certificate import Fields, digest_of
+from hotdesk.drive.journal import Journal
+from hotdesk.drive.swarm_certificate import MOST_SHARED, compute_error_bound, compute_root, sign
+from hotdesk.errors import BriefError
+from hotdesk.event import (
+    Certified,
+    Event,
+    ItemEnded,
+    ItemReviewed,
+    Opened,
+    Reduced,
+    SwarmBegun,
+    SwarmCertified,
+)
+from hotdesk.keys.certify import TOLD, CertifiedStory, read_wall
+from hotdesk.walls import WallProof
+
+_NAMES = {*TOLD, *(kind.__name__ for kind in (SwarmBegun, ItemEnded, ItemReviewed, Reduced))}
+_NO_PROOFS: Mapping[str, WallProof] = {}
+
+
+@dataclass(slots=True)
+class SwarmStory:
+    """What the journal says of a swarm, as far as its certificate tells it."""
+
+    job: CertifiedStory = field(default_factory=CertifiedStory)
+    begun: SwarmBegun | None = None
+    items: dict[int, ItemEnded] = field(default_factory=dict)
+    """By place; the last record of an item holds."""
+    reviews: dict[str, ItemReviewed] = field(default_factory=dict)
+    reduced: Reduced | None = None
+
+    def take(self, event: Event, at: int) -> None:
+        """Take an event in."""
+        match event:
+            case SwarmBegun():
+                self.begun = event
+            case ItemEnded():
+                self.items[event.index] = event
+            case ItemReviewed():
+                self.reviews[event.item] = event
+            case Reduced():
+                self.reduced = event
+            case _:
+                self.job.take(event, at)
+
+    @property
+    def done(self) -> list[ItemEnded]:
+        """List the items that passed."""
+        return [each for each in self.items.values() if each.outcome == "done"]
+
+
+def certify_swarm(
+    journal: Journal, swarm: str, proofs: Mapping[str, WallProof | None] = _NO_PROOFS, *, walled: bool = True
+) -> bytes:
+    """Sign the records of all items of a swarm; the event is written with the next commit."""
+    journal.commit()
+    story = SwarmStory()
+    for row in journal.read_verified(swarm):
+        if row.name in _NAMES:
+            story.take(row.event(), row.at)
+    if why := _refuse(journal, story, walled=walled):
+        raise BriefError(f"swarm {swarm} gets no certificate: {why}")
+    walls = _find_walls(journal, story, proofs) if walled else []
+    fields = _write_fields(journal, swarm, story, walls)
+    signed = sign(fields, journal.signer)
+    event = SwarmCertified(swarm, fields["items"]["root"], hashlib.sha256(signed).hexdigest())
+    journal.add(swarm, "keys", event)
+    return signed
+
+
+def _refuse(journal: Journal, story: SwarmStory, *, walled: bool) -> str:
+    """Say why a swarm is not certified; empty: it is."""
+    if story.begun is None or story.job.begun is None or story.job.ended:
+        return "it never began, or is over"
+    if sorted(story.items) != list(range(story.begun.items)):
+        return f"of its {story.begun.items} items {story.begun.items - len(story.items)} have no record"
+    done = story.done
+    if not done:
+        return "no item passed its checks"
+    if any(not each.desk or not each.clean or not each.checks or not each.digests for each in done):
+        return "an item has no desk, no clean desk, no check or no deliverable"
+    working = Counter(each.desk for each in story.items.values() if each.desk)
+    if shared := next((desk for desk, count in working.items() if count > 1), ""):
+        return f"two items were worked at in desk {shared}"
+    clean = Counter(each.clean for each in done)
+    if crowded := next((desk for desk, count in clean.items() if count > MOST_SHARED), ""):
+        return f"the clean desk {crowded} looked at more than {MOST_SHARED} items"
+    if clean.keys() & working.keys():
+        return "an item was looked at in a desk that was worked at"
+    if walled and (missing := next((each.desk for each in done if not journal.has(each.desk, Opened)), "")):
+        return f"no keeper opened desk {missing}"
+    if story.reduced is not None:
+        return _refuse_report(journal, story.reduced)
+    return ""
+
+
+def _refuse_report(journal: Journal, reduced: Reduced) -> str:
+    """Say why the report is not one that was certified."""
+    certified = {
+        (event.path, event.sha256)
+        for row in journal.read_verified(reduced.reduce)
+        if row.name == Certified.__name__ and isinstance(event := row.event(), Certified)
+    }
+    lacking = [
+        path for path, sha256 in zip(reduced.paths, reduced.digests, strict=True) if (path, sha256) not in certified
+    ]
+    return f"{lacking[0][:200]} has no certificate of its own" if lacking else ""
+
+
+def _find_walls(journal: Journal, story: SwarmStory, proofs: Mapping[str, WallProof | None]) -> list[str]:
+    """Give the walls around the desks in which items were looked at; `BriefError` where one was not proven."""
+    walls = set()
+    for desk in {each.clean for each in story.done}:
+        proof = read_wall(journal, desk) or proofs.get(desk)
+        if proof is None:
+            raise BriefError(f"a swarm gets no certificate: no keeper proved a wall around its clean desk {desk}")
+        walls.add(proof.wall)
+    return sorted(walls)
+
+
+def _write_fields(journal: Journal, swarm: str, story: SwarmStory, walls: list[str]) -> Fields:
+    """Put together what the journal says."""
+    begun, head, last = story.job.begun, journal.head(swarm), journal.read_last()
+    assert begun is not None
+    assert story.begun is not None
+    assert head is not None
+    assert last is not None
+    done = story.done
+    clean = Counter(each.clean for each in done)
+    wrong = sum(each.verdict == "wrong" for each in story.reviews.values())
+    reduced = story.reduced
+    return {
+        "at": int(time.time() * 1000),
+        "brain": {"name": begun.brain},
+        "checks": sorted({check for each in done for check in each.checks}),
+        "desks": {
+            "clean": len(clean),
+            "shared_by_at_most": max(clean.values()),
+            "walls": walls,
+            "working": len({each.desk for each in story.items.values() if each.desk}),
+        },
+        "hotdesk": {"architecture": os.uname().machine, "version": __version__},
+        "items": {
+            "count": story.begun.items,
+            "done": len(done),
+            "manifest": story.begun.manifest,
+            "quarantined": len(story.items) - len(done),
+            "root": compute_root([story.items[at] for at in range(story.begun.items)]),
+        },
+        "job": {"brief": begun.brief, "by": begun.by, "goal": digest_of(begun.goal), "id": begun.job},
+        "journal": {
+            "job": {"hash": head.hash.hex(), "seq": head.seq},
+            "last": {"hash": last.hash.hex(), "id": last.id},
+        },
+        "plan": {"approvals": [*story.job.approvals.values()], "digest": story.job.plan},
+        "report": [
+            {"job": reduced.reduce, "name": path, "sha256": sha256}
+            for path, sha256 in zip(reduced.paths, reduced.digests, strict=True)
+        ]
+        if reduced is not None
+        else [],
+        "review": {
+            "error_bound": compute_error_bound(len(story.reviews), wrong),
+            "reviewed": len(story.reviews),
+            "wrong": wrong,
+        },
+    }

@@ -1,0 +1,163 @@
+"""Requests of many items that are the same but for the item's name: one card, one answer, bound to their shape.
+
+The shape is made of facts the door has, never of a desk's words: the rule that would be added, method, host, path and
+how large a body is. An answer holds for exactly that shape, also for items that ask later; whatever differs in anything
+but the item's name is another card.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hotdesk.brief.names import domain_first, registrable
+from hotdesk.brief.swarm import PLACEHOLDER
+from hotdesk.errors import BriefError, printable
+from hotdesk.event import Asked, Decided
+from hotdesk.job.people.wait import MAX_QUOTE_CHARS, Card
+
+GATHER_S = 1.0
+"""Seconds that the first request of a shape waits for others, so that its card can say how many there are."""
+_EXAMPLES = 5
+_SIZES = ((0, "no body"), (1 << 10, "up to 1 KiB"), (1 << 16, "up to 64 KiB"), (1 << 20, "up to 1 MiB"))
+_UNSIZED = {-1: "a rule, for requests to come", -2: "a body of unknown size"}
+
+
+class AskingDoors(Protocol):
+    """Where desks ask for more than they have."""
+
+    on_question: Callable[[Asked], None]
+
+    async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
+        """Answer a question, if it is still about that digest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestShape:
+    """What requests of one cohort have in common: everything but the item's name."""
+
+    rule: str
+    method: str
+    host: str
+    path: str
+    size: str
+
+    @classmethod
+    def find(cls, question: Asked, item: str) -> RequestShape:
+        """Give the shape of what an item's desk asks for."""
+        rule, path = (_generalize(text, item) for text in (question.rule, question.path))
+        return cls(rule, question.method, question.host, path, describe_size(question.size))
+
+    @property
+    def subject(self) -> str:
+        """Give what is approved, whole."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """Give the digest of what is approved."""
+        return hashlib.sha256(self.subject.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _generalize(text: str, item: str) -> str:
+    """Put `{item}` where a text has the item's name; a text that has `{item}` itself is like no other."""
+    if PLACEHOLDER in text:
+        return f"as written: {text}"
+    return re.sub(rf"(?<![A-Za-z0-9]){re.escape(item)}(?![A-Za-z0-9])", PLACEHOLDER, text) if item else text
+
+
+def describe_size(size: int) -> str:
+    """Say how large a body is, coarsely: items differ by a few bytes."""
+    if size < 0:
+        return _UNSIZED.get(size, "a body of unknown size")
+    return next((words for most, words in _SIZES if size <= most), "more than 1 MiB")
+
+
+@dataclass(slots=True)
+class Cohort:
+    """The requests of one shape."""
+
+    shape: RequestShape
+    waiting: list[tuple[str, Asked]] = field(default_factory=list)
+    """Who asks, and what."""
+    count: int = 0
+    decided: Decided | None = None
+
+    def make_card(self) -> Card:
+        """Make the card of a cohort: what was worked out first, one desk's words last."""
+        shape, reasons = self.shape, {question.reason for _, question in self.waiting if question.reason}
+        names = ", ".join(item for item, _ in self.waiting[:_EXAMPLES])
+        facts = {
+            "domain": registrable(shape.host),
+            "request": domain_first(shape.host, f"{shape.method} {shape.host}{shape.path}"),
+            "body": shape.size,
+            "rule": shape.rule,
+            "items": f"{self.count:,} ask so far; the answer holds for every item that asks for exactly this",
+            "examples": names,
+        }
+        lines = [
+            f"{item}: {question.method} {question.host}{question.path}" for item, question in self.waiting[:_EXAMPLES]
+        ]
+        words = next(iter(sorted(reasons)), "")
+        more = f" [and {len(reasons) - 1} other reasons]" if len(reasons) > 1 else ""
+        return Card(
+            "Let every item do this?",
+            {name: printable(text)[:300] for name, text in facts.items()},
+            tuple(printable(line)[:300] for line in lines),
+            printable(words)[: MAX_QUOTE_CHARS - len(more)] + more,
+            shape.subject,
+        )
+
+
+@dataclass(slots=True)
+class Cohorts:
+    """Gathers what desks of a swarm ask, and answers each cohort as a person did."""
+
+    doors: AskingDoors
+    find_item: Callable[[str], str]
+    """Names the item whose desk this is; empty: no item's."""
+    decide: Callable[[Card], Awaitable[Decided]]
+    """Has a person decide; what was decided before is not asked again."""
+    tasks: TaskGroup
+    cohorts: dict[str, Cohort] = field(default_factory=dict)
+
+    def hear(self, question: Asked) -> None:
+        """Take in what a desk asks for."""
+        item = self.find_item(question.desk)
+        shape = RequestShape.find(question, item)
+        cohort = self.cohorts.get(shape.digest)
+        if cohort is None:
+            cohort = self.cohorts[shape.digest] = Cohort(shape)
+            self.tasks.start_soon(self.settle, cohort)
+        cohort.waiting.append((item or question.desk, question))
+        cohort.count += 1
+        if cohort.decided is not None:
+            self.tasks.start_soon(self.answer, cohort)
+
+    async def settle(self, cohort: Cohort) -> None:
+        """Have a person decide on a cohort, once; then answer everybody in it."""
+        await anyio.sleep(GATHER_S)
+        cohort.decided = await self.decide(cohort.make_card())
+        await self.answer(cohort)
+
+    async def answer(self, cohort: Cohort) -> None:
+        """Answer everybody who waits in a cohort: each exactly what it asked for."""
+        assert cohort.decided is not None
+        waiting, cohort.waiting = cohort.waiting, []
+        is_approved = cohort.decided.answer == "approved" and cohort.decided.digest == cohort.shape.digest
+        for item, question in waiting:
+            if RequestShape.find(question, item if item != question.desk else "") != cohort.shape:
+                continue  # it is in no cohort but its own
+            try:
+                await self.doors.answer(question.id, is_approved, cohort.decided.by or "nobody", question.digest)
+            except BriefError:
+                pass  # its desk is gone, or its time was up

@@ -1,0 +1,75 @@
+"""Puts one item's name where the plan has `{item}`. Pure: what a plan permits is fixed before any item is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hotdesk.brief import CLOSED, Rule, Scope
+from hotdesk.brief.brief import Brief, Deliverable
+from hotdesk.brief.swarm import PLACEHOLDER
+from hotdesk.errors import BriefError
+from hotdesk.plan import Plan, Step
+
+_LEAST_RATE = 0.001
+"""Requests a second: no rule has less."""
+
+
+def fill_text(text: str, key: str) -> str:
+    """Put an item's name into a text."""
+    return text.replace(PLACEHOLDER, key)
+
+
+def fill_scope(scope: Scope, key: str, sharing: int = 1) -> Scope:
+    """Give one item's desk its rules; where a rule has a rate, all desks that are open at once share it."""
+    if scope == CLOSED:
+        return scope
+    return replace(scope, rules=tuple(_fill_rule(rule, key, sharing) for rule in scope.rules))
+
+
+def _fill_rule(rule: Rule, key: str, sharing: int) -> Rule:
+    query = rule.query and tuple((name, fill_text(value, key)) for name, value in rule.query)
+    rate = rule.rate if rule.rate is None else max(_LEAST_RATE, float(f"{rule.rate / max(1, sharing):.15g}"))
+    return replace(rule, path=fill_text(rule.path, key), query=query, rate=rate)
+
+
+def fill_plan(plan: Plan, key: str) -> Plan:
+    """Give the plan as one item's worker has it."""
+    return replace(plan, steps=tuple(_fill_step(step, key) for step in plan.steps))
+
+
+def _fill_step(step: Step, key: str) -> Step:
+    return replace(
+        step,
+        intent=fill_text(step.intent, key),
+        hosts=None if step.hosts is None else _fill_all(step.hosts, key),
+        files=_fill_all(step.files, key),
+        makes=_fill_all(step.makes, key),
+        expect=fill_text(step.expect, key),
+        check=fill_text(step.check, key),
+        program=fill_text(step.program, key),
+    )
+
+
+def _fill_all(texts: Sequence[str], key: str) -> tuple[str, ...]:
+    return tuple(fill_text(text, key) for text in texts)
+
+
+def fill_brief(brief: Brief, key: str) -> Brief:
+    """Give the brief as it is for one item."""
+    deliverables = tuple(replace(each, path=fill_text(each.path, key)) for each in brief.deliverables)
+    return replace(brief, goal=fill_text(brief.goal, key), deliverables=deliverables)
+
+
+def require_fillable(brief: Brief) -> None:
+    """Refuse `{item}` where it would choose a host: an item's name never decides whom a desk talks to."""
+    for rule in brief.scope.rules:
+        if PLACEHOLDER in rule.host:
+            raise BriefError(f"{PLACEHOLDER} cannot stand in a host; name the hosts in `egress`")
+    for item in brief.deliverables:
+        _require_deliverable(item)
+
+
+def _require_deliverable(item: Deliverable) -> None:
+    if item.path.count(PLACEHOLDER) != 1:
+        raise BriefError(f"{item.path} must have {PLACEHOLDER} once")

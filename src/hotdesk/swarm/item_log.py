@@ -1,0 +1,86 @@
+"""What one item's worker does, in one paper: an item has one event in the journal, and this is what it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hotdesk.brain.models.seam import ModelRequest, Reply
+from hotdesk.brain.seam import BudgetBalance, BudgetSpentError
+from hotdesk.errors import printable
+from hotdesk.event import Event
+from hotdesk.plan import Plan
+from hotdesk.swarm.ledger import ItemCost, SwarmLedger
+from hotdesk.tool import Call, Observation
+
+_MAX_TEXT_CHARS = 4000
+"""Characters of one text in the record of an item."""
+_MAX_ENTRIES = 2000
+
+
+class ItemBudgetError(Exception):
+    """One item used up what it may use: it goes to quarantine, the swarm goes on."""
+
+
+@dataclass(slots=True)
+class ItemLog:
+    """The log of one item: takes down what its worker does, and watches both budgets."""
+
+    item: str
+    ledger: SwarmLedger
+    cost: ItemCost
+    entries: list[dict[str, object]] = field(default_factory=list)
+
+    def use(self, event: Event) -> None:
+        """Let go of what a tool notes of its use: the entry of its call says it."""
+
+    def note_reply(self, step: str, request: ModelRequest, reply: Reply, ms: int) -> list[int]:
+        """Take down a reply and count what it cost; refuse calls that no budget has."""
+        usage = reply.usage
+        self.cost.tokens += usage.input + usage.output + usage.stored + usage.cached // 10
+        self.cost.dollars += usage.dollars or 0.0
+        self.require_budget(len(reply.calls))
+        first = self.cost.acts + 1
+        self.cost.acts += len(reply.calls)
+        self.add({"step": step, "model": reply.model, "text": _cut(reply.text), "ms": ms})
+        return [first + place for place in range(len(reply.calls))]
+
+    def note_observation(self, step: str, act: int, call: Call, observation: Observation, ms: int) -> str:
+        """Take down a call and what came of it."""
+        arguments = _cut(json.dumps(call.arguments, default=str))
+        text = _cut(observation.text)
+        self.add({"step": step, "act": act, "tool": call.tool, "with": arguments, "ok": observation.ok, "text": text})
+        return ""
+
+    def note_plan(self, plan: Plan, round_number: int, findings: Sequence[str]) -> None:
+        """Refuse: the plan of a swarm is made before its items."""
+        raise AssertionError("an item has no plan of its own")
+
+    def check(self) -> None:
+        """Raise where the item or the swarm shall not go on."""
+        self.require_budget(0)
+
+    def require_budget(self, acts: int) -> None:
+        """Raise `ItemBudgetError` where the item's budget is used up, `BudgetSpentError` where the swarm's is."""
+        why, is_total = self.ledger.refuse_more(self.cost, acts)
+        if why:
+            raise BudgetSpentError(why) if is_total else ItemBudgetError(why)
+
+    def measure_balance(self) -> tuple[BudgetBalance, ...]:
+        """Give what is left of each limit the item has."""
+        limits = [(name, getattr(self.ledger.each, name)) for name in ("acts", "tokens", "dollars")]
+        return tuple(
+            BudgetBalance(name, total - getattr(self.cost, name), total) for name, total in limits if total is not None
+        )
+
+    def add(self, entry: dict[str, object]) -> None:
+        """Add an entry, unless there are too many."""
+        if len(self.entries) < _MAX_ENTRIES:
+            self.entries.append(entry)
+
+
+def _cut(text: str) -> str:
+    """Shorten a text, and make it safe to show."""
+    shown = printable(text[:_MAX_TEXT_CHARS])
+    return shown if len(text) <= _MAX_TEXT_CHARS else f"{shown} [and {len(text) - _MAX_TEXT_CHARS} characters more]"

@@ -1,0 +1,158 @@
+"""The items of a swarm: files beside its brief, rows of a table, or lines of a text. Read as bytes, never opened."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from hotdesk.brief.brief import Brief, Each
+from hotdesk.errors import BriefError, printable
+
+MAX_ITEMS = 100_000
+MAX_ITEM_BYTES = 64 << 20
+MAX_TABLE_BYTES = 256 << 20
+"""Bytes of a table or text whose rows or lines are the items."""
+_MAX_KEY_CHARS = 80
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+STEM = "item"
+"""What an item's file is called at its desk, before its suffix: the same for every item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item. Its name is of letters, digits, `.`, `_` and `-`, so that it can stand in a path or a rule."""
+
+    index: int
+    key: str
+    sha256: str
+    name: str
+    """What its file is called at its desk: `item.pdf`."""
+    path: Path | None = None
+    """Where it lies; None: `data` is what it holds."""
+    data: bytes = b""
+
+    def read(self) -> bytes:
+        """Give what it holds; `BriefError` when that is not what was listed."""
+        data = self.data if self.path is None else _read_file(self.path, MAX_ITEM_BYTES)
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise BriefError(f"item {self.key} was changed since the swarm began; begin another for it")
+        return data
+
+
+def list_items(brief: Brief) -> tuple[Item, ...]:
+    """List a brief's items in their order, each with the hash of what it holds."""
+    assert brief.each is not None
+    each, suffix = brief.each, PurePosixPath(brief.each.over).suffix.lower()
+    if "*" in each.over or "?" in each.over or suffix not in (".csv", ".txt"):
+        if each.batch > 1 or each.key:
+            raise BriefError("each.batch and each.key are for rows and lines; a file is an item by itself")
+        items = tuple(_list_files(brief.folder, each.over))
+    else:
+        data = _read_file(_require_inside(brief.folder, brief.folder / each.over), MAX_TABLE_BYTES)
+        items = tuple(_list_rows(data, each) if suffix == ".csv" else _list_lines(data, each))
+    if not items:
+        raise BriefError(f"there is no item: nothing beside the brief is {printable(each.over)!r}")
+    return items
+
+
+def format_manifest(items: Sequence[Item]) -> bytes:
+    """Write the list of items: its hash is what is approved."""
+    return "".join(f"{json.dumps([each.key, each.sha256, each.name])}\n" for each in items).encode()
+
+
+def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
+    """List files that match, by their paths; each is hashed."""
+    paths = sorted(path for path in folder.glob(pattern) if path.is_file())
+    _require_few(len(paths))
+    names = [_shorten(path.stem) for path in paths]
+    repeated = {name for name, count in Counter(names).items() if count > 1}
+    keys = _Keys()
+    for index, (path, name) in enumerate(zip(paths, names, strict=True)):
+        data = _read_file(_require_inside(folder, path), MAX_ITEM_BYTES)
+        proposal = _shorten(str(path.relative_to(folder))) if name in repeated else name
+        suffix = path.suffix.lower() if _UNSAFE.sub("", path.suffix) == path.suffix else ""
+        yield Item(index, keys.choose(proposal, index), hashlib.sha256(data).hexdigest(), STEM + suffix, path)
+
+
+def _list_rows(data: bytes, each: Each) -> Iterator[Item]:
+    """List the rows of a table: an object each, or a list of them where several make one item."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as e:
+        raise BriefError(f"{printable(each.over)} is no table in UTF-8: {e}") from None
+    _require_few(len(rows))
+    if each.key and rows and each.key not in rows[0]:
+        raise BriefError(
+            f"{printable(each.over)} has no column {printable(each.key)!r}; each.key names one of its columns"
+        )
+    if any(None in row or None in row.values() for row in rows):
+        raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
+    keys = _Keys()
+    for index, start in enumerate(range(0, len(rows), each.batch)):
+        part = rows[start : start + each.batch]
+        text = json.dumps(part[0] if each.batch == 1 else part, ensure_ascii=False).encode()
+        name = _shorten(part[0][each.key]) if each.key else f"row-{start + 1:06}"
+        yield Item(index, keys.choose(name, index), hashlib.sha256(text).hexdigest(), f"{STEM}.json", None, text)
+
+
+def _list_lines(data: bytes, each: Each) -> Iterator[Item]:
+    """List the lines of a text that hold something."""
+    lines = [line for line in data.splitlines() if line.strip()]
+    _require_few(len(lines))
+    for index, start in enumerate(range(0, len(lines), each.batch)):
+        text = b"\n".join(lines[start : start + each.batch]) + b"\n"
+        yield Item(index, f"line-{start + 1:06}", hashlib.sha256(text).hexdigest(), f"{STEM}.txt", None, text)
+
+
+class _Keys:
+    """Names that were given: no two items have one, also where a file system does not tell cases apart."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def choose(self, proposal: str, index: int) -> str:
+        """Give an item a name of its own."""
+        name = proposal if proposal.lower() not in self.used else f"{proposal}-{index:06}"
+        if name.lower() in self.used:
+            name = f"item-{index:06}"
+        self.used.add(name.lower())
+        return name
+
+
+def _shorten(text: str) -> str:
+    """Make a name of what a file or a row is called: what such a name cannot have becomes `_`."""
+    return _UNSAFE.sub("_", text).strip("._-")[:_MAX_KEY_CHARS] or STEM
+
+
+def _require_few(count: int) -> None:
+    if count > MAX_ITEMS:
+        raise BriefError(f"there are {count:,} items, and a swarm takes {MAX_ITEMS:,}; split them over several briefs")
+
+
+def _require_inside(folder: Path, path: Path) -> Path:
+    """Refuse a link that leads out of the brief's folder."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise BriefError(f"{printable(path.name)!r} is a link to somewhere else; copy it beside the brief")
+    return path
+
+
+def _read_file(path: Path, most: int) -> bytes:
+    """Read a plain file."""
+    try:
+        with open(os.open(path, _OPEN), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise BriefError(f"{printable(path.name)!r} is no plain file of at most {most >> 20} MiB")
+            return file.read(most)
+    except OSError as e:
+        raise BriefError(f"{printable(str(path))} cannot be read: {e.strerror}") from e

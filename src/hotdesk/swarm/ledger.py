@@ -1,0 +1,95 @@
+"""What a swarm has used, and whether another item may begin: limits stop it before they are passed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from hotdesk.brief.brief import JobBudget
+from hotdesk.event import ItemEnded
+
+
+@dataclass(slots=True)
+class ItemCost:
+    """What one item has used so far, over all its attempts."""
+
+    tokens: int = 0
+    dollars: float = 0.0
+    acts: int = 0
+
+
+@dataclass(slots=True)
+class SwarmLedger:
+    """What all items of a swarm may use, and have used."""
+
+    total: JobBudget
+    each: JobBudget
+    seconds: float
+    """How long the swarm may work."""
+    spent: ItemCost = field(default_factory=ItemCost)
+    largest: ItemCost = field(default_factory=ItemCost)
+    """The most that one item used: what an item is expected to use where the brief sets no limit for it."""
+    running: dict[str, ItemCost] = field(default_factory=dict)
+    """Items that are under way, with what each has used."""
+    worked: float = 0.0
+    """Seconds that earlier processes worked at it."""
+    began: float = field(default_factory=time.monotonic)
+
+    def recall(self, event: ItemEnded) -> None:
+        """Count an item that ended before."""
+        self._add(ItemCost(event.tokens, event.dollars, event.acts))
+
+    def begin(self, item: str) -> ItemCost:
+        """Open an item's account."""
+        return self.running.setdefault(item, ItemCost())
+
+    def end(self, item: str) -> ItemCost:
+        """Close an item's account; what it used stays counted."""
+        cost = self.running.pop(item, ItemCost())
+        self._add(cost)
+        return cost
+
+    def _add(self, cost: ItemCost) -> None:
+        for name in ("tokens", "dollars", "acts"):
+            used = getattr(cost, name)
+            setattr(self.spent, name, getattr(self.spent, name) + used)
+            setattr(self.largest, name, max(getattr(self.largest, name), used))
+
+    @property
+    def seconds_left(self) -> float:
+        """Say how long the swarm may still work."""
+        return self.seconds - self.worked - (time.monotonic() - self.began)
+
+    def measure_use(self, name: str) -> float:
+        """Say how much of a limit is used, items under way included."""
+        under_way = sum(getattr(each, name) for each in self.running.values())
+        return float(getattr(self.spent, name) + under_way)
+
+    def refuse_another(self) -> str:
+        """Say which limit another item might pass, with those under way; empty: it may begin."""
+        if self.seconds_left <= 0:
+            return f"its {self.seconds:g} seconds are up"
+        for name in ("tokens", "dollars", "acts"):
+            total = getattr(self.total, name)
+            if total is None:
+                continue
+            share = getattr(self.each, name)
+            expected = float(share if share is not None else getattr(self.largest, name))
+            rest = sum(max(expected - getattr(each, name), 0) for each in self.running.values())
+            if self.measure_use(name) + rest + expected > total or self.measure_use(name) >= total:
+                return f"another item could pass its {total:,g} {name}: {self.measure_use(name):,g} are used"
+        return ""
+
+    def refuse_more(self, cost: ItemCost, acts: int = 0) -> tuple[str, bool]:
+        """Say which limit forbids an item to go on, and whether that is the swarm's own; empty: none does."""
+        for name, limit in (("tokens", self.each.tokens), ("dollars", self.each.dollars)):
+            if limit is not None and getattr(cost, name) >= limit:
+                return f"its {limit:,g} {name} are used up", False
+        if self.each.acts is not None and cost.acts + acts > self.each.acts:
+            return f"its {self.each.acts:,} uses of tools are used up", False
+        for name, limit in (("tokens", self.total.tokens), ("dollars", self.total.dollars)):
+            if limit is not None and self.measure_use(name) >= limit:
+                return f"the swarm's {limit:,g} {name} are used up", True
+        if self.total.acts is not None and self.measure_use("acts") + acts > self.total.acts:
+            return f"the swarm's {self.total.acts:,} uses of tools are used up", True
+        return "", False

@@ -1,0 +1,113 @@
+"""How many items are worked at together: as many as processors, memory and the model's provider bear."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.config import MIB
+
+LEAST = 1
+MOST = 512
+_INTERVAL_S = 1.0
+_BUSY_IDLE_SHARE = 0.10
+"""Where less of the processors is idle, more desks would only wait for each other."""
+_LOW_MEMORY = 0.12
+"""The share of memory below which fewer items are begun."""
+_DESK_BYTES = 48 * MIB
+"""What a desk under work takes of memory, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLoad:
+    """What a machine has free."""
+
+    idle: float
+    """The share of its processors that was idle."""
+    available: int
+    """Bytes of memory."""
+    total: int
+
+
+def choose_limit(limit: int, running: int, load: MachineLoad, most: int) -> int:
+    """Give how many items may be worked at from now on. Pure.
+
+    One more at a time where processors are idle and every place is used; fewer at once where memory is short.
+    """
+    if load.available < _LOW_MEMORY * load.total:
+        return max(LEAST, limit // 2)
+    room = int((load.available - _LOW_MEMORY * load.total) // _DESK_BYTES)
+    if load.idle > _BUSY_IDLE_SHARE and running >= limit:
+        limit += max(1, limit // 4)
+    return max(LEAST, min(limit, most, running + room))
+
+
+class LoadReader:
+    """Reads what this machine has free, from /proc."""
+
+    def __init__(self) -> None:
+        self.before = self._read_ticks()
+
+    def read(self) -> MachineLoad:
+        """Give the load since this was last called."""
+        ticks, before = self._read_ticks(), self.before
+        self.before = ticks
+        spent = max(1, ticks[1] - before[1])
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        total, available = (int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
+        return MachineLoad((ticks[0] - before[0]) / spent, available, total)
+
+    def _read_ticks(self) -> tuple[int, int]:
+        """Give the ticks that processors were idle, and all of them."""
+        numbers = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return numbers[3] + numbers[4], sum(numbers)
+
+
+@dataclass(slots=True)
+class Pace:
+    """Admits items; the limit changes while they run."""
+
+    most: int = MOST
+    limit: int = field(default_factory=lambda: 2 * (os.cpu_count() or 1) + 1)
+    running: int = 0
+    load: Callable[[], MachineLoad] = field(default_factory=lambda: LoadReader().read)
+    changed: anyio.Event = field(default_factory=anyio.Event)
+    resting_until: float = 0.0
+    """While a provider wants fewer requests, nothing more is begun."""
+
+    def __post_init__(self) -> None:
+        self.limit = max(LEAST, min(self.limit, self.most))
+
+    async def enter(self) -> None:
+        """Wait until another item may be worked at."""
+        while self.running >= self.limit or time.monotonic() < self.resting_until:
+            with anyio.move_on_after(_INTERVAL_S):
+                await self.changed.wait()
+        self.running += 1
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self.running -= 1
+        self.wake()
+
+    def slow_down(self, seconds: float = 5.0) -> None:
+        """Begin fewer items: a provider refused requests."""
+        self.limit = max(LEAST, self.limit // 2)
+        self.resting_until = time.monotonic() + seconds
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    async def run(self) -> None:
+        """Adapt the limit to the machine until cancelled."""
+        while True:
+            await anyio.sleep(_INTERVAL_S)
+            self.limit = choose_limit(self.limit, self.running, self.load(), self.most)
+            self.wake()

@@ -1,0 +1,64 @@
+"""The first few items, finished before the rest: what they took, what all will take by that, and the card of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hotdesk.errors import printable
+from hotdesk.event import ItemEnded
+from hotdesk.job.people.wait import Card
+from hotdesk.swarm.items import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What all items of a swarm are expected to take."""
+
+    items: int
+    dollars: float
+    tokens: int
+    seconds: float
+    failed: int
+    """Of the pilot's items: how many are in quarantine."""
+
+
+def choose_pilot(items: Sequence[Item], count: int) -> list[Item]:
+    """Choose items for a pilot, spread over the whole list."""
+    count = min(count, len(items))
+    return [items[at * len(items) // count] for at in range(count)] if count else []
+
+
+def forecast(records: Sequence[ItemEnded], total: int, seconds: float) -> Forecast:
+    """Work out what all items take by what some took: `seconds` is what those took together."""
+    share = total / max(1, len(records))
+    return Forecast(
+        items=total,
+        dollars=sum(each.dollars for each in records) * share,
+        tokens=round(sum(each.tokens for each in records) * share),
+        seconds=seconds * share,
+        failed=sum(each.outcome != "done" for each in records),
+    )
+
+
+def make_card(records: Sequence[ItemEnded], expected: Forecast, plan: str) -> Card:
+    """Make the card of a pilot: what is approved is that the same plan goes on with all items."""
+    facts = {
+        "pilot": f"{len(records)} items, {expected.failed} in quarantine",
+        "per item": f"{_mean(records, 'tokens'):,.0f} tokens, ${_mean(records, 'dollars'):.4f}, "
+        f"{_mean(records, 'ms') / 1000:.2f} s",
+        "forecast for all": f"{expected.items:,} items, {expected.tokens:,} tokens, ${expected.dollars:,.2f}, "
+        f"{expected.seconds:,.0f} s",
+        "plan": plan,
+    }
+    lines = [
+        printable(f"{each.item}: {each.outcome}, {', '.join(each.paths) or 'nothing'} {each.why}".strip())[:300]
+        for each in records
+    ]
+    subject = json.dumps({"plan": plan, "pilot": [[each.item, each.outcome, *each.digests] for each in records]})
+    return Card("Go on with all items?", facts, tuple(lines), "", subject)
+
+
+def _mean(records: Sequence[ItemEnded], name: str) -> float:
+    return float(sum(getattr(each, name) for each in records) / max(1, len(records)))

@@ -1,0 +1,54 @@
+"""What became of a swarm, folded from its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hotdesk.job.record.receipt import Receipt
+from hotdesk.job.record.summary import Outcome
+from hotdesk.swarm.results import SwarmState
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmReceipt:
+    """One swarm, over or paused."""
+
+    job: str
+    outcome: Outcome
+    why: str
+    items: int
+    done: int
+    quarantined: int
+    failures: tuple[tuple[str, str, int], ...]
+    """What is in quarantine, grouped: the cause, why, how many."""
+    seconds: float
+    tokens: int
+    dollars: float
+    acts: int
+    root: str
+    """Of the tree over all records, as it was signed; empty: it was not."""
+    report: str
+    """The job that built the report."""
+    reports: tuple[str, ...]
+    """The files of the report."""
+
+
+def make_receipt(receipt: Receipt, state: SwarmState) -> SwarmReceipt:
+    """Make the receipt of a swarm from that of its job, and from where it stands."""
+    records = state.items.values()
+    return SwarmReceipt(
+        job=receipt.job,
+        outcome=receipt.outcome,
+        why=receipt.why,
+        items=state.begun.items if state.begun is not None else 0,
+        done=state.done,
+        quarantined=len(state.quarantined),
+        failures=tuple(state.group_failures()),
+        seconds=receipt.seconds,
+        tokens=sum(each.tokens for each in records),
+        dollars=sum(each.dollars for each in records),
+        acts=sum(each.acts for each in records),
+        root=state.certified.root if state.certified is not None else "",
+        report=state.reduced.reduce if state.reduced is not None else "",
+        reports=state.reduced.paths if state.reduced is not None else (),
+    )

@@ -1,0 +1,139 @@
+"""The report of a swarm: an ordinary job over the verified results, whose desk reaches nothing.
+
+Its permissions are fixed here and by the brief: no host, no secret, no person who could allow more. So nothing that an
+item's result says can change what the worker that reads all of them may do.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hotdesk.brief import CLOSED
+from hotdesk.brief.brief import Brief, JobBudget
+from hotdesk.desk.seam import new_id
+from hotdesk.errors import BriefError
+from hotdesk.event import ItemEnded, ReduceBegun, Reduced
+from hotdesk.job.plans import JobStoppedError
+from hotdesk.job.record.papers import KEY, Papers
+from hotdesk.job.record.receipt import Receipt, read_receipt
+from hotdesk.linux import private_files
+from hotdesk.swarm.brains import Brains
+from hotdesk.work import JobContext, work
+
+FOLDER = "reduce"
+RESULTS, QUARANTINE = "results.jsonl", "quarantine.jsonl"
+"""What the report's worker finds at its desk: a line for each item that passed, and for each that did not."""
+MARK = b"swarm "
+"""What begins the order of a report's job: it goes on with its swarm, never alone."""
+
+
+def make_brief(brief: Brief, folder: Path, budget: JobBudget) -> Brief:
+    """Give the brief of the report."""
+    assert brief.reduce is not None
+    reduce = brief.reduce
+    return replace(
+        brief,
+        goal=reduce.goal,
+        deliverables=reduce.deliverables,
+        folder=folder,
+        inputs=(RESULTS, QUARANTINE),
+        scope=CLOSED,
+        image=reduce.image,
+        seconds=reduce.seconds,
+        approve="auto",
+        look="",
+        budget=budget,
+        memory="",
+        each=None,
+        reduce=None,
+        frozen=True,
+    )
+
+
+def write_results(folder: Path, records: Iterable[ItemEnded], papers: Papers) -> str:
+    """Write what the report is made of; give its SHA-256. Results are quoted, never read."""
+    results, quarantine = [], []
+    for each in records:
+        if each.outcome == "done":
+            files = {path: _quote(papers.read(name)) for path, name in zip(each.paths, each.files, strict=True)}
+            results.append({"item": each.item, "input": each.input, "files": files})
+        else:
+            quarantine.append({"item": each.item, "input": each.input, "cause": each.cause, "why": each.why})
+    private_files.make_folder(folder)
+    digest = hashlib.sha256()
+    for name, lines in ((RESULTS, results), (QUARANTINE, quarantine)):
+        data = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        private_files.write(folder, name, data, 0o600)
+        digest.update(hashlib.sha256(data).digest())
+    return digest.hexdigest()
+
+
+def _quote(data: bytes) -> dict[str, str]:
+    """Give a file as JSON can hold it."""
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+@dataclass(slots=True)
+class ReportJob:
+    """Builds the report of one swarm, or goes on with it."""
+
+    order: JobContext
+    """The swarm's."""
+    brief: Brief
+    """The swarm's, whole."""
+    papers: Papers
+    brains: Brains
+    budget: JobBudget
+
+    async def build(self, records: Iterable[ItemEnded], before: ReduceBegun | None) -> Reduced:
+        """Build the report; `JobStoppedError` when its worker cannot."""
+        folder = self.papers.folder / FOLDER
+        digest = write_results(folder, records, self.papers)
+        job = self.find_earlier(before, digest)
+        if not job:
+            job = new_id()
+            event = ReduceBegun(self.order.id, job, digest)
+            self.order.machine.note(event)
+            self.order.listener(event)
+        receipt = await self.carry_out(job, folder)
+        if receipt.outcome != "done":
+            raise JobStoppedError(f"the report was not built: {receipt.outcome}: {receipt.why}; `hotdesk show {job}`")
+        paths = {each.path: each.sha256 for each in receipt.kept}
+        return Reduced(self.order.id, job, tuple(paths), tuple(paths.values()))
+
+    def find_earlier(self, before: ReduceBegun | None, digest: str) -> str:
+        """Name the job that was begun for these very results, unless it failed."""
+        if before is None or before.results != digest:
+            return ""
+        failed = read_receipt(self.order.journal, before.reduce).outcome in ("failed", "broken", "interrupted")
+        return "" if failed else before.reduce
+
+    async def carry_out(self, job: str, folder: Path) -> Receipt:
+        """Carry the report's job out, or go on with it; one that is over is over."""
+        machine = self.order.machine
+        begun = (machine.config.lib / "jobs" / job / KEY).exists()
+        if begun and (receipt := read_receipt(self.order.journal, job)).outcome == "done":
+            return receipt
+        brief = make_brief(self.brief, folder, self.budget)
+        order = JobContext(machine, brief, job, begun, self.order.listener, exact=self.brains.exact)
+        order.request, order.by = MARK + self.order.id.encode(), self.order.by
+        brain = self.brains.reduce(brief)
+        try:
+            return await work(order, brain)
+        finally:
+            await brain.close()
+
+
+def refuse_alone(order: bytes, job: str) -> None:
+    """Refuse to go on with a report without its swarm."""
+    if order.startswith(MARK):
+        swarm = order.removeprefix(MARK).decode("ascii", "replace")
+        raise BriefError(f"job {job} builds the report of a swarm; go on with that: `hotdesk resume {swarm[:40]}`")

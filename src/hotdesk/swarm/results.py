@@ -1,0 +1,97 @@
+"""Where a swarm stands, folded from its events: what one process did, another goes on from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.drive.journal import read
+from hotdesk.event import (
+    Event,
+    ItemEnded,
+    ItemReviewed,
+    ItemsBegun,
+    PilotEnded,
+    ReduceBegun,
+    Reduced,
+    SwarmBegun,
+    SwarmCertified,
+)
+
+KINDS = (SwarmBegun, ItemsBegun, ItemEnded, PilotEnded, ReduceBegun, Reduced, ItemReviewed, SwarmCertified)
+NAMES = tuple(kind.__name__ for kind in KINDS)
+
+
+@dataclass(slots=True)
+class SwarmState:
+    """One swarm."""
+
+    begun: SwarmBegun | None = None
+    items: dict[str, ItemEnded] = field(default_factory=dict)
+    """By name; the last record of an item holds."""
+    open: dict[str, None] = field(default_factory=dict)
+    """Items that may change something outside, were begun, and of which nobody knows how they ended."""
+    pilot: PilotEnded | None = None
+    reduce: ReduceBegun | None = None
+    reduced: Reduced | None = None
+    reviews: dict[str, ItemReviewed] = field(default_factory=dict)
+    certified: SwarmCertified | None = None
+
+    def take(self, event: Event) -> None:
+        """Take an event in."""
+        match event:
+            case SwarmBegun():
+                self.begun = event
+            case ItemsBegun():
+                self.open.update(dict.fromkeys(event.items))
+            case ItemEnded():
+                self.items[event.item] = event
+                self.open.pop(event.item, None)
+                self.reduce = self.reduced = None  # a report built before does not have it
+            case PilotEnded():
+                self.pilot = event
+            case ReduceBegun():
+                self.reduce = event
+            case Reduced():
+                self.reduced = event
+            case ItemReviewed():
+                self.reviews[event.item] = event
+            case SwarmCertified():
+                self.certified = event
+
+    @property
+    def done(self) -> int:
+        """Count the items that passed."""
+        return sum(each.outcome == "done" for each in self.items.values())
+
+    @property
+    def quarantined(self) -> list[ItemEnded]:
+        """List the items that did not."""
+        return [each for each in self.items.values() if each.outcome != "done"]
+
+    def group_failures(self) -> list[tuple[str, str, int]]:
+        """Group what is in quarantine by cause: the cause, one example's words, how many there are."""
+        counts = Counter((each.cause, _generalize(each)) for each in self.quarantined)
+        return [(cause, why, count) for (cause, why), count in counts.most_common()]
+
+    def in_order(self) -> list[ItemEnded]:
+        """Give the records in the order of the items."""
+        return sorted(self.items.values(), key=lambda each: each.index)
+
+
+def _generalize(event: ItemEnded) -> str:
+    return event.why.replace(event.item, "{item}")
+
+
+def read_state(journal: Path, job: str) -> SwarmState:
+    """Read a swarm's events; a job that is none has no items."""
+    state = SwarmState()
+    for event in _read_events(journal, job):
+        state.take(event)
+    return state
+
+
+def _read_events(journal: Path, job: str) -> Iterator[Event]:
+    return (row.event() for row in read(journal, job, names=NAMES))

@@ -1,0 +1,245 @@
+"""Has the deliverables of many items looked at in clean desks: in batches, at most a hundred items a desk.
+
+No clean desk is ever one that was worked at. Within a batch each item's files are looked at by a process of their own.
+Where something in a batch goes wrong (a look that does not end, a process that stays, an attempt to send), its desk is
+burnt and each of its items is looked at again in a desk of its own, so that no item answers for another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+import anyio
+
+from hotdesk.brief.brief import Brief, Deliverable, locate_input
+from hotdesk.checks import find
+from hotdesk.checks.batch import BatchedCheck, LookRequest, look_many
+from hotdesk.checks.required import checks_of
+from hotdesk.checks.seam import Check, Evidence
+from hotdesk.checks.verdict_json import StoredVerdict
+from hotdesk.drive.swarm_certificate import MOST_SHARED
+from hotdesk.errors import BriefError
+from hotdesk.job.desks import BESIDE, Desks
+from hotdesk.job.machine import Machine
+from hotdesk.job.verify import BASE, OFFICE, Candidate, CleanDesk, judge_evidence
+from hotdesk.swarm.items import Item
+from hotdesk.swarm.worker import ignore_events
+
+BATCH = 50
+"""Items that are looked at together."""
+MIN_LINGER_S, MAX_LINGER_S = 0.5, 4.0
+"""Seconds that a few items wait for more: the first results come soon, later ones in large batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredLook:
+    """One check that every item's deliverable must pass."""
+
+    name: str
+    expect: Mapping[str, object]
+    check: Check
+
+
+@dataclass(slots=True)
+class VerifyRequest:
+    """One item whose deliverables are to be looked at."""
+
+    item: Item
+    candidates: list[Candidate]
+    done: anyio.Event = field(default_factory=anyio.Event)
+    clean: str = ""
+    """The clean desk they were looked at in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLook:
+    """One check of one deliverable of one item."""
+
+    request: VerifyRequest
+    place: int
+    """Which of its deliverables."""
+    required: RequiredLook
+
+
+@dataclass(slots=True)
+class ItemVerifier:
+    """Looks at what items delivered. `run` works until it is cancelled; `verify` waits for its turn."""
+
+    machine: Machine
+    brief: Brief
+    desks: Desks
+    checks: tuple[tuple[RequiredLook, ...], ...]
+    """What each deliverable must pass, in the order of the brief."""
+    waiting: deque[VerifyRequest] = field(default_factory=deque)
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    expected: int = 0
+    """Items that are being worked at: they will be here soon."""
+    clean: CleanDesk | None = None
+    uses: int = 0
+    """Items that were looked at in that desk."""
+    opened: list[str] = field(default_factory=list)
+    linger: float = MIN_LINGER_S
+
+    @classmethod
+    def make(cls, machine: Machine, brief: Brief, job: str) -> ItemVerifier:
+        """Make one for a swarm; `BriefError` where a check cannot be done for many items."""
+        checks = tuple(_require_checks(item) for item in brief.deliverables)
+        return cls(machine, brief, Desks(machine, brief, job, ignore_events, brief.seconds), checks)
+
+    @property
+    def image(self) -> str:
+        """Name the image in which every check can look."""
+        return BASE if all(look.check.image == BASE for each in self.checks for look in each) else OFFICE
+
+    async def verify(self, item: Item, candidates: list[Candidate]) -> VerifyRequest:
+        """Have an item's deliverables looked at; give them with what was found."""
+        request = VerifyRequest(item, candidates)
+        self.waiting.append(request)
+        self.wake()
+        await request.done.wait()
+        return request
+
+    def wake(self) -> None:
+        """Have whoever looks see what waits."""
+        self.arrived.set()
+
+    async def run(self) -> None:
+        """Look at what comes, in batches, until cancelled."""
+        async with AsyncExitStack() as stack:
+            while True:
+                await self.gather_batch()
+                batch = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
+                await self.look_at(batch, stack)
+
+    async def gather_batch(self) -> None:
+        """Wait until there is enough to look at, or nothing more comes soon."""
+        while not self.waiting:
+            self.arrived = anyio.Event()
+            await self.arrived.wait()
+        with anyio.move_on_after(self.linger):
+            while len(self.waiting) < min(BATCH, len(self.waiting) + self.expected):
+                self.arrived = anyio.Event()
+                await self.arrived.wait()
+        self.linger = min(2 * self.linger, MAX_LINGER_S)
+
+    async def look_at(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack) -> None:
+        """Look at a batch; where something goes wrong in it, at each of its items alone."""
+        at = await self.enter(len(batch), stack)
+        if not await self.try_batch(batch, at):
+            await self.leave()
+            for request in batch:
+                at = await self.enter(1, stack)
+                if not await self.try_batch([request], at, is_last=True):
+                    await self.leave()
+        for request in batch:
+            request.done.set()
+
+    async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
+        """Give a clean desk that may look at so many more items."""
+        if self.clean is not None and self.uses + count > MOST_SHARED:
+            await self.leave()
+        if self.clean is None:
+            own = await stack.enter_async_context(AsyncExitStack())
+            desk = await own.enter_async_context(self.desks.sterile(self.image))
+            usage = await desk.usage()
+            self.clean, self.uses = CleanDesk(desk, own, self.image, usage.processes, usage.outgoing), 0
+            self.opened.append(desk.id)
+        self.uses += count
+        return self.clean
+
+    async def leave(self) -> None:
+        """Burn the clean desk: the next items have another."""
+        at, self.clean = self.clean, None
+        if at is not None:
+            await at.stack.aclose()
+
+    async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
+        """Look at a batch in a desk; say whether that proves something. `is_last`: what went wrong is the item's."""
+        grouped = [self.list_looks(request) for request in batch]
+        looks = [each for group in grouped for each in group]
+        folders = {request.item.index: f"i{request.item.index}" for request in batch}
+        for request in batch:
+            await self.bring(request, at, folders[request.item.index])
+        requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
+        evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
+        attempts = 0
+        if at.processes:  # where nobody counts what runs, there is no wall either
+            trouble = trouble or await at.check_leftovers()
+            attempts = await at.attempts()
+        if (trouble or attempts) and not is_last:
+            return False
+        proofs = [replace(each, trouble=trouble, attempts=attempts if at.processes else None) for each in evidence]
+        verdicts = await anyio.to_thread.run_sync(_judge, looks, proofs, at.image)
+        for request in batch:
+            request.clean = at.desk.id
+            mine = [
+                (look.place, verdict) for look, verdict in zip(looks, verdicts, strict=True) if look.request is request
+            ]
+            request.candidates = [
+                replace(each, verdicts=tuple(verdict for at_place, verdict in mine if at_place == place))
+                for place, each in enumerate(request.candidates)
+            ]
+        return not trouble and not attempts
+
+    async def bring(self, request: VerifyRequest, at: CleanDesk, folder: str) -> None:
+        """Put an item's deliverables on a clean desk, and what their checks need: the item itself comes from here."""
+        beside: dict[str, None] = {}
+        for place, each in enumerate(request.candidates):
+            if not each.lacks:
+                await at.desk.write(f"{folder}/{_file_name(place, each)}", each.data)
+                beside.update(dict.fromkeys(name for look in self.checks[place] for name in look.check.beside))
+        for name in beside:
+            target = f"{folder}/{BESIDE}/{locate_input(name)}"
+            if name == request.item.name:
+                await at.desk.write(target, request.item.read())
+            else:
+                await self.desks.bring_input(at.desk, name, target)
+
+    def list_looks(self, request: VerifyRequest) -> list[ItemLook]:
+        """List every look at what an item delivered."""
+        return [
+            ItemLook(request, place, look)
+            for place, each in enumerate(request.candidates)
+            if not each.lacks
+            for look in self.checks[place]
+        ]
+
+
+def _require_checks(item: Deliverable) -> tuple[RequiredLook, ...]:
+    """Give what a deliverable must pass; refuse what cannot look at many files in one desk."""
+    if not item.checks:
+        raise BriefError(f"{item.path} has no check; every item of a swarm is verified, so name one")
+    looks = tuple(RequiredLook(name, expect, find(name, expect)) for name, expect in checks_of(item))
+    for each in looks:
+        check = each.check
+        if check.alone or not isinstance(check, BatchedCheck) or check.ask_look(item.path, BESIDE) is None:
+            raise BriefError(
+                f"the check {each.name!r} needs a clean desk for every file, which a swarm does not give; use json, "
+                "csv or quotes for items, and any check for the report"
+            )
+    return looks
+
+
+def _file_name(place: int, candidate: Candidate) -> str:
+    return f"deliverable-{place}{PurePosixPath(candidate.item.path).suffix}"
+
+
+def _ask(look: ItemLook, folder: str) -> LookRequest:
+    """Write how a file is looked at in a batch."""
+    path = f"{folder}/{_file_name(look.place, look.request.candidates[look.place])}"
+    check = look.required.check
+    request = check.ask_look(path, f"{folder}/{BESIDE}") if isinstance(check, BatchedCheck) else None
+    assert request is not None  # `_require_checks` refused the others
+    return request
+
+
+def _judge(looks: Sequence[ItemLook], evidence: Sequence[Evidence], image: str) -> list[StoredVerdict]:
+    """Judge what was seen of each file."""
+    return [
+        judge_evidence(look.required.check, each, look.required.name, image, look.required.expect)[1]
+        for look, each in zip(looks, evidence, strict=True)
+    ]

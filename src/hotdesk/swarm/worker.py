@@ -1,0 +1,228 @@
+"""Takes one item: opens a desk for it alone, has the plan's steps taken there, takes what was made, burns the desk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from hotdesk.brain.permits import select_grants, select_tools
+from hotdesk.brain.seam import Brain, PlanningTask, Situation
+from hotdesk.brief import CLOSED, Scope
+from hotdesk.brief.brief import ITEM, Brief, Deliverable, Each, locate_input
+from hotdesk.desk.seam import Desk
+from hotdesk.errors import FileError, printable
+from hotdesk.event import Event
+from hotdesk.job.desks import Desks, remove_tree
+from hotdesk.job.machine import Machine
+from hotdesk.job.plans import Plans
+from hotdesk.job.stage import StepStage
+from hotdesk.job.steps import PROFILE
+from hotdesk.job.surroundings import describe_network, describe_secrets
+from hotdesk.job.verify import Candidate
+from hotdesk.plan import Plan, Step
+from hotdesk.swarm.fill import fill_brief, fill_plan, fill_scope, fill_text
+from hotdesk.swarm.item_log import ItemBudgetError, ItemLog
+from hotdesk.swarm.items import Item
+from hotdesk.swarm.ledger import SwarmLedger
+from hotdesk.tool import Arguments, Observation, Vision
+
+MAX_RESULT_BYTES = 16 << 20
+"""Bytes of one deliverable of one item."""
+FROZEN = (
+    "The plan of a swarm is fixed before its items are read, and nobody can be asked about one item. Do what the plan "
+    "allows, or call give_up and say what is missing."
+)
+
+
+class ItemFailedError(Exception):
+    """An attempt at an item failed: says why, in our words, and what kind of failure it is."""
+
+    def __init__(self, why: str, cause: str, detail: str = "") -> None:
+        super().__init__(why)
+        self.why, self.cause, self.detail = why, cause, detail
+
+
+@dataclass(slots=True)
+class ItemAttempt:
+    """One attempt at an item: what its desk was, what was done there, what was made."""
+
+    number: int
+    desk: str = ""
+    log: ItemLog | None = None
+    candidates: list[Candidate] = field(default_factory=list)
+    failure: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """Give it for the item's paper."""
+        entries = self.log.entries if self.log is not None else []
+        return {"attempt": self.number, "desk": self.desk, "entries": entries, "failure": self.failure}
+
+
+async def refuse_asking(tool: str, arguments: Arguments) -> Observation:
+    """Refuse to amend the plan or to ask a person from within one item."""
+    return Observation(FROZEN, ok=False)
+
+
+def ignore_events(*events: Event) -> None:
+    """Write nothing: an item has one event, when it ended."""
+
+
+@dataclass(slots=True)
+class ItemWorker:
+    """Takes the items of one swarm. Everything that an item's worker may do was fixed by the plan."""
+
+    machine: Machine
+    job: str
+    brief: Brief
+    """For the kind of item: paths have `{item}` in them."""
+    each: Each
+    plans: Plans
+    ledger: SwarmLedger
+    make_brain: Callable[[Brief, str], Brain]
+    """Gives an item its own worker: none knows what another was told."""
+    exact: bool = False
+    eyes: Vision | None = None
+    sharing: Callable[[], int] = lambda: 1
+    """Says how many desks may be open at once."""
+    desks: dict[str, str] = field(default_factory=dict)
+    """Every desk that was opened for an item, and which item it was."""
+    scopes: dict[int | None, Scope] = field(default_factory=dict)
+    """What holds at each desk of an item, before its name is filled in."""
+    _task: PlanningTask | None = None
+
+    async def take(self, item: Item, attempt: ItemAttempt, objections: str) -> None:
+        """Make one attempt: `attempt` has what was done and made, also when it raises `ItemFailedError`.
+
+        `objections` is what was wrong with the attempt before.
+        """
+        log = attempt.log = ItemLog(item.key, self.ledger, self.ledger.begin(item.key))
+        brief = fill_brief(self.brief, item.key)
+        desks = Desks(self.machine, brief, self.job, ignore_events, self.each.seconds)
+        brain = self.make_brain(brief, item.key)
+        with anyio.move_on_after(self.each.seconds) as scope:
+            try:
+                async with desks.closing():
+                    await self.work(item, attempt, objections, brief, desks, brain, log)
+            except ItemBudgetError as e:
+                raise ItemFailedError(str(e), "budget") from e
+            finally:
+                self.desks.update(dict.fromkeys(desks.opened, item.key))
+                await brain.close()
+        if scope.cancelled_caught:
+            raise ItemFailedError(f"its {self.each.seconds:g} seconds were up", "time")
+
+    async def work(
+        self, item: Item, attempt: ItemAttempt, objections: str, brief: Brief, desks: Desks, brain: Brain, log: ItemLog
+    ) -> None:
+        """Take every step of the plan for one item, then what was made."""
+        data = item.read()
+        main = await desks.begin(self.scope_for(item), self.plans.wall_for())
+        attempt.desk = main.id
+        self.desks[main.id] = item.key
+        await main.write(item.name, data)
+        for name in brief.inputs:
+            if not name.startswith(ITEM):
+                await desks.bring_input(main, name, locate_input(name))
+        plan = fill_plan(self.plans.plan, item.key)
+        summaries: list[tuple[str, str]] = []
+        for index, step in enumerate(plan.steps):
+            desk = await self.enter(index, step, item, desks)
+            stage = await self.prepare_stage(step, desk, brain, log)
+            situation = self.describe(plan, step, item, attempt.number, tuple(summaries), objections, log)
+            ended = await brain.act(situation, stage, log)
+            if not ended.done:
+                raise ItemFailedError(f"step {step.name} failed: {ended.why}", "step", ended.summary)
+            summaries.append((step.name, ended.summary))
+            if index + 1 == len(plan.steps) or not plan.steps[index + 1].keeps:
+                await desks.end_side(self._brought(plan, index))
+        attempt.candidates += [await fetch(main, each) for each in brief.deliverables]
+
+    async def enter(self, index: int, step: Step, item: Item, desks: Desks) -> Desk:
+        """Give a step its desk, with nothing there that it shall not meet."""
+        assert desks.main is not None
+        if index and not step.keeps:
+            await self.clear(desks.main)
+        if desks.side is None and self.plans.is_apart(index):
+            side = await desks.begin_side(self.scope_for(item, index), step.files, self.plans.wall_for(index))
+            self.desks[side.id] = item.key
+        return desks.side or desks.main
+
+    def scope_for(self, item: Item, index: int | None = None) -> Scope:
+        """Give what an item's desk may reach: the plan's rules for it, with the item's name filled in."""
+        if index not in self.scopes:
+            self.scopes[index] = self.plans.scope_for(index)
+        return fill_scope(self.scopes[index], item.key, self.sharing())
+
+    async def clear(self, desk: Desk) -> None:
+        """End every program, connection and log-in of the step before."""
+        self.machine.leave(desk.id)
+        await desk.pause(memory=False)
+        await desk.resume()
+        await remove_tree(desk, PROFILE)
+
+    async def prepare_stage(self, step: Step, desk: Desk, brain: Brain, log: ItemLog) -> StepStage:
+        """Give a step its permissions: what the door holds for it, and its tools."""
+        if self.plans.scope != CLOSED:
+            await self.machine.enter_step(desk.id, step.name)
+        toolbox = await self.machine.hands(desk, self.eyes, log.use, exact=self.exact)
+        toolbox.allowed = select_tools(step, self.plans.job, toolbox.tools)
+        toolbox.sight.sees = brain.sees
+        toolbox.note_in_thread = False  # nothing is written of a use: the item's paper has it
+        return StepStage(step, desk, toolbox, refuse_asking)
+
+    def describe(
+        self,
+        plan: Plan,
+        step: Step,
+        item: Item,
+        number: int,
+        summaries: tuple[tuple[str, str], ...],
+        objections: str,
+        log: ItemLog,
+    ) -> Situation:
+        """Give what an item's worker knows when it takes a step."""
+        if self._task is None:
+            self._task = self.plans.task
+        task = replace(
+            self._task,
+            goal=fill_text(self._task.goal, item.key),
+            deliverables=tuple(fill_text(each, item.key) for each in self._task.deliverables),
+        )
+        return Situation(
+            task,
+            plan,
+            step,
+            summaries,
+            before=objections,
+            attempt=number,
+            attempts=self.each.attempts,
+            findings=(objections,) if objections else (),
+            deliverables=task.deliverables if step is plan.steps[-1] else (),
+            deliveries=self.each.attempts - number,
+            network=describe_network(step.name, fill_scope(self.plans.scope, item.key)),
+            secrets=describe_secrets(select_grants(step, self.plans.allowed)),
+            balance=log.measure_balance,
+        )
+
+    def _brought(self, plan: Plan, last: int) -> list[str]:
+        """List what comes back from the desk beside: what was made there, by this step and those it goes on from."""
+        first = last
+        while first and plan.steps[first].keeps:
+            first -= 1
+        return [name for each in plan.steps[first : last + 1] for name in each.makes]
+
+
+async def fetch(desk: Desk, item: Deliverable) -> Candidate:
+    """Take one deliverable from a desk, unread."""
+    try:
+        return Candidate(item, await desk.read(item.path, limit=MAX_RESULT_BYTES))
+    except FileError as e:
+        return Candidate(item, lacks=printable(e.reason))
+
+
+def write_paper(attempts: list[ItemAttempt], verdicts: list[dict[str, object]]) -> str:
+    """Write what was done for an item, and what its checks found, for its paper."""
+    return json.dumps({"attempts": [each.as_json() for each in attempts], "verdicts": verdicts})

@@ -1,0 +1,139 @@
+"""A swarm at real desks: every item at its own, killed and resumed, and the whole example held against the truth."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from hotdesk.config import Config
+from hotdesk.drive.journal import FILE, read
+from hotdesk.event import Burnt, Event, ItemEnded, Opened
+from tests.e2e.conftest import Hotdesk, environment
+from tests.swarm_room import SCRIPT
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(280)]
+EXAMPLE = Path(__file__).parents[2] / "examples/contracts"
+HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+BRIEF = """
+goal = "Count the letters of {item}."
+size = {cpus = 1, memory = "256M", disk = "64M"}
+deliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]
+[each]
+over = "words.txt"
+[reduce]
+goal = "Add up the letters."
+deliverables = [{path = "total.json", expect = {types = {total = "integer"}}}]
+"""
+
+
+@pytest.fixture
+def swarm_command(hotdesk: Hotdesk) -> Hotdesk:
+    """Run `hotdesk` with the code of this test."""
+    return partial(hotdesk, **_path())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[[int], Path]:
+    """Give a brief over so many words, with its script."""
+
+    def make(count: int) -> Path:
+        (tmp_path / "words.txt").write_text("".join(f"word{number}\n" for number in range(count)))
+        (tmp_path / "brief.toml").write_text(BRIEF)
+        (tmp_path / "brain.py").write_text(SCRIPT)
+        return tmp_path
+
+    return make
+
+
+def read_events(settings: Config, chain: str) -> list[Event]:
+    """Read a chain of the journal."""
+    return [row.event() for row in read(settings.lib / "keys" / FILE, chain)]
+
+
+def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
+    folder: Callable[[int], Path], swarm_command: Hotdesk, settings: Config
+) -> None:
+    brief = folder(6)
+    out = brief / "out"
+    done = swarm_command(
+        "swarm", str(brief), "--script", str(brief / "brain.py"), "--out", str(out), "--json", timeout=200
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    receipt = lines[-1]["data"]
+    assert (receipt["done"], receipt["quarantined"]) == (6, 0)
+    records = [event for event in read_events(settings, receipt["job"]) if isinstance(event, ItemEnded)]
+    desks, clean = {each.desk for each in records}, {each.clean for each in records}
+    assert len(desks) == 6
+    assert not desks & clean
+    for desk in desks | clean:
+        names = {type(event) for event in read_events(settings, desk)}
+        assert names >= {Opened, Burnt}
+    assert json.loads((out / "total.json").read_bytes()) == {"total": 30}
+    with zipfile.ZipFile(out / "results.zip") as archive:
+        assert len(archive.namelist()) == 6
+        archive.extract("line-000002.json", out)
+    item = ("verify", str(out / "line-000002.json"), str(out / "swarm-certificate.json"), "--item", "line-000002")
+    proof = out / "proof"
+    assert swarm_command(*item, "--write-proof", str(proof)).returncode == 0
+    (out / "records.jsonl").unlink()
+    verified = swarm_command(*item, "--proof", str(proof))
+    assert verified.returncode == 0
+    assert b"VERIFIED" in verified.stdout
+    assert len(proof.read_bytes()) < 2000
+    (out / "line-000002.json").write_text("{}")
+    assert swarm_command(*item, "--proof", str(proof)).returncode == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_swarm_that_was_killed_goes_on_and_repeats_no_item(
+    share: float, folder: Callable[[int], Path], swarm_command: Hotdesk, settings: Config
+) -> None:
+    count = 120
+    brief = folder(count)
+    argv = [*HOTDESK, "swarm", str(brief), "--script", str(brief / "brain.py"), "--out", str(brief / "out"), "--json"]
+    ended: list[str] = []
+    job = ""
+    with subprocess.Popen(argv, env={**environment(settings), **_path()}, stdout=PIPE) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            event = json.loads(line)
+            job = job or event["data"].get("job", "")
+            if event["event"] == "ItemEnded":
+                ended.append(event["data"]["item"])
+            if len(ended) >= share * count:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    done = swarm_command("resume", job, "--json", timeout=250)
+    assert done.returncode == 0, done.stderr.decode()
+    records = [event for event in read_events(settings, job) if isinstance(event, ItemEnded)]
+    assert len(records) == len({each.item for each in records}) == count
+    assert {each.item for each in records[: len(ended)]} == set(ended)
+    assert json.loads((brief / "out/total.json").read_bytes()) == {"total": sum(len(f"word{n}") for n in range(count))}
+    assert swarm_command("journal", "verify").returncode == 0
+
+
+@pytest.mark.long
+def test_the_register_of_generated_contracts_is_the_truth(settings: Config, tmp_path: Path) -> None:
+    argv = [sys.executable, str(EXAMPLE / "run.py"), "--count", "60", "--seed", str(time.time_ns() % 1000)]
+    env = {**environment(settings), **_path()}
+    done = subprocess.run([*argv, "--out", str(tmp_path)], env=env, capture_output=True, timeout=270, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"the register is the truth" in done.stderr
+
+
+def _path() -> dict[str, str]:
+    """Have a program of ours run with the code of this test."""
+    return {"PYTHONPATH": os.pathsep.join(str(EXAMPLE.parents[1] / name) for name in ("src", ""))}

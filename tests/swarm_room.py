@@ -1,0 +1,91 @@
+"""A small swarm on a machine without walls: lines of a text, each counted by a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotdesk.brief.load import parse_job
+from hotdesk.config import Config
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.drive.journal import read
+from hotdesk.event import Event, ignore
+from hotdesk.job.local import local_machine
+from hotdesk.swarm.brains import ScriptBrains
+from hotdesk.swarm.receipt import SwarmReceipt
+from hotdesk.swarm.run import SwarmContext, SwarmRun, run_swarm
+from hotdesk.work import JobContext
+
+BRIEF = """
+goal = "Count the letters of {item}."
+wall = "local"
+deliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]
+%s
+[each]
+%s
+attempts = 2
+%s
+[reduce]
+goal = "Add up the letters."
+deliverables = [{path = "total.json", expect = {types = {total = "integer"}}}]
+"""
+SCRIPT = """
+import json
+from hotdesk.brain.models.scripted import step
+
+async def count(hands):
+    "Count the letters of one word."
+    word = (await hands.read("item.txt")).decode().strip()
+    if word == "broken":
+        raise ValueError("it cannot be counted")
+    letters = "many" if word == "wrong" and not hands.before else len(word)
+    await hands.write(f"{hands.item}.json", json.dumps({"letters": letters, "word": word}).encode())
+
+async def add(hands):
+    "Add up the letters of all words."
+    lines = [json.loads(line) for line in (await hands.read("results.jsonl")).splitlines()]
+    texts = [json.loads(file["text"]) for line in lines for file in line["files"].values()]
+    await hands.write("total.json", json.dumps({"total": sum(each["letters"] for each in texts)}).encode())
+
+PLAN = (step(count, files=["item.txt"], makes=["{item}.json"]),)
+REDUCE = (step(add, files=["results.jsonl"], makes=["total.json"]),)
+"""
+
+
+@dataclass
+class SwarmRoom:
+    """A folder with words, and a state directory."""
+
+    folder: Path
+    words: list[str]
+    top: str = ""
+    each: str = ""
+    over: str = 'over = "words.txt"'
+    script: str = SCRIPT
+    job: str = ""
+    events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.folder / "words.txt").write_text("".join(f"{word}\n" for word in self.words))
+        self.settings = Config(run=self.folder / "run", lib=self.folder / "lib", images=self.folder / "images")
+
+    async def carry_out(
+        self,
+        listener: Callable[[Event], None] = ignore,
+        on_run: Callable[[SwarmRun], None] = lambda run: None,
+        **options: object,
+    ) -> SwarmReceipt:
+        """Carry it out, or go on with it."""
+        brief = parse_job((BRIEF % (self.top, self.over, self.each)).encode(), self.folder, scope_of)
+        async with local_machine(self.settings) as machine:
+            order = JobContext(machine, brief, listener=listener, exact=True)
+            if self.job:
+                order.id, order.goes_on = self.job, True  # type: ignore[assignment]
+            self.job = order.id
+            brains = ScriptBrains(self.script.encode(), self.folder / "script.py")
+            context = SwarmContext(order, brains, on_progress=on_run, **options)  # type: ignore[arg-type]
+            try:
+                return await run_swarm(context)
+            finally:
+                self.events = [row.event() for row in read(order.journal, order.id)]

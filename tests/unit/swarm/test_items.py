@@ -1,0 +1,84 @@
+"""Which items a brief names: files, rows and lines, each with a name that can stand in a path."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief.brief import Brief
+from hotdesk.brief.load import parse_job
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.errors import BriefError
+from hotdesk.swarm.items import format_manifest, list_items
+
+BRIEF = """
+goal = "Read {item}."
+deliverables = [{path = "{item}.json"}]
+[each]
+over = "%s"
+"""
+
+
+def brief_over(folder: Path, over: str, more: str = "") -> Brief:
+    return parse_job(((BRIEF % over) + more).encode(), folder, scope_of)
+
+
+def test_files_are_items_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("b.pdf", "a.pdf", "ignored.txt"):
+        (tmp_path / "in" / name).write_text(name)
+    items = list_items(brief_over(tmp_path, "in/*.pdf"))
+    assert [(item.index, item.key, item.name) for item in items] == [(0, "a", "item.pdf"), (1, "b", "item.pdf")]
+    assert items[0].sha256 == hashlib.sha256(b"a.pdf").hexdigest()
+    assert items[0].read() == b"a.pdf"
+    assert len(format_manifest(items).splitlines()) == 2
+
+
+def test_names_are_safe_and_no_two_are_alike(tmp_path: Path) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        for name in ("..a b$(id).pdf", "same.pdf", "SAME.pdf"):
+            (tmp_path / folder / name).write_text(folder + name)
+    keys = [item.key for item in list_items(brief_over(tmp_path, "*/*.pdf"))]
+    assert len({key.lower() for key in keys}) == len(keys) == 6
+    assert all(set(key) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") for key in keys)
+    assert not any(key.startswith((".", "-")) for key in keys)
+
+
+def test_rows_and_lines_are_items(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("number,name\nA/1,first\nA/2,second\nA/3,third\n")
+    items = list_items(brief_over(tmp_path, "rows.csv", 'key = "number"\n'))
+    assert [item.key for item in items] == ["A_1", "A_2", "A_3"]
+    assert json.loads(items[1].read()) == {"number": "A/2", "name": "second"}
+    items = list_items(brief_over(tmp_path, "rows.csv", "batch = 2\n"))
+    assert [item.key for item in items] == ["row-000001", "row-000003"]
+    assert len(json.loads(items[0].read())) == 2
+    (tmp_path / "list.txt").write_text("one\n\ntwo\n")
+    assert [item.read() for item in list_items(brief_over(tmp_path, "list.txt"))] == [b"one\n", b"two\n"]
+
+
+def test_an_item_that_was_changed_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_text("before")
+    (item,) = list_items(brief_over(tmp_path, "*.pdf"))
+    path.write_text("after")
+    with pytest.raises(BriefError, match="was changed since"):
+        item.read()
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1\n")
+    with pytest.raises(BriefError, match="more or fewer cells"):
+        list_items(brief_over(tmp_path, "rows.csv"))
+    with pytest.raises(BriefError, match="there is no item"):
+        list_items(brief_over(tmp_path, "*.pdf"))
+    outside = tmp_path / "folder"
+    outside.mkdir()
+    (tmp_path / "secret.pdf").write_text("x")
+    (outside / "link.pdf").symlink_to(tmp_path / "secret.pdf")
+    with pytest.raises(BriefError, match="link to somewhere else"):
+        list_items(replace(brief_over(tmp_path, "*.pdf"), folder=outside))

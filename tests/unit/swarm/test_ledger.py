@@ -1,0 +1,72 @@
+"""Budgets stop a swarm before they are passed; the pace follows what the machine bears."""
+
+from __future__ import annotations
+
+import pytest
+
+from hotdesk.brief.brief import JobBudget
+from hotdesk.event import ItemEnded
+from hotdesk.swarm.items import Item
+from hotdesk.swarm.ledger import SwarmLedger
+from hotdesk.swarm.pace import MachineLoad, choose_limit
+from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
+
+GIB = 1 << 30
+
+
+def ended(item: str, dollars: float, tokens: int = 100, outcome: str = "done") -> ItemEnded:
+    return ItemEnded("i" * 21, item, 0, "0" * 64, outcome, "d", "c", dollars=dollars, tokens=tokens)  # type: ignore[arg-type]
+
+
+def test_no_item_begins_that_could_pass_the_total() -> None:
+    ledger = SwarmLedger(JobBudget(dollars=1.0), JobBudget(dollars=0.3), 1000)
+    for number in range(3):
+        assert not ledger.refuse_another()
+        ledger.begin(f"i{number}")
+    assert "1 dollars" in ledger.refuse_another()
+    ledger.running["i0"].dollars = 0.05
+    ledger.end("i0")
+    assert not ledger.refuse_another()
+
+
+def test_without_a_limit_an_item_is_expected_to_use_what_the_largest_did() -> None:
+    ledger = SwarmLedger(JobBudget(tokens=1000), JobBudget(), 1000)
+    ledger.recall(ended("a", 0.0, tokens=400))
+    ledger.recall(ended("b", 0.0, tokens=300))
+    assert "tokens" in ledger.refuse_another()
+
+
+def test_what_one_item_may_use_is_its_own_and_the_total_is_the_swarms() -> None:
+    ledger = SwarmLedger(JobBudget(acts=10), JobBudget(acts=3), 1000)
+    cost = ledger.begin("a")
+    cost.acts = 2
+    assert ledger.refuse_more(cost, 1) == ("", False)
+    assert ledger.refuse_more(cost, 2) == ("its 3 uses of tools are used up", False)
+    ledger.spent.acts = 8
+    assert ledger.refuse_more(cost, 1) == ("the swarm's 10 uses of tools are used up", True)
+
+
+@pytest.mark.parametrize(
+    ("limit", "running", "idle", "available", "expected"),
+    [
+        (4, 4, 0.5, 16 * GIB, 5),
+        (16, 16, 0.5, 16 * GIB, 20),
+        (4, 3, 0.5, 16 * GIB, 4),
+        (4, 4, 0.01, 16 * GIB, 4),
+        (8, 8, 0.5, 1 * GIB, 4),
+        (64, 64, 0.9, 16 * GIB, 64),
+    ],
+)
+def test_the_pace_follows_the_machine(limit: int, running: int, idle: float, available: int, expected: int) -> None:
+    assert choose_limit(limit, running, MachineLoad(idle, available, 24 * GIB), 64) == expected
+
+
+def test_a_pilot_is_spread_over_all_and_forecasts_the_rest() -> None:
+    items = [Item(number, f"c-{number}", "0" * 64, "item.pdf") for number in range(100)]
+    assert [item.index for item in choose_pilot(items, 5)] == [0, 20, 40, 60, 80]
+    records = [ended(f"c-{number}", 0.01) for number in range(4)] + [ended("c-5", 0.01, outcome="quarantined")]
+    found = forecast(records, 100, 2.0)
+    assert (round(found.dollars, 6), found.tokens, found.seconds, found.failed) == (1.0, 10_000, 40.0, 1)
+    card = make_card(records, found, "f" * 64)
+    assert "1 in quarantine" in card.facts["pilot"]
+    assert card.digest != make_card(records[:-1], found, "f" * 64).digest

@@ -1,0 +1,161 @@
+"""A whole swarm on a machine without walls: items, quarantine, the report, going on after a stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.swarm_room import SCRIPT, SwarmRoom
+
+from hotdesk.drive.identity import me
+from hotdesk.drive.keep import Drive
+from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
+from hotdesk.errors import BriefError
+from hotdesk.event import Event, ItemEnded, ItemsBegun, JobPaused, PilotEnded, Planned, Reduced, SwarmBegun
+from hotdesk.job.local import local_machine
+from hotdesk.swarm.run import CERTIFICATE, RECORDS, SwarmRun
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+WORDS = ["one", "three", "seven", "eleven"]
+
+
+def ends(room: SwarmRoom) -> dict[str, ItemEnded]:
+    return {event.item: event for event in room.events if isinstance(event, ItemEnded)}
+
+
+async def test_each_item_is_taken_at_its_own_desk_and_the_report_is_built_from_all(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS)
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 4, 0), receipt.why
+    records = ends(room)
+    assert len({each.desk for each in records.values()}) == 4
+    assert not {each.desk for each in records.values()} & {each.clean for each in records.values()}
+    assert sum(isinstance(event, Planned) for event in room.events) == 1
+    drive = Drive(room.settings.lib / "drive")
+    assert json.loads(drive.find(f"{receipt.report}/total.json", who=me())) == {"total": 19}
+
+
+async def test_the_certificate_proves_each_item_with_a_few_hundred_bytes(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS)
+    receipt = await room.carry_out()
+    drive = Drive(room.settings.lib / "drive")
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    records = sorted(ends(room).values(), key=lambda each: each.index)
+    assert claim["items"] == {
+        "count": 4, "done": 4, "quarantined": 0, "root": compute_root(records), "manifest": claim["items"]["manifest"],
+    }  # fmt: skip
+    assert receipt.root == claim["items"]["root"]
+    assert [each["name"] for each in claim["report"]] == ["total.json"]
+    assert len(drive.find(f"{room.job}/{RECORDS}", who=me()).splitlines()) == 4
+    for index in range(4):
+        assert read_proof(write_proof(prove(records, index))).leads_to(receipt.root)
+
+
+async def test_what_fails_goes_to_quarantine_with_its_evidence_and_holds_up_nobody(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, [*WORDS, "broken"], each="quarantine = 0.5")
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 4, 1), receipt.why
+    failed = ends(room)["line-000005"]
+    assert (failed.cause, failed.attempt) == ("step", 2)
+    assert receipt.failures == (("step", "step count failed: it gave up", 1),)
+
+
+async def test_a_result_that_fails_its_check_is_told_so_and_made_again(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "wrong"])
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done) == ("done", 2), receipt.why
+    assert ends(room)["line-000002"].attempt == 2
+
+
+async def test_a_swarm_that_was_stopped_goes_on_and_repeats_no_item(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, [f"word{number}" for number in range(12)])
+    runs: list[SwarmRun] = []
+
+    def stop(event: Event) -> None:
+        if isinstance(event, PilotEnded):
+            runs[0].line.log.halt()
+
+    receipt = await room.carry_out(stop, runs.append, pilot=3)
+    assert receipt.outcome == "paused"
+    before = ends(room)
+    assert sorted(before) == ["line-000001", "line-000005", "line-000009"]
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done) == ("done", 12), receipt.why
+    assert all(ends(room)[item] == record for item, record in before.items())
+    assert sum(isinstance(event, ItemEnded) for event in room.events) == 12
+    assert sum(isinstance(event, SwarmBegun) for event in room.events) == 1
+
+
+async def test_too_much_in_quarantine_pauses_and_is_retried_or_accepted(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "broken"])
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.quarantined) == ("paused", 1)
+    assert "--retry-failed" in receipt.why
+    assert (await room.carry_out(retry_failed=True)).outcome == "paused"
+    assert sum(isinstance(event, ItemEnded) for event in room.events) == 3
+    receipt = await room.carry_out(accept_failed=True)
+    assert (receipt.outcome, receipt.quarantined) == ("done", 1), receipt.why
+
+
+async def test_other_items_than_it_began_with_are_refused(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "broken"])
+    await room.carry_out()
+    (tmp_path / "words.txt").write_text("one\nanother\n")
+    with pytest.raises(BriefError, match="not those the swarm began with"):
+        await room.carry_out()
+
+
+async def test_a_budget_stops_it_before_it_is_passed(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, [f"word{number}" for number in range(8)], top="budget = {acts = 20}", each="acts = 5")
+    receipt = await room.carry_out()
+    assert receipt.outcome == "paused"
+    assert "20 acts" in receipt.why
+    assert receipt.acts <= 20
+    assert any(isinstance(event, JobPaused) for event in room.events)
+
+
+async def test_an_item_that_uses_up_its_own_budget_goes_to_quarantine(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "two"], each="acts = 1")
+    receipt = await room.carry_out()
+    assert receipt.outcome == "failed"
+    assert {each.cause for each in ends(room).values()} == {"budget"}
+
+
+async def test_nothing_is_begun_twice_that_may_have_changed_something_outside(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS, top='egress = ["write https://erp.example.test/orders/{item}"]')
+    runs: list[SwarmRun] = []
+
+    def stop(event: Event) -> None:
+        if isinstance(event, SwarmBegun):
+            runs[0].line.log.halt()
+
+    assert (await room.carry_out(stop, runs.append)).outcome == "paused"
+    async with local_machine(room.settings) as machine:
+        machine.note(ItemsBegun(room.job, ("line-000002",)))  # as a process leaves it that was killed amid the item
+    receipt = await room.carry_out()
+    assert receipt.outcome == "paused"
+    assert {item: (each.outcome, each.cause) for item, each in ends(room).items()} == {
+        "line-000001": ("done", ""),
+        "line-000002": ("quarantined", "unknown"),
+        "line-000003": ("done", ""),
+        "line-000004": ("done", ""),
+    }
+    begun = [item for event in room.events if isinstance(event, ItemsBegun) for item in event.items]
+    assert sorted(begun) == [f"line-00000{number}" for number in (1, 2, 3, 4)]
+    receipt = await room.carry_out(retry_failed=True)
+    assert (receipt.outcome, receipt.done) == ("done", 4), receipt.why
+
+
+async def test_a_script_without_a_plan_for_the_report_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS, script=SCRIPT.replace("REDUCE", "OTHER"))
+    with pytest.raises(BriefError, match="REDUCE"):
+        await room.carry_out()
+
+
+async def test_the_report_is_not_built_twice(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS)
+    await room.carry_out()
+    assert sum(isinstance(event, Reduced) for event in room.events) == 1
+    with pytest.raises(BriefError, match="is over"):
+        await room.carry_out()
