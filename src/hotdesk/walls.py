@@ -54,6 +54,8 @@ class Traits:
     """How long a guest may take to call its owner."""
     can_equip_spares: bool = True
     """Whether a desk that is kept ready can get root, or a way out, when it is claimed."""
+    can_mount_volumes: bool = True
+    """Whether volumes of the host can be mounted in its desks."""
     caches_writes: bool = False
     """Whether its own kernel holds writes back: the guest is asked to write them out before a snapshot."""
 
@@ -241,6 +243,7 @@ TRAITS: Mapping[str, Traits] = {
         stage="vmm",
         start_seconds=60.0,
         can_equip_spares=False,
+        can_mount_volumes=False,
         caches_writes=True,
     ),
 }

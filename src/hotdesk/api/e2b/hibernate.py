@@ -293,9 +293,9 @@ def record_of(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     """Write down what a sandbox is, and the desk that was hibernated."""
     headers = network.list_headers(sandbox.scope)
     same = {name: getattr(sandbox, name) for name in SAME}
-    more = {"volumes": dict(sandbox.spec.volumes), "revoked": sorted(sandbox.revoked)}
+    same |= {"volumes": dict(sandbox.spec.volumes), "revoked": sorted(sandbox.revoked)}
     base = sandbox.spec.image if desk else ""
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, desk=desk, base=base, **more, **same)
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, desk=desk, base=base, **same)
 
 
 def name_of(sandbox: Sandbox) -> str:

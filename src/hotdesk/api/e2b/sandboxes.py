@@ -406,7 +406,7 @@ def has_ended(sandbox: Sandbox) -> bool:
 
 def can_keep_memory(sandbox: Sandbox) -> bool:
     """Say whether the programs of a sandbox can be copied, and written to disk while it is paused."""
-    return TRAITS[sandbox.spec.wall].can_keep_memory
+    return TRAITS[sandbox.spec.wall].can_keep_memory and not sandbox.spec.volumes
 
 
 async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:

@@ -69,6 +69,11 @@ class MemorySaves:
                 f"the memory of desk {desk} cannot be kept: it is behind the wall {tracked.wall.name}, whose programs "
                 "cannot be written down. Open one behind gvisor, or leave memory out: files can be kept everywhere"
             )
+        if spec.volumes:
+            raise BriefError(
+                f"the memory of desk {desk} cannot be kept: it has volumes, which others may change meanwhile. Open "
+                "one without volumes, or leave memory out"
+            )
         if spec.disk_in == "memory":
             raise BriefError(f"the memory of desk {desk} cannot be kept: its disk is in memory. Open one with a disk")
         if stop and not tracked.room.disk.is_durable:
