@@ -67,9 +67,7 @@ class Opening:
         if request.memory and not wall.traits.can_keep_memory:
             raise BriefError(f"the wall {wall.name} cannot keep memory")
         if spec.volumes and not wall.traits.can_mount_volumes:
-            raise BriefError(
-                f"no volume can be mounted behind the wall {wall.name}; leave it out, or choose another"
-            )
+            raise BriefError(f"no volume can be mounted behind the wall {wall.name}; leave it out, or choose another")
         record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.images.find(spec.image)
         if record is not None and picture.digest != record.image:

@@ -93,7 +93,7 @@ async def hear_guest(
     listener.setblocking(False)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(runtime.stop_waiting, desk, False, tasks.cancel_scope)
+            tasks.start_soon(runtime.stop_waiting, desk, body, False, tasks.cancel_scope)
             found = await recognize(listener, (body["caller"], body["uid"]), token)
             tasks.cancel_scope.cancel()
     except ExceptionGroup as group:

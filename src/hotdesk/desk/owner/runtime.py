@@ -250,8 +250,7 @@ class KeeperRuntime:
         link = None
         try:
             async with anyio.create_task_group() as tasks:
-                seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
-                tasks.start_soon(self.stop_waiting, desk, seconds, root, tasks.cancel_scope)
+                tasks.start_soon(self.stop_waiting, desk, body, root, tasks.cancel_scope)
                 while link is None:
                     sock = await accept(listener)
                     if peer(sock) == (body["caller"], body["uid"]):
@@ -292,8 +291,9 @@ class KeeperRuntime:
         if self.supervisor is not None:
             self.tasks.start(functools.partial(self.supervisor.dismiss, DeskId(name), why))
 
-    async def stop_waiting(self, desk: DeskId, seconds: float, root: bool, scope: anyio.CancelScope) -> None:
-        """Stop waiting for a guest's call when it or its desk ended, or its time is up."""
+    async def stop_waiting(self, desk: DeskId, body: dict[str, object], root: bool, scope: anyio.CancelScope) -> None:
+        """Stop waiting for a guest's call when it or its desk ended, or the time that its wall needs is up."""
+        seconds = float(str(body.get("start_seconds", GREET_SECONDS)))
         await self.keeper.wait_end(desk, seconds, root)
         scope.cancel()
 
