@@ -6,12 +6,15 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import tarfile
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -250,3 +253,97 @@ def test_a_template_that_breaks_its_own_guest_is_never_used(api: httpx.Client) -
     assert build(api, "broken", broken)["status"] == "error"
     assert api.post("/v2/sandboxes", json={"templateID": "broken"}).status_code == 404
     assert build(api, "whole", [{"type": "RUN", "args": ["true"]}])["status"] == "ready"
+
+
+# -- registries -------------------------------------------------------------------------------------------------------
+
+
+class LyingRegistry(BaseHTTPRequestHandler):
+    """A registry that answers whatever a test wants."""
+
+    answers: ClassVar[dict[str, tuple[int, dict[str, str], bytes]]] = {}
+    requests: ClassVar[list[str]] = []
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Answer by the last part of the path."""
+        self.requests.append(self.path)
+        status, headers, data = self.answers.get(self.path.rpartition("/")[2], (404, {}, b"{}"))
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture(scope="module")
+def lying(home: Path) -> Iterator[tuple[str, httpx.Client]]:
+    """Give the address of a registry that lies, and a client of a server whose operator lists it."""
+    registry = ThreadingHTTPServer(("127.0.0.1", 0), LyingRegistry)
+    threading.Thread(target=registry.serve_forever, daemon=True).start()
+    address = f"127.0.0.1:{registry.server_address[1]}"
+    config = f'[serve]\negress = "deny"\nregistries = ["http://{address}"]\n'
+    with (
+        served(home / "registry-attacked", config=config) as found,
+        httpx.Client(base_url=found.url, headers={"X-API-Key": found.key}, timeout=30) as client,
+    ):
+        yield address, client
+    registry.shutdown()
+    registry.server_close()
+
+
+def digest_of(data: bytes) -> str:
+    """Return a digest as registries write it."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+CONFIG = b'{"os": "linux"}'
+LAYER = b"no tar at all"
+TRUE = {
+    "config": {"digest": digest_of(CONFIG), "size": len(CONFIG)},
+    "layers": [{"digest": digest_of(LAYER), "size": 13}],
+}
+PINNED = "sha256:" + "77" * 32
+LIES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "another manifest": (f"@{PINNED}", TRUE, "another manifest"),
+    "another blob": (":1", {**TRUE, "layers": [{"digest": PINNED, "size": len(LAYER)}]}, "not what its digest says"),
+    "an endless blob": (":1", {**TRUE, "layers": [{"digest": digest_of(LAYER), "size": 1 << 50}]}, "larger than"),
+    "a path for a digest": (":1", {**TRUE, "layers": [{"digest": "sha256:../../x", "size": 3}]}, "no sha256"),
+    "no image": (":1", TRUE, "cannot be used here"),
+    "a list": (":1", {"manifests": [{"digest": 7}]}, "cannot be read|not for"),
+}
+
+
+@pytest.mark.long
+@falls_without("a pinned manifest has its digest",
+               Removal("pull_program.py", "if DIGEST.fullmatch(reference) and digest != reference:", "if False:"),
+               cases="another manifest")  # fmt: skip
+@falls_without("the size of an image is known before it is fetched",
+               Removal("pull_program.py", '> order["limit"]:', "> 1 << 60:"), cases="an endless blob")  # fmt: skip
+@no_guard("the importer of foreign images checks every digest and every shape again",
+          cases="another blob | a path for a digest | no image | a list")  # fmt: skip
+@pytest.mark.parametrize("case", LIES)
+def test_a_registry_that_lies_gives_no_image(lying: tuple[str, httpx.Client], case: str) -> None:
+    address, client = lying
+    reference, manifest, why = LIES[case]
+    data = json.dumps(manifest).encode()
+    blobs = {digest_of(CONFIG): CONFIG, digest_of(LAYER): LAYER, PINNED: LAYER}
+    LyingRegistry.answers = {name: (200, {}, content) for name, content in blobs.items()}
+    LyingRegistry.answers |= {"1": (200, {}, data)} if reference == ":1" else {PINNED: (200, {}, data)}
+    done = build(client, "lied-to", [], fromImage=f"{address}/tools/python{reference}")
+    assert (done["status"], done["reason"]["step"]) == ("error", "base")
+    assert re.search(why, done["reason"]["message"]), done["reason"]["message"]
+
+
+@pytest.mark.long
+@no_guard("the desk that fetches has one rule; attacks on the door are in a file of their own")
+def test_a_registry_leads_nowhere_else(lying: tuple[str, httpx.Client], server: Served) -> None:
+    address, client = lying
+    port = httpx.URL(server.url).port
+    for place in (f"http://127.0.0.1:{port}/health", "http://169.254.169.254/latest", "file:///etc/passwd"):
+        LyingRegistry.answers = {"1": (302, {"Location": place}, b"")}
+        done = build(client, "led-away", [], fromImage=f"{address}/tools/python:1")
+        assert (done["status"], done["reason"]["step"]) == ("error", "base"), done
+        assert '"ok"' not in done["reason"]["message"]
