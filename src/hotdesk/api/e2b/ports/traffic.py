@@ -69,7 +69,7 @@ class Traffic:
                     entry = AccessEntry(scope, aim.sandbox, aim.port)
                     counted.callback(entry.write)
                     receive, send = entry.watch_receive(receive), entry.watch_send(send)
-                    scope["hotdesk.access"] = entry
+                    scope["access"] = entry
                 sandbox = await self.find(aim, scope)
                 counted.enter_context(self.track_request(sandbox, aim.port))
                 if aim.port != envd.PORT:
@@ -250,7 +250,7 @@ def redirect(scope: Scope, share: Share, token: str) -> Response:
 
 def note_access(scope: Scope, sandbox: Sandbox, share: Share | None) -> None:
     """Tell the access log whose request it is."""
-    entry: AccessEntry | None = scope.get("hotdesk.access")
+    entry: AccessEntry | None = scope.get("access")
     if entry is not None:
         entry.tenant, entry.share = sandbox.tenant.name, share.id if share is not None else ""
 
