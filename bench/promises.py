@@ -302,6 +302,7 @@ PROMISES = (
         live_fork.PLAIN,
         "live fork behind gVisor, until the copy answers ≤ 1.5 × plain `runsc checkpoint` and `runsc restore`",
         "live-fork",
+        aim=True,
     ),
     Promise(
         server.LIFE, "≤", 0.06, "", 'E2B\'s `Sandbox.create()`, `commands.run("true")`, `kill()` ≤ 0.06 s', "server"

@@ -357,7 +357,8 @@ def hide() -> bool:
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        return _ctypes.call_function(prctl, (4, 0, 0, 0, 0)) == 0
+        failed: int = _ctypes.call_function(prctl, (4, 0, 0, 0, 0))
+        return failed == 0
     except (ImportError, OSError):
         return False  # an image without it: ptrace on pid 1 is refused all the same
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from hotdesk.config import Config
 from hotdesk.desk.records import ID_SHAPE
 from hotdesk.desk.room.disk import Disk
-from hotdesk.desk.room.rootfs import hibernated_name
+from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.desk.seam import COMPUTER, Spec
 from hotdesk.errors import BriefError, DeskGone, HotdeskError
 
@@ -88,7 +88,7 @@ class HibernatedDesks:
         """Remove a desk's record and what it would have gone on from. Absent is no error."""
         if self.has(desk):
             self.path(desk).unlink(missing_ok=True)
-            self.disk().drop(hibernated_name(desk))
+            self.disk().drop(name_hibernated(desk))
         (self.shown / f"{desk}.json").unlink(missing_ok=True)
 
     def list_names(self) -> list[str]:

@@ -160,11 +160,9 @@ class MemorySaves:
         if not room.cgroup.kill(_END_TIMEOUT_S):
             raise KeeperError(f"processes of desk {room.desk} resist")
         size = room.layers.hibernate()
-        left = max(0.0, tracked.ends - now())
-        record = HibernatedDesk(
-            room.desk, describe_spec(tracked.spec), room.image.digest, token, size, time.time() + left, time.time()
-        )
-        self.hibernated.write(record)
+        until = time.time() + max(0.0, tracked.ends - now())
+        spec = describe_spec(tracked.spec)
+        self.hibernated.write(HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time()))
 
     # -- in the keeper's loop ---------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from hotdesk.desk.keeper.tracked import TrackedDesk, now
 from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room
-from hotdesk.desk.room.rootfs import hibernated_name
+from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.desk.room.volume_store import VolumeStore
 from hotdesk.desk.wall.registry import Walls
 from hotdesk.desk.wall.seam import StartError
@@ -80,7 +80,7 @@ class Opening:
             raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}, and so have its forks")
         source = origin.layers.find(request.snapshot) if origin is not None else None
         if record is not None:
-            source = hibernated_name(desk)
+            source = name_hibernated(desk)
             self.disk().adopt(source, record.size)
         self.check_floors()
         facts = {"image": spec.image, "wall": wall.name, "owner": self.owner, "keeper": os.getpid()}

@@ -22,7 +22,7 @@ from hotdesk.desk.records import facts as facts
 from hotdesk.desk.records import has_live_keeper as has_live_keeper
 from hotdesk.desk.records import take as take
 from hotdesk.desk.room.disk import Disk
-from hotdesk.desk.room.rootfs import hibernated_name
+from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, Hierarchies
@@ -196,7 +196,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
 def is_hibernated(config: Config, name: str) -> bool:
     """Say whether a layer is one that a hibernated desk goes on from."""
     desk = name.partition(".")[0]
-    return name == hibernated_name(desk) and (config.lib / "hibernated" / f"{desk}.json").exists()
+    return name == name_hibernated(desk) and (config.lib / "hibernated" / f"{desk}.json").exists()
 
 
 def clear_runtime(config: Config, desk: str) -> list[str]:

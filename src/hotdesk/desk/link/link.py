@@ -96,8 +96,8 @@ class Link:
                 if self.gap is None or self.ending is not None or self.failure is not None:
                     break
                 await self.bridge(self.gap)
-                if self.failure is not None:
-                    break
+                if self.sock.fileno() < 0:
+                    break  # the link ended before the guest called again
             self.fail(self.ending or await self.obituary())
         finally:
             if self.sock.fileno() >= 0:

@@ -192,6 +192,7 @@ async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk
     if seconds <= 0:
         raise DeskGone(f"the deadline of desk {desk} passed while it was hibernated; open another")
     spec = replace(parse_spec(body["spec"]), deadline=seconds)
+    runtime.keeper.ended.pop(desk, None)  # it may have ended here once before
     opened = await runtime.begin(spec, scope, desk=desk, token=str(body["token"]))
     await runtime.keeper.ask(KeeperRequest("woken", desk))
     return opened

@@ -149,8 +149,8 @@ class Layers:
 
     def hibernate(self) -> int:
         """Keep the layer, the desk's memory in it, beyond the desk's room; return the bytes it counts for."""
-        self.disk.drop(hibernated_name(self.desk))
-        self.disk.snapshot(self.desk, hibernated_name(self.desk), self.folder / "disk")
+        self.disk.drop(name_hibernated(self.desk))
+        self.disk.snapshot(self.desk, name_hibernated(self.desk), self.folder / "disk")
         return self.disk.measure_usage(self.desk, self.folder / "disk")
 
     def find(self, snapshot: str) -> str:
@@ -173,6 +173,6 @@ class Layers:
         del self.snapshots[snapshot]
 
 
-def hibernated_name(desk: str) -> str:
+def name_hibernated(desk: str) -> str:
     """Give the disk's name of what a hibernated desk goes on from."""
     return f"{desk}.{HIBERNATED}"

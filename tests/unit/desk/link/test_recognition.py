@@ -73,8 +73,8 @@ async def test_a_caller_without_the_token_is_hung_up_on(tmp_path: Path, wrong: b
 
 
 async def test_a_crowd_of_silent_callers_does_not_keep_the_guest_out(tmp_path: Path) -> None:
+    crowd: list[socket.socket] = []
     async with listening(tmp_path) as (listener, path), anyio.create_task_group() as tasks:
-        crowd: list[socket.socket] = []
 
         async def press() -> None:
             while len(crowd) < 40:
@@ -84,8 +84,8 @@ async def test_a_crowd_of_silent_callers_does_not_keep_the_guest_out(tmp_path: P
         with anyio.fail_after(20):
             sock, _ = await recognize(listener, US, TOKEN)
         sock.close()
-        for each in crowd:
-            each.close()
+    for each in crowd:
+        each.close()
 
 
 async def test_another_process_is_not_heard(tmp_path: Path) -> None:

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.wall.gvisor import runsc as program
+from hotdesk.desk.wall.gvisor import sentry
 from hotdesk.desk.wall.gvisor.runsc import CONTAINER, IMAGE, Runsc
 from hotdesk.desk.wall.seam import GO, MemoryWriter
 from hotdesk.linux import syscalls
 
 LOG = "memory.log"
-_PAUSE, _RESUME = b'{"method":"containerManager.Pause","arg":{}}', b'{"method":"containerManager.Resume","arg":{}}'
-_SUCCESS = b'"success":true'
-_ASK_TIMEOUT_S = 10.0
-_MAX_ANSWER_BYTES = 256
 _FAILED = b"0"
 _STEP_TIMEOUT_S = 300.0
 """Seconds one step may take; the desk decides how much memory there is to write."""
@@ -70,36 +66,17 @@ def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None
     With `stop` they go on only when that failed: a sentry that is told to end with its checkpoint ends anyhow.
     """
     (room.folder / program.STATE / LOG).unlink(missing_ok=True)
-    pausing = ask_sentry(runsc, room, _PAUSE)
-    room.cgroup.join()  # which takes as long as pausing does
-    is_paused = program.wait(pausing) == 0 or step(runsc, room, "pause")
-    is_written = is_paused and step(runsc, room, *_WRITE)
+    is_paused = sentry.ask(runsc, room, room.userns, sentry.pause)
+    is_written = is_paused and sentry.ask(runsc, room, room.userns, lambda: sentry.write_memory(f"/{IMAGE}"))
+    if not is_written:
+        room.cgroup.join()
+        is_written = (is_paused or step(runsc, room, "pause")) and step(runsc, room, *_WRITE)
     os.write(report, GO if is_written else _FAILED)
     os.read(go, 1)
     if not (is_written and stop):
-        is_running = program.wait(ask_sentry(runsc, room, _RESUME)) == 0 or step(runsc, room, "resume")
+        is_running = sentry.ask(runsc, room, room.userns, sentry.resume) if is_paused else step(runsc, room, "resume")
         os.write(report, GO if is_running else _FAILED)
     os._exit(0)
-
-
-def ask_sentry(runsc: Runsc, room: Room, request: bytes) -> int:
-    """Ask a sentry for what runsc would ask it, in a process that is confined as runsc is; return its pid.
-
-    A runsc would take ten times as long to start. It ends with 0 when the sentry did it; any other answer of this
-    or another release is left to runsc.
-    """
-    child = os.fork()
-    if child == 0:
-        try:
-            program.confine(runsc, room, room.userns, capable=False)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-                sock.settimeout(_ASK_TIMEOUT_S)
-                sock.connect(f"/{program.STATE}/runsc-{CONTAINER}.sock")
-                sock.sendall(request)
-                os._exit(0 if _SUCCESS in sock.recv(_MAX_ANSWER_BYTES) else 1)
-        finally:
-            os._exit(1)
-    return child
 
 
 def step(runsc: Runsc, room: Room, *arguments: str) -> bool:

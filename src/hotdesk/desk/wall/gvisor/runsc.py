@@ -16,9 +16,10 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hotdesk.desk.room import cpu_set
 from hotdesk.desk.room.room import Room
@@ -74,8 +75,15 @@ class Runsc:
         ]
 
 
-def stand_by(runsc: Runsc, room: Room) -> Standby:
-    """Have a process join the desk's cgroup, to run the desk from its bundle once the room is complete."""
+Restored: TypeAlias = Callable[[Runsc, Room, int], bool]
+"""What is done in a desk that goes on from its memory before it is handed over; says whether that went well."""
+
+
+def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
+    """Have a process join the desk's cgroup, to run the desk from its bundle once the room is complete.
+
+    `restored` is called in that process, with the desk's user namespace, where the desk goes on from its memory.
+    """
     (stdin, go), (console, output) = syscalls.two_pipes()
     try:
         launcher = os.fork()
@@ -92,7 +100,7 @@ def stand_by(runsc: Runsc, room: Room) -> Standby:
                 os._exit(0)
             userns, netns = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in word[1:].decode().split())
             syscalls.close_but({0, 1, 2, stdin, output, userns, netns})
-            run(runsc, room, userns, netns, (stdin, output, output))
+            run(runsc, room, userns, netns, (stdin, output, output), restored)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
     syscalls.close_all((stdin, output))
@@ -114,8 +122,15 @@ def leave_keeper() -> None:
 # -- in the launcher -------------------------------------------------------------------------------------------
 
 
-def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int]) -> None:
-    """Run the desk; exit as runsc does, once it has."""
+def run(
+    runsc: Runsc,
+    room: Room,
+    userns: int,
+    netns: int,
+    streams: Sequence[int],
+    restored: Restored,
+) -> None:
+    """Run the desk; exit as runsc does, once it has. `restored` is called when it goes on from its memory."""
     os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these
     syscalls.setns(netns, syscalls.CLONE_NEWNET)
     syscalls.unshare(syscalls.CLONE_NEWPID)
@@ -130,7 +145,7 @@ def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int
     os.close(status_w)
     code = int(os.read(status_r, 8) or _FAILED)
     if code == 0 and room.memory:
-        code = wait(start_inside(runsc, room, userns, ROOT_LOG, ["exec", f"--process=/{BUNDLE}/{RENAME}", CONTAINER]))
+        code = 0 if restored(runsc, room, userns) else _FAILED
     if code == 0:
         write_pid(room, PID, supervisor)
     os._exit(code)
@@ -227,6 +242,8 @@ def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
     os.setresuid(0, 0, 0)
     for capability in () if capable else range(CAP_LAST + 1):
         syscalls.drop_bounding(capability)
+    if not capable:
+        syscalls.drop_capabilities()
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
 
 

@@ -45,7 +45,7 @@ class GvisorWall:
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
             raise BriefError(f"a desk behind gVisor takes at least {MIN_MEMORY // MIB}M of memory")
-        return runsc.stand_by(self.runsc, room)
+        return runsc.stand_by(self.runsc, room, rename.rename)
 
     def prepare(self, room: Room) -> None:
         folder = room.folder
