@@ -13,6 +13,7 @@ from hotdesk.desk.seam import Done
 from hotdesk.desk.wall.gvisor.status import list_flaws
 from hotdesk.doctor import cache, machine, sentry
 from hotdesk.doctor.examination import MEASURES
+from hotdesk.doctor.host_needs import HOST_MEASURES
 from hotdesk.doctor.measure import Finding
 from hotdesk.doctor.probes import ProbeResult
 from hotdesk.doctor.sentry import TIGHT, Exhausted, FilledDisk, SandboxFreeze
@@ -150,7 +151,8 @@ def test_a_disk_is_judged_by_its_size_on_the_host(why: str, size: int, state: st
 
 def test_every_measure_of_a_desk_has_a_twin_on_a_sentry_or_a_reason_why_not() -> None:
     others = (*machine.CHECKS, *machine.STORES, *cache.CHECKS)
-    names = {measure.name for measure in MEASURES} - {check.measure.name for check in others}
+    of_host = {measure.name for measure in HOST_MEASURES.values()} | {check.measure.name for check in others}
+    names = {measure.name for measure in MEASURES} - of_host
     there = {measure.name for measure in sentry.MEASURES}
     twins = {name for name in names if f"sentry-{TWINS.get(name, name)}" in there}
     assert names - twins == sentry.LEFT_OUT.keys()

@@ -135,7 +135,7 @@ def test_limits_the_brief_does_not_set_are_shown_as_they_will_be(run: Run, brief
         ("[ceiling]\ngrants = []", "the secret erp-token may not be granted, none is; leave it out"),
         ('[ceiling]\nhosts = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
         ('[door]\nceiling = ["read other.test"]', "GET https://erp.test/orders/*: outside the operator's ceiling"),
-        ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: this version cannot put it up"),
+        ('[ceiling]\nwall = "microvm"', "the wall microvm is not available here: there is no "),
     ],
 )
 def test_what_is_beyond_the_ceiling_is_refused(run: Run, brief: Path, settings: str, why: str) -> None:
