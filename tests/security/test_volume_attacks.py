@@ -255,7 +255,7 @@ def eve(server: Served, theirs: dict[str, str]) -> Iterator[httpx.Client]:
 @falls_without(
     "volumes: each for its tenant",
     Removal("volumes/registry.py", "if record is None or name != tenant or not", "if record is None or not"),
-    cases="shown | destroyed | mounted | copied",
+    cases="shown | mounted | copied | destroyed",
 )
 @no_guard("a list is made of the tenant's own", cases="mounted by name")
 @pytest.mark.parametrize("act", ["shown", "mounted", "mounted by name", "copied", "destroyed"])

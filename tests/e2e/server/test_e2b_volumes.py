@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -25,10 +29,13 @@ from e2b import (
 from e2b.exceptions import RateLimitException, VolumeNotFoundException, VolumePathNotFoundException
 
 from hotdesk.api.keys import ApiKeys
-from tests.e2e.server.conftest import Served, served
+from tests.conftest import settings_in
+from tests.e2e.conftest import PROGRAM, environment
+from tests.e2e.server.conftest import PATIENCE, Served, served, wait
+from tests.leftovers import keepers
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
-SIZE = 64 << 20
+T = TypeVar("T")
 CONFIG = """
 [serve]
 volume_size = "64M"
@@ -346,3 +353,57 @@ async def test_the_asynchronous_sdk_has_volumes_too(server: Served) -> None:
         await AsyncVolume.list(**wrong)
     with pytest.raises(VolumeNotFoundException):
         await AsyncVolume.connect(volume.volume_id, **server.e2b)
+
+
+@pytest.mark.long
+def test_a_volume_survives_its_keeper_and_its_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home / f"survivor-{time.monotonic_ns()}"
+    config = CONFIG.replace("[serve]\n", '[serve]\nshutdown = "leave"\nwall = "container"\n')
+    with served(folder, config=config) as first:
+        monkeypatch.setenv("E2B_VOLUME_API_URL", first.url)
+        volume = Volume.create("stays", **first.e2b)
+        volume.write_file("/a", "one")
+        for pid in keepers(folder):
+            os.kill(pid, signal.SIGKILL)
+        sandbox = await_keeper(lambda: Sandbox.create(volume_mounts={"/data": volume}, **first.e2b))
+        assert await_keeper(lambda: volume.read_file("/a")) == "one"
+        sandbox.commands.run("echo two > /data/b; echo own > /home/user/own")
+    with again(folder, first.key) as second:
+        options = {**second.e2b}
+        monkeypatch.setenv("E2B_VOLUME_API_URL", second.url)
+        found = Volume.connect(volume.volume_id, **options)
+        assert (found.token, found.read_file("/b")) == (volume.token, "two\n")
+        with pytest.raises(VolumeException, match="409"):
+            Volume.destroy(volume.volume_id, **options)
+        later = Sandbox.connect(sandbox.sandbox_id, **options)
+        assert later.commands.run("cat /data/a /data/b own").stdout == "onetwo\nown\n"
+        assert later.get_info().volume_mounts == [{"name": "stays", "path": "/data"}]
+        later.kill()
+        assert Volume.destroy(volume.volume_id, **options)
+
+
+def await_keeper(work: Callable[[], T]) -> T:
+    """Try something until the tenant has a keeper again."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return work()
+        except (VolumeException, SandboxException):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.2)
+
+
+@contextmanager
+def again(folder: Path, key: str) -> Iterator[Served]:
+    """Run another server in the state directory of one that ended."""
+    settings, log = settings_in(folder), folder / "again.log"
+    with log.open("wb") as written:
+        source = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        argv = [PROGRAM, "serve", "--port", "0"]
+        process = subprocess.Popen(argv, stderr=written, env={**environment(settings), **source})
+    try:
+        yield Served(wait(process, log), key, settings, process, log)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
