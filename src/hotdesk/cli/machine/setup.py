@@ -43,7 +43,7 @@ from hotdesk.hands.page import novnc
 from hotdesk.linux import uids
 from hotdesk.linux.landlock import existing
 
-_IMAGE_ROOM = GIB // 2
+_IMAGE_ROOM = GIB
 """What the image `base` and its sterile copy take, with what is unpacked meanwhile."""
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
