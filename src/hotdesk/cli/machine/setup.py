@@ -44,7 +44,7 @@ from hotdesk.linux import uids
 from hotdesk.linux.landlock import existing
 from hotdesk.walls import TRAITS
 
-_IMAGE_ROOM = GIB // 2
+_IMAGE_ROOM = GIB
 """What the image `base` and its sterile copy take, with what is unpacked meanwhile."""
 LINK = Path("/usr/local/bin/hotdesk")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
