@@ -54,8 +54,6 @@ class Traits:
     """How long a guest may take to call its owner."""
     can_equip_spares: bool = True
     """Whether a desk that is kept ready can get root, or a way out, when it is claimed."""
-    caches_writes: bool = False
-    """Whether its own kernel holds writes back: the guest is asked to write them out before a snapshot."""
 
     @property
     def strength(self) -> int:
@@ -241,7 +239,6 @@ TRAITS: Mapping[str, Traits] = {
         stage="vmm",
         start_seconds=60.0,
         can_equip_spares=False,
-        caches_writes=True,
     ),
 }
 """What each wall usually is: by this walls are compared that a machine does not have."""
