@@ -56,8 +56,6 @@ class Traits:
     """Whether a desk that is kept ready can get root, or a way out, when it is claimed."""
     can_mount_volumes: bool = True
     """Whether volumes of the host can be mounted in its desks."""
-    caches_writes: bool = False
-    """Whether its own kernel holds writes back: the guest is asked to write them out before a snapshot."""
 
     @property
     def strength(self) -> int:
@@ -244,7 +242,6 @@ TRAITS: Mapping[str, Traits] = {
         start_seconds=60.0,
         can_equip_spares=False,
         can_mount_volumes=False,
-        caches_writes=True,
     ),
 }
 """What each wall usually is: by this walls are compared that a machine does not have."""

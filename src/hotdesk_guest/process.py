@@ -39,6 +39,8 @@ TIOCGPGRP = 0x540F
 END_OF_FILE = b"\x04"
 signals_terminals = False
 """Whether this guest tells programs that their terminal changed or is gone: gVisor's kernel does not."""
+kills = -1
+"""How many programs the kernel had killed for want of memory; -1: the host counts them."""
 LINE_ENDS = (b"", b"\n", b"\r", END_OF_FILE)
 
 
@@ -63,6 +65,8 @@ class GuestProcess:
         self.status: int | None = None
         self.over = False
         self.timed_out = False
+        self.starved = False
+        """Whether it failed, and the kernel killed something for want of memory since the last that did."""
         self.ended = 0.0
         self.error: OSError | None = None
         self.pid = 0
@@ -235,6 +239,8 @@ class GuestProcess:
         self.close_stdin()
         self.over = True
         self.ended = time.monotonic()
+        if self.status and kills >= 0:
+            self.starved = has_killed()
 
     def outcome(self) -> dict[str, object]:
         """Say how it ended; what is usual goes without saying."""
@@ -248,6 +254,8 @@ class GuestProcess:
             result = {"code": 128 + posix.WTERMSIG(status), "signal": posix.WTERMSIG(status)}
         if self.timed_out:
             result["timed_out"] = True
+        if self.starved:
+            result["starved"] = True
         return result
 
     def describe(self) -> dict[str, object]:
@@ -326,6 +334,17 @@ def offer(pid: int) -> None:
         posix.close(fd)
     except OSError:
         pass  # it has ended already
+
+
+def has_killed() -> bool:
+    """Say whether the kernel has killed programs for want of memory since this was last asked."""
+    global kills
+    before = kills
+    with open("/proc/vmstat", "rb") as file:
+        for line in file:
+            if line.startswith(b"oom_kill "):
+                kills = int(line[9:])
+    return kills > before
 
 
 def kill_tree(leader: int, mark: str, alive: bool) -> None:

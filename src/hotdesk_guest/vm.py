@@ -336,6 +336,7 @@ class Computer:
         process.ENVIRONMENT.clear()
         process.ENVIRONMENT.update(self.seed["env"])
         process.MARKS = posix.urandom(8).hex()
+        process.kills = 0
         process.NOTHING = posix.open("/dev/null", posix.O_RDONLY)
         posix.chdir(process.HOME)
         guest = agent.Guest("", self.link)

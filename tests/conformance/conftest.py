@@ -65,6 +65,19 @@ test_kills_for_memory_are_counted
 test_what_a_desk_may_use_is_the_same_after_it_started_anew
 """.split()
 
+HURRYING = """
+test_a_deadline_burns_the_desk
+test_an_idle_desk_is_burnt
+test_a_desk_in_use_is_not_idle
+test_burning_ends_whoever_waits
+test_the_deadline_does_not_wait_for_a_paused_desk
+test_a_paused_desk_is_not_idle
+test_the_deadline_does_not_wait_for_a_halted_desk
+test_the_deadline_is_not_later_for_a_desk_that_started_anew
+test_a_forks_deadline_begins_when_it_is_forked
+""".split()
+"""What gives a desk less time than an emulated machine takes."""
+
 COPYING = """
 test_rollback_restores_the_whole_tree_exactly
 test_a_fork_has_the_very_files_of_its_origin
@@ -95,6 +108,10 @@ KNOWN_FAILURES: dict[tuple[str, str], str] = {
     ("gvisor", "test_a_fork_has_the_very_files_of_its_origin"): "its files have no extended attributes",
     ("gvisor", "test_all_three_streams_are_one_controlling_terminal"): "it has no /dev/tty",
     ("gvisor", "test_more_than_can_be_kept_is_told_as_an_overflow"): "its inotify queues have no limit but memory's",
+    ("microvm", "test_processes_are_counted"): "the host's kernel sees the emulator's threads, no programs",
+    ("microvm", "test_kills_for_memory_are_counted"): "the host's kernel kills nothing in a machine",
+    ("microvm", "test_root_has_seven_capabilities_and_no_way_to_more"): "root of its own kernel has them all",
+    **{("microvm", name): "it depends on how fast the machine is: it may be emulated" for name in HURRYING},
     **{("gvisor", name): "what exhausts a desk ends it, and is told" for name in EXHAUSTING},
     **{("local", name): "no keeper watches over it" for name in WATCHING},
     **{("local", name): "it keeps no state" for name in LISTING},

@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
     print(f"layers: {len(layers)} removed, {sum(each.size for each in layers) / 1e6:.0f} MB")
     copies = [each for each in swept if each.kind == "copy"]
     print(f"sterile copies: {len(copies)} removed, {sum(each.size for each in copies) / 1e6:.0f} MB")
-    print(f"guest bytecode: {len(swept) - len(layers) - len(copies)} stale removed")
+    print(f"guest bytecode: {sum(each.kind == 'guest' for each in swept)} stale removed")
     print(f"jobs: {len(forgotten)} forgotten")
     print(f"drive: {unnamed / 1e6:.0f} MB that no name leads to removed")
     return 0

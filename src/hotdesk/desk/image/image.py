@@ -137,6 +137,11 @@ def record_path(store: Path, name: str) -> Path:
     return store / "images" / f"{name}.json"
 
 
+def template_folder(store: Path, digest: str) -> Path:
+    """Return where virtual machines lie that were booted from an image, by its digest."""
+    return store / "vm" / digest
+
+
 def parse(store: Path, text: bytes) -> Image:
     """Read an image's description; `ValueError` says what is wrong with it."""
     data = json.loads(text)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from hotdesk.desk.image import guest_code, sterile
-from hotdesk.desk.image.image import Image, as_name, dump, find, ls, parse, record_path
+from hotdesk.desk.image.image import Image, as_name, dump, find, ls, parse, record_path, template_folder
 from hotdesk.errors import HostError, ImageError
 
 Progress = Callable[[str], None]
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 class Swept:
     """One tree that was removed because nothing needed it."""
 
-    kind: Literal["layer", "copy", "guest"]
+    kind: Literal["layer", "copy", "guest", "machine"]
     name: str
     size: int
     """Bytes it took on disk."""
@@ -111,6 +111,8 @@ def rm(store: Path, name: str, in_use: Collection[str] = ()) -> None:
             for layer in own:
                 layer.rename(work / layer.name)
                 sterile.forget(store, layer.name)
+            if not any(other.digest == image.digest for other in ls(store)):
+                discard(template_folder(store, image.digest))
 
 
 def restore(store: Path, image: Image) -> None:
@@ -148,6 +150,12 @@ def sweep(store: Path, progress: Progress) -> list[Swept]:
         swept += [
             Swept("copy", each, sterile.forget(store, each)) for each in sorted(sterile.list_copies(store) - here)
         ]
+        used = {image.digest for image in images}
+        swept += [
+            _sweep_away(folder, work, "machine", folder.name)
+            for folder in sorted((store / "vm").glob("*"))
+            if folder.name not in used
+        ]
         for folder in sorted((store / "guest").glob("*/*")):
             if not serves(folder, store, images):
                 swept.append(_sweep_away(folder, work, "guest", f"{folder.parent.name}/{folder.name}"))
@@ -181,7 +189,7 @@ def _is_free(layer: Path) -> bool:
         return False
 
 
-def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest"], name: str) -> Swept:
+def _sweep_away(path: Path, work: Path, kind: Literal["layer", "guest", "machine"], name: str) -> Swept:
     """Move a tree to where it is discarded with the work directory."""
     size = disk_usage(path)
     path.rename(Path(tempfile.mkdtemp(dir=work)) / "swept")

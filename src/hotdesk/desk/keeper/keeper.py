@@ -363,7 +363,7 @@ class Keeper:
             "uid": uid,
             "image": room.image.digest,
             "can_dial": tracked.wall.traits.can_dial,
-            "caches_writes": tracked.wall.traits.caches_writes,
+            "own_kernel": tracked.wall.traits.kernel == "own",
             "start_seconds": tracked.wall.traits.start_seconds,
         }
         self.send({"re": tracked.number, "ok": reply}, room.listener.fileno(), tracked.console)

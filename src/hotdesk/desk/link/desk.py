@@ -121,7 +121,7 @@ class LinkedDesk:
         done = replace(process.done, stdout=output.stdout, stderr=output.stderr, truncated=output.truncated)
         if done.exit_code and not done.timed_out:
             self.kills = max(self.kills, (await self.usage()).oom_kills)
-            done = replace(done, out_of_memory=self.kills > kills)
+            done = replace(done, out_of_memory=done.out_of_memory or self.kills > kills)
         return done
 
     async def link_of(self, user: str | None) -> Link:

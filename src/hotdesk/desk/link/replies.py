@@ -24,7 +24,8 @@ def as_done(body: Body) -> Done:
         raise LinkError("malformed exit status from the guest")
     if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
         raise LinkError("malformed signal number from the guest")
-    return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:_TEXT_LIMIT])
+    timed_out, starved = (body.get(name) is True for name in ("timed_out", "starved"))
+    return Done(code, signal=signal, timed_out=timed_out, reason=text[:_TEXT_LIMIT], out_of_memory=starved)
 
 
 def check(path: str, body: Body) -> None:

@@ -48,8 +48,8 @@ class KeeperHandle:
         """Its first process when it was opened, as the host counts them."""
         self.can_dial = True
         """Whether its keeper can connect to its ports; if not, its guest does."""
-        self.caches_writes = False
-        """Whether its guest must write out what its kernel holds back, before its files are kept."""
+        self.has_own_kernel = False
+        """Whether only its guest can have its kernel write out what that holds back."""
         self.env: Mapping[str, str] = {}
         """Variables every program in it is given, placeholders among them."""
         self.roots: Link | None = None
@@ -155,7 +155,7 @@ class KeeperHandle:
     async def write_out(self) -> None:
         """Have the guest write out what its own kernel holds back; one that stands still did so before."""
         desk = self.runtime.desks.get(self.desk)
-        if not self.caches_writes or self.thawing is not None or desk is None:
+        if not self.has_own_kernel or self.thawing is not None or desk is None:
             return
         with contextlib.suppress(HotdeskError), anyio.move_on_after(_WRITE_OUT_SECONDS):
             channel = await desk.link.open({"op": "sync"})

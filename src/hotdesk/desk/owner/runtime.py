@@ -190,7 +190,7 @@ class KeeperRuntime:
                     link = await self.answer(desk, body, fds[0], fds[1])
             handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
             handle.env, handle.can_dial = spec.env, body.get("can_dial") is not False
-            handle.caches_writes = body.get("caches_writes") is True
+            handle.has_own_kernel = body.get("own_kernel") is True
             opened = self.take(desk, link, handle)
             if not spare:
                 self.desks[desk] = opened

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hotdesk.desk.image import sterile, sterilize, store
-from hotdesk.desk.image.image import Image, dump
+from hotdesk.desk.image.image import Image, dump, template_folder
 from hotdesk.errors import HostError, ImageError
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -258,6 +258,17 @@ def test_removing_an_image_removes_its_copies(image: Image) -> None:
     make(image)
     store.rm(shelf(image), "it")
     assert names(image) == ["lock"]
+
+
+def test_machines_that_were_booted_from_an_image_go_with_it(image: Image) -> None:
+    folders = [template_folder(shelf(image), digest) for digest in (image.digest, "another")]
+    for folder in folders:
+        (folder / "key").mkdir(parents=True)
+        (folder / "key/ram").write_bytes(bytes(8192))
+    (swept,) = [each for each in store.sweep(shelf(image), print) if each.kind == "machine"]
+    assert (swept.name, folders[0].exists(), folders[1].exists()) == ("another", True, False)
+    store.rm(shelf(image), "it")
+    assert not folders[0].exists()
 
 
 def test_a_layer_that_is_being_copied_is_in_use(image: Image) -> None:

@@ -44,11 +44,6 @@ def compute_key(facts: Iterable[object], sources: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:40]
 
 
-def folder(store: Path, image: str) -> Path:
-    """Return where the templates of an image lie, by the image's digest."""
-    return store / "vm" / image
-
-
 def find(place: Path, now: float | None = None) -> bool:
     """Say whether there is a template that is still to be used."""
     try:
@@ -164,14 +159,3 @@ def remove(place: Path) -> None:
         (place / name).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         place.rmdir()
-
-
-def forget(store: Path, image: str) -> int:
-    """Remove all templates of an image; return the bytes they took."""
-    size = 0
-    for place in folder(store, image).glob("*"):
-        size += sum(each.stat().st_blocks * 512 for each in place.glob("*"))
-        remove(place)
-    with suppress(OSError):
-        folder(store, image).rmdir()
-    return size

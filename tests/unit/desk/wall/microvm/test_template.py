@@ -113,12 +113,3 @@ def test_who_waits_for_a_template_ends_with_its_desk(tmp_path: Path, listener: s
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
     os.close(waiting)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
-
-
-def test_an_images_templates_are_forgotten_together(tmp_path: Path) -> None:
-    folder = template.folder(tmp_path, "digest")
-    folder.mkdir(parents=True)
-    for name in ("one", "two"):
-        template.publish(folder / name, make(tmp_path), (8 << 20, 100))
-    assert template.forget(tmp_path, "digest") > 0
-    assert not folder.exists()
