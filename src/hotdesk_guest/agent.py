@@ -350,6 +350,19 @@ def hide() -> None:
         pass  # an image without it: ptrace on pid 1 is refused all the same
 
 
+def outlive_signals() -> None:
+    """Catch every signal whose default is to end this process: a sentry lets programs end the first process by one.
+
+    What is caught is at its default again in programs. SIGKILL and SIGSTOP cannot be caught.
+    """
+    for number in _signal.valid_signals():
+        try:
+            if _signal.getsignal(number) == _signal.SIG_DFL:
+                _signal.signal(number, lambda number, at: None)
+        except (OSError, ValueError):
+            continue
+
+
 def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
     """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor.
 
@@ -362,6 +375,7 @@ def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
         guest.acts = SudoCalls(guest, sudo)
     guest.line.dial()
     if sentry:
+        outlive_signals()
         from hotdesk_guest import ports
 
         ports.attach(guest, path.rpartition("/")[0], sudo is not None)
