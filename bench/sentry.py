@@ -73,12 +73,15 @@ class PlainRunsc:
         """Start a container that sleeps; time programs started in it, and its end with the unmount of its overlay."""
         name = f"bench-{os.getpid()}-runsc-{number}"
         with self.bundle(name, "sleep", "3600") as bundle:
-            seconds([*self.argv, "run", "--detach", f"--bundle={bundle}", name])
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            argv = [*self.argv, "run", "--detach", f"--bundle={bundle}", name]
+            with subprocess.Popen(argv, **pipes) as starting:  # type: ignore[call-overload]
+                assert starting.wait() == 0  # its pipes stay open with the container
             try:
                 execs = [seconds([*self.argv, "exec", name, "true"]) for _ in range(EXECS)]
             finally:
                 start = time.perf_counter()
-                subprocess.run([*self.argv, "delete", "-f", name], check=True, input=b"", capture_output=True)
+                subprocess.run([*self.argv, "delete", "--force", name], check=True, input=b"", capture_output=True)
                 syscalls.umount(str(bundle / "root"))
             return execs, time.perf_counter() - start
 

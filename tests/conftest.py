@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -19,7 +20,7 @@ from hotdesk.brain.models import allowed
 from hotdesk.config import Config
 from hotdesk.desk.wall.local.runtime import SWITCH
 from tests.leftovers import keepers, loops, settle, things
-from tests.origins import ORIGINS, Origin, turn
+from tests.origins import ORIGINS, WALL_SAMPLE, WALLED, Origin, turn
 
 RUNSC = os.environ.get("HOTDESK_GVISOR_PROGRAM", "runsc")
 PLACEHOLDER = re.compile(r"otdesk.{1,3}secret|Basic [A-Za-z0-9+/]{60}")
@@ -45,7 +46,8 @@ os.environ["HOTDESK_LINGER"] = "0.5"  # a test leaves no holder behind
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run choose where desks come from."""
-    parser.addoption("--origins", help=f"run every test on desks of these origins: {','.join(ORIGINS)}")
+    names = ",".join([*ORIGINS, *WALLED])
+    parser.addoption("--origins", help=f"run every test on desks of these origins, or behind these walls: {names}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -57,9 +59,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = {name: pytest.param(name, marks=pytest.mark.long) for name in ORIGINS} | {"opened": first}
     if (soon := turn(metafunc.function)) is not None:
         cases[soon] = pytest.param(soon)
+    cases |= walled_cases(metafunc)
     if asked:
-        cases = {name: first if name == "opened" else pytest.param(name) for name in asked.split(",")}
+        cases = {name: choose_case(name, cases) for name in asked.split(",") if name in cases}
     metafunc.parametrize("origin", list(cases.values()), indirect=True, scope="module")
+
+
+def walled_cases(metafunc: pytest.Metafunc) -> dict[str, Any]:
+    """Give the walls that an attack is made from beside the usual one, most in the long run.
+
+    Not where a file is about one wall.
+    """
+    folder, marks = Path(str(metafunc.module.__file__)).parent.name, getattr(metafunc.module, "pytestmark", [])
+    named = {mark.name for mark in (marks if isinstance(marks, list) else [marks])}
+    if folder != "security" or named & WALLED.keys():
+        return {}
+    wall_marks = [pytest.mark.gvisor, *([] if metafunc.function.__name__ in WALL_SAMPLE else [pytest.mark.long])]
+    return {name: pytest.param(name, marks=wall_marks) for name in WALLED}
+
+
+def choose_case(name: str, cases: dict[str, Any]) -> Any:
+    """Give the case of an origin that a run asked for: not a long one."""
+    if name == "opened":
+        return cases[name]
+    return pytest.param(name, marks=[mark for mark in cases[name].marks if mark.name != "long"])
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -91,7 +114,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def origin(request: pytest.FixtureRequest) -> Origin:
     """Give the way in which desks come to be here."""
-    return ORIGINS[request.param]
+    return {**ORIGINS, **WALLED}[request.param]
 
 
 @pytest.fixture(scope="session", autouse=True)

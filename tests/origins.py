@@ -21,6 +21,7 @@ from hotdesk.config import MIB
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.seam import Spec
+from hotdesk.desk.wall.gvisor.wall import MIN_MEMORY
 
 Origin: TypeAlias = Callable[[KeeperRuntime], KeeperRuntime]
 """Gives the same runtime, with another way to open."""
@@ -35,11 +36,11 @@ class Opened(KeeperRuntime):
 
 
 class BehindGvisor(Opened):
-    """Desks behind gVisor, whatever their spec says."""
+    """Desks behind gVisor, whatever their spec says; a sentry takes more memory than a small container has."""
 
     async def open(self, spec: Spec, scope: Scope = CLOSED) -> LinkedDesk:
         """Open one."""
-        return await super().open(replace(spec, wall="gvisor"), scope)
+        return await super().open(replace(spec, wall="gvisor", memory=max(spec.memory, MIN_MEMORY)), scope)
 
 
 class BehindMicrovm(Opened):
@@ -132,6 +133,16 @@ ORIGINS: dict[str, Origin] = {
     "resumed": Resumed,
 }
 OTHERS = tuple(ORIGINS)[1:]
+WALLED: dict[str, Origin] = {"gvisor": BehindGvisor}
+"""Other walls that the attacks of tests/security are made from, too, by their names."""
+WALL_SAMPLE: frozenset[str] = frozenset(
+    """
+    test_a_watch_sees_nothing_of_another_desk
+    test_other_users_of_the_host_cannot_enter_rooms_or_stores
+    test_the_hosts_own_address_cannot_be_reached
+    """.split()
+)
+"""Attacks that are made from behind those in every run; the rest is long."""
 ONE_IN = 3
 OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
 """Fixtures by which a test opens desks of its own."""

@@ -44,7 +44,7 @@ class Traits:
     min_share: int = 2
     """CPU shares (of 1024) without which a desk that is kept ready does not start beside busy ones."""
     kernel_threads: int = 0
-    """Threads on the host that its own kernel may take beside two for each program; 0: programs are the host's."""
+    """Threads on the host that its own kernel may take beside eight for each program; 0: programs are the host's."""
     kernel_memory: int = 0
     """Bytes of memory on the host that its own kernel and what runs it may take beside the desk's."""
     stage: str = ""
@@ -224,7 +224,7 @@ TRAITS: Mapping[str, Traits] = {
         can_dial=False,
         counts_programs=False,
         min_share=64,
-        kernel_threads=128,
+        kernel_threads=512,
     ),
     "microvm": Traits(
         kernel="own",

@@ -363,6 +363,19 @@ def hide() -> bool:
         return False  # an image without it: ptrace on pid 1 is refused all the same
 
 
+def outlive_signals() -> None:
+    """Catch every signal whose default is to end this process: a sentry lets programs end the first process by one.
+
+    What is caught is at its default again in programs. SIGKILL and SIGSTOP cannot be caught.
+    """
+    for number in _signal.valid_signals():
+        try:
+            if _signal.getsignal(number) == _signal.SIG_DFL:
+                _signal.signal(number, lambda number, at: None)
+        except (OSError, ValueError):
+            continue
+
+
 def main(path: str, sudo: int | None = None, sentry: bool = False, apart: bool = False) -> None:
     """Serve the host that listens at a path; as root also whoever calls at `sudo`, a listening descriptor.
 
@@ -375,6 +388,8 @@ def main(path: str, sudo: int | None = None, sentry: bool = False, apart: bool =
 
         guest.acts = SudoCalls(guest, sudo)
     guest.line.dial()
+    if sentry:
+        outlive_signals()
     if sentry or apart:
         from hotdesk_guest import ports
 

@@ -286,7 +286,7 @@ SENTRY = {
     ),
     "the limit of processes": loss(
         "sentry-processes",
-        ("desk/room/room.py", "pids = 2 * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
+        ("desk/room/room.py", "pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
     ),
     "the memory limit": loss(
         "sentry-memory",

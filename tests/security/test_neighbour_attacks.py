@@ -36,7 +36,7 @@ SHARED = "/usr/bin/env"
 LOCK_FILE = """
 fd = os.open(given["file"], os.O_RDONLY)
 told = [attempt(fcntl.flock, fd, fcntl.LOCK_EX | fcntl.LOCK_NB), attempt(fcntl.lockf, fd, fcntl.LOCK_SH)]
-told.append(attempt(fcntl.fcntl, fd, fcntl.F_SETLEASE, fcntl.F_RDLCK) in ("done", 0, "EACCES", "EAGAIN"))
+told.append(attempt(fcntl.fcntl, fd, fcntl.F_SETLEASE, fcntl.F_RDLCK) in ("done", 0, "EACCES", "EAGAIN", "EINVAL"))
 tell(told)
 time.sleep(given["seconds"])
 """

@@ -37,7 +37,13 @@ _Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 def parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
     """Give what is done behind a wall whose kernel is a sentry, each in a desk of its own."""
-    whole = (*sentry.VIEW_CHECKS, *sentry.PROBE_CHECKS, sentry.FREEZE, sentry.DISK, sentry.BURNT)
+    whole: tuple[JudgedMeasure[Any], ...] = (
+        *sentry.VIEW_CHECKS,
+        *sentry.PROBE_CHECKS,
+        sentry.FREEZE,
+        sentry.DISK,
+        sentry.BURNT,
+    )
     for work, checks in ((_examine_whole, whole), (_fill_memory, (sentry.MEMORY,)), (_fork, (sentry.PROCESSES,))):
         yield partial(_run_behind, wall, work), partial(_give_up, wall, checks)
 

@@ -27,6 +27,8 @@ from hotdesk.linux.filesystem import hold_folder
 
 GATE = ("127.0.0.1", 3128)
 _GATE_BACKLOG = 256
+THREADS_PER_PROGRAM = 8
+"""Threads on the host for each program of a desk whose kernel is not the host's: measured 7, and more come with use."""
 
 
 @dataclass(slots=True)
@@ -187,7 +189,7 @@ class Room:
 
     def limits(self, spec: Spec) -> CgroupLimits:
         """Return what the desk may use; a kernel of its own has threads on the host for each program."""
-        pids = 2 * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
+        pids = THREADS_PER_PROGRAM * spec.pids + self.kernel_threads if self.kernel_threads else spec.pids
         return CgroupLimits(memory=spec.memory + self.kernel_memory, pids=pids, cpus=spec.cpus)
 
     def show_cpus(self, cpus: float) -> None:

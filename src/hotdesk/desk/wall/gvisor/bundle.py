@@ -22,12 +22,32 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "
 """What root inside has: what installing packages takes."""
 COVERS = ("meminfo", "cpuinfo", "stat", "loadavg")
 """Files of /proc that show the desk's own figures: the sentry would show the whole machine's memory."""
-MISSING_CALLS = {
+_INET, _INET6, _PACKET, _RAW = 2, 10, 17, 3
+"""Families and a type of sockets."""
+
+
+def _match(argument: int, value: int, mask: int) -> _Json:
+    """Match bits of an argument."""
+    return {"index": argument, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _refuse_socket(family: int, *more: _Json) -> _Json:
+    """Refuse sockets of a family; an int argument has 32 bits."""
+    args = [_match(0, family, 0xFFFFFFFF), *more]
+    return {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": args}
+
+
+WRONG_CALLS = {
     "defaultAction": "SCMP_ACT_ALLOW",
-    "syscalls": [{"names": ["close_range"], "action": "SCMP_ACT_TRACE"}],
+    "syscalls": [
+        {"names": ["close_range"], "action": "SCMP_ACT_TRACE"},
+        *(_refuse_socket(family, _match(1, _RAW, 0xF)) for family in (_INET, _INET6)),
+        _refuse_socket(_PACKET),
+    ],
 }
-"""Calls that this sentry gets wrong, answered as by a kernel without them: its close_range refuses the highest number,
-and programs that use GLib would start nothing. Without a tracer TRACE is ENOSYS; ERRNO is EPERM in runsc."""
+"""Calls that this sentry gets wrong. Its close_range refuses the highest number, and programs that use GLib would start
+nothing: it is answered as by a kernel without it (without a tracer TRACE is ENOSYS; ERRNO is EPERM in runsc). A raw
+socket ends the sentry, and the desk with it, whoever asks for one."""
 ROOT, COVERED, SHARED = "/root", "/covers", "/link"
 """Where the runtime finds the desk's file system, what covers /proc, and the folder with the guest's code."""
 
@@ -56,7 +76,7 @@ def config(room: GvisorBundle) -> _Json:
         "mounts": mounts(room),
         "linux": {
             "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
-            "seccomp": MISSING_CALLS,
+            "seccomp": WRONG_CALLS,
         },
     }
 
