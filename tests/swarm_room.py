@@ -83,7 +83,7 @@ class SwarmRoom:
         async with local_machine(self.settings) as machine:
             order = JobContext(machine, brief, listener=listener, prompt=prompt, exact=True)
             if self.job:
-                order.id, order.goes_on = self.job, True  # type: ignore[assignment]
+                order.id, order.goes_on = self.job, True
             self.job = order.id
             brains = ScriptBrains(self.script.encode(), self.folder / "script.py")
             context = SwarmContext(order, brains, on_progress=on_run, **options)  # type: ignore[arg-type]

@@ -76,8 +76,8 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def write(journal: Journal, records: list[ItemEnded], *more: Event, items: int | None = None) -> None:
     """Write a swarm down as its process would, its desks as their keeper would."""
     count = len(records) if items is None else items
-    for event in (JobBegun(SWARM, "x", HEX, "written script"), Planned(SWARM, HEX, ("read",), HEX)):
-        journal.add(SWARM, "owner", event)
+    journal.add(SWARM, "owner", JobBegun(SWARM, "x", HEX, "written script"))
+    journal.add(SWARM, "owner", Planned(SWARM, HEX, ("read",), HEX))
     for event in (SwarmBegun(SWARM, count, HEX, HEX), *records, *more):
         journal.add(SWARM, "owner", event)
     for name in {each.desk for each in records} | {each.clean for each in records}:
