@@ -12,6 +12,7 @@ from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import read
 from hotdesk.event import Event, ignore
 from hotdesk.job.local import local_machine
+from hotdesk.job.people.people import Prompt, nobody
 from hotdesk.swarm.brains import ScriptBrains
 from hotdesk.swarm.receipt import SwarmReceipt
 from hotdesk.swarm.run import SwarmContext, SwarmRun, run_swarm
@@ -74,14 +75,15 @@ class SwarmRoom:
         self,
         listener: Callable[[Event], None] = ignore,
         on_run: Callable[[SwarmRun], None] = lambda run: None,
+        prompt: Prompt = nobody,
         **options: object,
     ) -> SwarmReceipt:
         """Carry it out, or go on with it."""
         brief = parse_job((BRIEF % (self.top, self.over, self.each)).encode(), self.folder, scope_of)
         async with local_machine(self.settings) as machine:
-            order = JobContext(machine, brief, listener=listener, exact=True)
+            order = JobContext(machine, brief, listener=listener, prompt=prompt, exact=True)
             if self.job:
-                order.id, order.goes_on = self.job, True  # type: ignore[assignment]
+                order.id, order.goes_on = self.job, True
             self.job = order.id
             brains = ScriptBrains(self.script.encode(), self.folder / "script.py")
             context = SwarmContext(order, brains, on_progress=on_run, **options)  # type: ignore[arg-type]

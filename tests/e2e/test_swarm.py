@@ -10,17 +10,27 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
+from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
+from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE, read
-from hotdesk.event import Burnt, Event, ItemEnded, Opened
+from hotdesk.drive.keep import Drive
+from hotdesk.event import Burnt, Decided, Event, ItemEnded, Opened, Pending
+from hotdesk.host import Host
+from hotdesk.job.people.wait import Card, decide
+from hotdesk.swarm.brains import ScriptBrains
+from hotdesk.swarm.run import SwarmContext, run_swarm
+from hotdesk.work import JobContext
 from tests.e2e.conftest import Hotdesk, environment
 from tests.swarm_room import SCRIPT
+from tests.upstream import upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(280)]
 EXAMPLE = Path(__file__).parents[2] / "examples/contracts"
@@ -94,6 +104,52 @@ def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
     assert len(proof.read_bytes()) < 2000
     (out / "line-000002.json").write_text("{}")
     assert swarm_command(*item, "--proof", str(proof)).returncode == 1
+
+
+ASKING = """
+import json
+from hotdesk.brain.models.scripted import step
+
+FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).status)"
+
+async def fetch(hands):
+    "Fetch one word."
+    word = (await hands.read("item.txt")).decode().strip()
+    path = "admin" if word == "odd" else f"words/{hands.item}"
+    done = await hands.run(["python3", "-c", FETCH, f"https://erp.example.test/{path}"], timeout=90)
+    if not done.ok:
+        raise ValueError("it was refused")
+    await hands.write(f"{hands.item}.json", json.dumps({"letters": int(done.stdout)}).encode())
+
+PLAN = (step(fetch, files=["item.txt"], makes=["{item}.json"]),)
+"""
+
+
+async def test_the_same_request_of_many_items_is_one_card_and_an_odd_one_another(
+    settings: Config, tmp_path: Path
+) -> None:
+    (tmp_path / "words.txt").write_text("one\ntwo\nodd\nthree\n")
+    text = BRIEF[: BRIEF.index("[reduce]")].replace('over = "words.txt"', 'over = "words.txt"\nquarantine = 0.5')
+    text = 'egress = ["ask GET https://erp.example.test/**"]\n' + text
+    brief = parse_job(text.encode(), tmp_path, scope_of)
+    cards: list[str] = []
+
+    async def answer(pending: Pending, card: Card) -> Decided:
+        cards.append(card.subject)
+        word = "approved" if json.loads(card.subject)["path"] == "/words/{item}" else "refused"
+        return decide(pending, card, order.log.papers, word, "a person")  # type: ignore[union-attr]
+
+    with upstream(tmp_path, "erp.example.test") as server:
+        here = replace(settings, ca=str(server.ca), names={"erp.example.test": server.address})
+        Drive(here.lib / "drive")
+        async with Host(here, control=False) as host:
+            order = JobContext(host, brief, prompt=answer, exact=True)
+            brains = ScriptBrains(ASKING.encode(), tmp_path / "script.py")
+            receipt = await run_swarm(SwarmContext(order, brains, doors=host.doors))
+        paths = sorted({each.path for each in server.seen})
+    assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 3, 1), receipt
+    assert sorted(json.loads(card)["path"] for card in cards) == ["/admin", "/words/{item}"]
+    assert paths == [f"/words/line-00000{number}" for number in (1, 2, 4)]
 
 
 @pytest.mark.long

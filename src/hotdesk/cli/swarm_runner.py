@@ -106,6 +106,7 @@ class TerminalSwarm:
                     self.order,
                     brains,
                     pilot=self.chosen.limits.get("pilot") or 0,
+                    review=self.chosen.limits.get("review") or 0,
                     most=self.chosen.limits.get("most") or MOST,
                     retry_failed=self.quarantine.retry,
                     accept_failed=self.quarantine.accept,
@@ -203,7 +204,7 @@ def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any 
 
 def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namespace, *, json: bool) -> int:
     """Carry out what was chosen."""
-    options = {"pilot": arguments.pilot or None, "most": arguments.most or None}
+    options = {"pilot": arguments.pilot or None, "most": arguments.most or None, "review": arguments.review or None}
     request = replace(chosen, limits={**chosen.limits, **options})
     return TerminalSwarm(settings, request, arguments.id or new_id(), json=json).carry_out()
 

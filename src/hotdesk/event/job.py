@@ -49,7 +49,7 @@ class Pending:
 
     job: str
     id: str
-    kind: Literal["plan", "step", "amendment", "repeat", "question", "pilot", "cohort"]
+    kind: Literal["plan", "step", "amendment", "repeat", "question", "pilot", "cohort", "review"]
     digest: str
     """Of exactly what would be done, or of the question."""
     paper: str

@@ -55,6 +55,7 @@ WAITING = {
     "question": "a question",
     "pilot": "the pilot's results",
     "cohort": "one request of many items",
+    "review": "whether an item's result is right",
 }
 """What a person has to decide now, by the kind of `Pending`."""
 

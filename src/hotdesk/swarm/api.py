@@ -65,7 +65,7 @@ class Swarm:
         Drive(machine.config.lib / "drive")
         order = JobContext(machine, self.brief, listener=listener, exact=self.brains.exact)  # type: ignore[arg-type]
         self.id, doors = order.id, machine.doors if isinstance(machine, Host) else None
-        self.receipt = await run_swarm(SwarmContext(order, self.brains, self.pilot, self.most, doors=doors))
+        self.receipt = await run_swarm(SwarmContext(order, self.brains, self.pilot, most=self.most, doors=doors))
 
 
 def swarm(

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,7 +23,7 @@ from hotdesk.drive.catalog import Version
 from hotdesk.drive.identity import me
 from hotdesk.drive.swarm_certificate import encode_record
 from hotdesk.errors import BriefError, DeskError, ModelError, alone, printable
-from hotdesk.event import Decided, Event, ItemEnded, ItemsBegun, Kept, PilotEnded, SwarmBegun
+from hotdesk.event import Decided, Event, ItemEnded, ItemReviewed, ItemsBegun, Kept, PilotEnded, SwarmBegun
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.people.wait import Card
@@ -42,6 +43,7 @@ from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
 from hotdesk.swarm.receipt import SwarmReceipt, make_receipt
 from hotdesk.swarm.reduce import ReportJob
 from hotdesk.swarm.results import SwarmState, read_state
+from hotdesk.swarm.review import choose_sample, make_review_card
 from hotdesk.swarm.verify import BATCH, ItemVerifier
 from hotdesk.swarm.worker import ItemAttempt, ItemFailedError, ItemWorker, write_paper
 
@@ -66,6 +68,8 @@ class SwarmContext:
     brains: Brains
     pilot: int = 0
     """Items that are finished first, and shown to a person before the rest."""
+    review: int = 0
+    """Finished items, chosen at random, that a person compares with their sources before anything is signed."""
     most: int = MOST
     """Items that may be worked at together."""
     retry_failed: bool = False
@@ -99,6 +103,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
                 await run.try_pilot()
                 await run.take(run.pending())
             run.require_enough()
+            await run.review()
             await run.reduce()
             run.certify()
     finally:
@@ -424,6 +429,19 @@ class SwarmRun:
                 f"{failed} of {len(self.items)} items are in quarantine, over {self.each.quarantine:.0%}; {causes}. "
                 "Resume with --retry-failed, or with --accept-failed"
             )
+
+    async def review(self) -> None:
+        """Have a person compare a random sample with its sources; the certificate says what came of it."""
+        paths = {item.key: str(item.path or f"{self.each.over}: {item.key}") for item in self.items}
+        for record in choose_sample(self.state.items.values(), self.context.review, self.id):
+            if record.item in self.state.reviews:
+                continue
+            files = {path: self.papers.read(name) for path, name in zip(record.paths, record.files, strict=True)}
+            card = make_review_card(record, paths[record.item], files)
+            decided = await self.line.plans.people.decide("review", card, record.item)
+            if decided.answer in ("approved", "refused"):
+                verdict: Literal["right", "wrong"] = "right" if decided.answer == "approved" else "wrong"
+                self.note(ItemReviewed(self.id, record.item, verdict, decided.by))
 
     async def reduce(self) -> None:
         """Build the report from all verified results."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
 
 from hotdesk.errors import BriefError
-from hotdesk.event import Asked, Decided
+from hotdesk.event import Asked, Decided, ignore
 from hotdesk.job.people.wait import Card
 from hotdesk.swarm.cohort import Cohorts, RequestShape
 
@@ -24,12 +24,12 @@ def ask(item: str, **changes: object) -> Asked:
     return replace(question, **changes)  # type: ignore[arg-type]
 
 
-@dataclass
 class Doors:
     """Remembers what was answered."""
 
-    on_question: Callable[[Asked], None] = lambda question: None
-    answers: dict[str, tuple[bool, str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.on_question: Callable[[Asked], None] = ignore
+        self.answers: dict[str, tuple[bool, str]] = {}
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         if number == "q-gone":

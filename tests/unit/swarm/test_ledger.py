@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from hotdesk.brief.brief import JobBudget
+from hotdesk.drive.swarm_certificate import compute_error_bound
 from hotdesk.event import ItemEnded
 from hotdesk.swarm.items import Item
 from hotdesk.swarm.ledger import SwarmLedger
 from hotdesk.swarm.pace import MachineLoad, choose_limit
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
+from hotdesk.swarm.review import choose_sample, make_review_card
 
 GIB = 1 << 30
 
@@ -70,3 +72,24 @@ def test_a_pilot_is_spread_over_all_and_forecasts_the_rest() -> None:
     card = make_card(records, found, "f" * 64)
     assert "1 in quarantine" in card.facts["pilot"]
     assert card.digest != make_card(records[:-1], found, "f" * 64).digest
+
+
+def test_a_review_is_a_random_sample_that_stays_the_same_and_bounds_the_error() -> None:
+    records = [ended(f"c-{number}", 0.0) for number in range(200)] + [ended("c-bad", 0.0, outcome="quarantined")]
+    sample = choose_sample(records, 50, "ia")
+    assert sample == choose_sample(reversed(records), 50, "ia")
+    assert sample != choose_sample(records, 50, "ib")
+    assert len({each.item for each in sample}) == 50
+    assert "c-bad" not in {each.item for each in choose_sample(records, 500, "ia")}
+    assert [compute_error_bound(*each) for each in ((0, 0), (50, 0), (50, 1), (50, 50))] == [
+        1.0,
+        pytest.approx(0.0582, abs=1e-3),
+        pytest.approx(0.0914, abs=1e-3),
+        1.0,
+    ]
+
+
+def test_what_a_reviewer_is_shown_steers_no_terminal() -> None:
+    card = make_review_card(ended("c-1", 0.0), "contracts/c-1.pdf", {"c-1.json": b'{"a": "\x1b[2J"}, {"b": 1}'})
+    assert len(card.lines) == 2
+    assert all(line.isprintable() for line in card.lines)

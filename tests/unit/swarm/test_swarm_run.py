@@ -12,8 +12,21 @@ from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
 from hotdesk.errors import BriefError
-from hotdesk.event import Event, ItemEnded, ItemsBegun, JobPaused, PilotEnded, Planned, Reduced, SwarmBegun
+from hotdesk.event import (
+    Decided,
+    Event,
+    ItemEnded,
+    ItemsBegun,
+    JobPaused,
+    Pending,
+    PilotEnded,
+    Planned,
+    Reduced,
+    SwarmBegun,
+)
 from hotdesk.job.local import local_machine
+from hotdesk.job.people.wait import Card, decide
+from hotdesk.job.record import papers
 from hotdesk.swarm.run import CERTIFICATE, RECORDS, SwarmRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -159,3 +172,19 @@ async def test_the_report_is_not_built_twice(tmp_path: Path) -> None:
     assert sum(isinstance(event, Reduced) for event in room.events) == 1
     with pytest.raises(BriefError, match="is over"):
         await room.carry_out()
+
+
+async def test_a_person_decides_on_pilot_and_review_and_the_certificate_says_so(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, WORDS)
+
+    async def answer(pending: Pending, card: Card) -> Decided:
+        answer = "refused" if "line-000002" in card.title else "approved"
+        return decide(pending, card, papers.find(room.settings.lib / "jobs", room.job), answer, "a person")
+
+    receipt = await room.carry_out(prompt=answer, pilot=2, review=4)
+    assert receipt.outcome == "done", receipt.why
+    drive = Drive(room.settings.lib / "drive")
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    assert (claim["review"]["reviewed"], claim["review"]["wrong"]) == (4, 1)
+    kinds = {each["kind"]: each["answer"] for each in claim["plan"]["approvals"]}
+    assert kinds["pilot"] == "approved"

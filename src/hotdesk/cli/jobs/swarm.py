@@ -25,6 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pilot", type=int, metavar="N", default=0, help="finish N items first, and ask before the rest"
     )
+    parser.add_argument("--review", type=int, metavar="N", default=0, help="have N random results compared by a person")
     parser.add_argument("--most", type=int, metavar="N", default=0, help="items that may be worked at together")
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="copy report, results and certificate there (./out/ID)"

@@ -21,6 +21,7 @@ KINDS = {
     "question": "a question",
     "pilot": "going on after the pilot",
     "cohort": "one request of many items",
+    "review": "a verdict on an item's result",
 }
 
 

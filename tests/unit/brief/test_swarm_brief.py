@@ -1,0 +1,87 @@
+"""What makes a brief a swarm's: its items, what one may use, and the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hotdesk.brief.brief import Brief, Each, JobBudget
+from hotdesk.brief.load import parse_job
+from hotdesk.door.policy.scope import scope_of
+
+WHOLE = """
+goal = "Read {item}."
+deliverables = [{path = "{item}.json"}]
+
+[each]
+over = "rows.csv"
+key = "number"
+batch = 5
+seconds = 60
+attempts = 3
+quarantine = 0.2
+tokens = 1000
+dollars = 0.05
+acts = 20
+
+[reduce]
+goal = "Build the register."
+image = "office"
+seconds = 300
+deliverables = [{path = "register.xlsx"}]
+"""
+
+
+def parse(text: str) -> Brief:
+    return parse_job(text.encode(), Path(), scope_of)
+
+
+def test_everything_a_swarm_says_is_read() -> None:
+    brief = parse(WHOLE)
+    assert brief.each == Each("rows.csv", "number", 5, 60.0, 3, JobBudget(1000, 0.05, 20), 0.2)
+    assert brief.reduce is not None
+    assert (brief.reduce.goal, brief.reduce.image, brief.reduce.seconds) == ("Build the register.", "office", 300.0)
+    assert [item.path for item in brief.reduce.deliverables] == ["register.xlsx"]
+
+
+def test_little_is_needed() -> None:
+    brief = parse('goal = "x"\ndeliverables = [{path = "{item}.json"}]\n[each]\nover = "in/*.pdf"\n')
+    assert brief.each == Each("in/*.pdf")
+    assert brief.reduce is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('over = "rows.csv"\n', "", "line 5: each does not say over what"),
+        ('"rows.csv"', '"../rows.csv"', "line 6: .* is no path below a folder"),
+        ('"rows.csv"', '"in/**/*.pdf"', "line 6: each.over takes"),
+        ("batch = 5", "batch = 0", "line 8: each.batch is no number"),
+        ("attempts = 3", "attempts = 9", "line 10: each.attempts is no number"),
+        ("quarantine = 0.2", "quarantine = 2", "line 11: each.quarantine is no number"),
+        ("acts = 20", "sets = 20", "line 14: each has no 'sets'"),
+        ('key = "number"', "key = 1", "line 7: '1' is no name of a column"),
+        ('path = "{item}.json"', 'path = "all.json"', "line 3: every item delivers a file of its own"),
+        ('goal = "Build the register."\n', "", "line 16: reduce has no goal"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_line(old: str, new: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse(WHOLE.replace(old, new, 1))
+
+
+def test_an_items_name_needs_items() -> None:
+    with pytest.raises(ValueError, match=r"line 2: .*is an item's name, and there are none"):
+        parse('goal = "x"\ndeliverables = [{path = "{item}.json"}]\n')
+
+
+def test_a_report_needs_items() -> None:
+    text = 'goal = "x"\ndeliverables = [{path = "a.json"}]\n[reduce]\ngoal = "x"\ndeliverables = [{path = "b.json"}]\n'
+    with pytest.raises(ValueError, match="line 3: reduce needs items"):
+        parse(text)
+
+
+def test_only_the_operator_names_files_of_this_machine() -> None:
+    with pytest.raises(ValueError, match="each is not for a brief to say"):
+        parse_job(WHOLE.encode(), Path(), scope_of, operator=False)
