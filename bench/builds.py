@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 from bench.book import Book
-from bench.server import Server, served
+from bench.server import REST, Server, served
 from bench.start import HOTDESK
 from e2b import Sandbox, Template
 
@@ -20,7 +20,7 @@ WORK = (
     "python3 -c \"import hashlib, os; os.makedirs('made', exist_ok=True)\n"
     "for n in range(400): open(f'made/{n}', 'wb').write(hashlib.sha256(str(n).encode()).digest() * 4096)\n"
     "d = b'x'\n"
-    'for n in range(4_000_000): d = hashlib.sha256(d).digest()"'
+    'for n in range(2_000_000): d = hashlib.sha256(d).digest()"'
 )
 """Some seconds of a processor, and fifty megabytes in four hundred files."""
 
@@ -31,10 +31,10 @@ async def measure(home: Path, book: Book, rounds: int) -> None:
         try:
             for number in range(-1, rounds):
                 noted = book if number >= 0 else Book()
-                await server.rested()
+                await anyio.sleep(REST)
                 noted.note(LAYER, number, await anyio.to_thread.run_sync(build, server, True))
                 noted.note(CACHED, number, await anyio.to_thread.run_sync(build, server, False))
-                await server.rested()
+                await anyio.sleep(REST)
                 noted.note(COMMAND, number, await anyio.to_thread.run_sync(command, server))
         finally:
             with suppress(OSError):

@@ -47,7 +47,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     (folder / "settings.yml").write_text(SETTINGS.format(data=folder / "data", address=address))
-    argv = [folder / "x/usr/bin/docker-registry", "serve", folder / "settings.yml"]
+    argv = [str(folder / "x/usr/bin/docker-registry"), "serve", str(folder / "settings.yml")]
     process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with httpx.Client(base_url=f"http://{address}", timeout=60) as client:

@@ -177,7 +177,9 @@ class TemplateBuildRun:
         await self.store.write()
         await desk.save(layer.image)
         picture = image.find(self.store.tenant.settings.images, layer.image)
-        self.store.add(replace(layer, size=max(0, picture.size - below.size)))
+        added = max(0, picture.size - below.size)
+        self.store.add(replace(layer, size=added))
+        self.log.write(f"layer saved, {added / 1e6:.1f} MB", "debug")
         return picture
 
     async def import_archive(self, key: str, place: Path) -> Image:
@@ -226,6 +228,7 @@ class TemplateBuildRun:
             desk = await host.open(spec, scope or await self.find_scope())
         except QuotaError as e:
             raise StepError(step, str(e)) from None
+        self.log.write("desk opened", "debug", step)
         try:
             yield BuildDesk(desk, picture.python, self.log)
         except DeskError as e:
