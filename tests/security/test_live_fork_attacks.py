@@ -79,11 +79,7 @@ async def test_a_program_that_calls_first_in_a_copy_is_not_taken_for_its_guest(r
         await runtime.burn(each.id)
 
 
-@falls_without(
-    "the guest's memory is its own",
-    Removal("hotdesk_guest/agent.py", "prctl, (4, 0, 0, 0, 0)", "prctl, (3, 0, 0, 0, 0)"),
-    Removal("hotdesk_guest/parking.py", "if not guest.is_hidden:", "if False:"),
-)
+@no_guard("the sentry lets programs trace their descendants alone; that the guest hides its memory is one more")
 async def test_no_program_reads_the_token_in_the_guests_memory(runtime: KeeperRuntime, attack: Attack) -> None:
     desk = await runtime.open(GVISOR)
     told = await attack(desk, PTRACE + TOKEN)
