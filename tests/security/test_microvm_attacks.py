@@ -54,7 +54,7 @@ tell({serial(each): attempt(write, each) for each in blocks if serial(each) != "
 """
 WHO = """
 tell([open("/proc/sys/kernel/random/uuid").read(), open("/proc/sys/kernel/random/boot_id").read(),
-      os.urandom(16).hex(), open("/etc/machine-id").read(), socket.gethostname()])
+      os.urandom(16).hex(), open("/etc/machine-id").read(), socket.gethostname(), os.environ["HOTDESK_PROCESS"]])
 """
 PORTS = """
 def label(each):
@@ -143,6 +143,7 @@ async def test_a_machine_has_its_disks_two_ports_and_no_card(settings: Config, r
     Removal(
         "microvm/wall.py", "syscalls.mount_idmapped(str(source), str(at), userns)", "show_writable(source, at, userns)"
     ),
+    Removal("microvm/wall.py", 'plain = ("bind", "ro", ', 'plain = ("bind", '),
     Removal(
         "microvm/wall.py",
         "def hold_layer(",

@@ -14,7 +14,8 @@ from hotdesk_vmm.task import Layer
 
 def read_archive(data: bytes) -> dict[str, tuple[int, bytes]]:
     """Read a cpio archive of the new kind: mode and contents by name."""
-    found, at = {}, 0
+    found: dict[str, tuple[int, bytes]] = {}
+    at = 0
     while True:
         assert data[at : at + 6] == b"070701"
         numbers = [int(data[at + 6 + 8 * n : at + 14 + 8 * n], 16) for n in range(13)]
