@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hotdesk.errors import HotdeskError as HotdeskError
     from hotdesk.host import Host as Host
     from hotdesk.host import open_desk as open_desk
+    from hotdesk.swarm.api import swarm as swarm
 
 __version__ = "0.1.0"
 PUBLIC = {
@@ -39,13 +40,13 @@ PUBLIC = {
 }
 __all__ = [
     "Change", "Client", "Desk", "Done", "Entry", "Host", "HotdeskError", "Size", "Spec", "Usage", "blocking",
-    "open_desk",
+    "open_desk", "swarm",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    if name == "blocking":
-        return import_module("hotdesk.blocking")
+    if name in ("blocking", "swarm"):
+        return import_module(f"hotdesk.{name}")
     if name not in PUBLIC:
         raise AttributeError(f"module 'hotdesk' has no attribute {name!r}")
     return getattr(import_module(PUBLIC[name]), name)
