@@ -111,3 +111,11 @@ def test_a_filter_that_refuses_keyrings_is_no_obstacle(podman: PodmanHost) -> No
     file.write_text(json.dumps(profile))
     done = podman.run(f"{podman.setup} && {RUN}", *options_of(podman), f"--security-opt=seccomp={file}")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_containers_memory_limit_is_a_floor_for_its_desks(podman: PodmanHost) -> None:
+    podman.run(podman.setup, "--privileged", podman.state)
+    script = "hotdesk setup --no-image >/dev/null && hotdesk run -- true"
+    done = podman.run(script, "--privileged", podman.state, "--memory=200m", "--memory-swap=200m")
+    assert done.returncode == 125
+    assert "MiB of memory are available; burn desks, or lower memory_floor" in done.stderr

@@ -29,6 +29,9 @@ DEVICES = ("c 1:3", "c 1:5", "c 1:7", "c 1:8", "c 1:9", "c 5:0", "c 5:2", "c 136
 
 _ABOVE = "hotdesk"
 """On v2: the folder above all desks'."""
+_HEADROOM_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file")
+_HEADROOM_V2 = ("memory.max", "memory.current", b"inactive_file")
+"""Limit, use, and what of it the kernel takes back at once."""
 _VACATED = "init"
 """On v2 in a container: the folder for what ran in the container's own cgroup before."""
 _STAT_V1 = ("memory.usage_in_bytes", "total_", ("rss", "active_file", "inactive_file", "shmem"))
@@ -379,6 +382,20 @@ class Cgroup:
                 os.rmdir(folder)
             except FileNotFoundError:
                 continue
+
+
+def read_headroom(root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Read how much memory the cgroup above all desks may still take: in a container it may be limited."""
+    for folder, (limit, used, cached) in ((root / "memory", _HEADROOM_V1), (root, _HEADROOM_V2)):
+        try:
+            most = read(f"{folder}/{limit}").strip()
+            stat = counters(read(f"{folder}/memory.stat"))
+            usage = int(read(f"{folder}/{used}"))
+        except FileNotFoundError:
+            continue  # another version, or the kernel's own root, which has no limit
+        if most.isdigit():
+            return max(0, int(most) - usage + stat.get(cached, 0))
+    return 1 << 62
 
 
 def delegate(folder: Path, switch: Callable[[Path], None] | None = None) -> None:

@@ -16,6 +16,8 @@ _GET_KEYRING_ID, _SESSION_KEYRING = 0, -3
 @cache
 def is_refused() -> bool:
     """Say whether keyctl(2) is refused to this process and so to everything it starts; nothing is changed."""
-    call = _SYS_KEYCTL[os.uname().machine]
+    call = _SYS_KEYCTL.get(os.uname().machine)
+    if call is None:
+        return False
     arguments = (ctypes.c_int(_GET_KEYRING_ID), ctypes.c_int(_SESSION_KEYRING), ctypes.c_int(0))
     return libc.syscall(call, *arguments) < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)

@@ -14,7 +14,17 @@ import pytest
 
 from hotdesk.config import MIB
 from hotdesk.errors import HostError
-from hotdesk.linux.cgroup import NEEDED, Cgroup, CgroupLimits, Hierarchies, delegate, detect, here, vacate
+from hotdesk.linux.cgroup import (
+    NEEDED,
+    Cgroup,
+    CgroupLimits,
+    Hierarchies,
+    delegate,
+    detect,
+    here,
+    read_headroom,
+    vacate,
+)
 
 
 def mounted(*controllers: str, at: str = "/sys/fs/cgroup") -> str:
@@ -214,3 +224,27 @@ def test_another_refusal_moves_nothing(inhabited: tuple[Path, int]) -> None:
     with pytest.raises(OSError, match="read-only"):
         delegate(folder, switch)
     assert (folder / "cgroup.procs").read_text().split() == [str(pid)]
+
+
+@pytest.mark.parametrize(
+    ("files", "headroom"),
+    [
+        ({}, 1 << 62),
+        ({"memory.max": "max\n", "memory.current": "5\n", "memory.stat": "inactive_file 1\n"}, 1 << 62),
+        ({"memory.max": "1000\n", "memory.current": "700\n", "memory.stat": "anon 9\ninactive_file 100\n"}, 400),
+        ({"memory.max": "1000\n", "memory.current": "1700\n", "memory.stat": "inactive_file 100\n"}, 0),
+        (
+            {
+                "memory/memory.limit_in_bytes": "1000\n",
+                "memory/memory.usage_in_bytes": "600\n",
+                "memory/memory.stat": "inactive_file 7\ntotal_inactive_file 50\n",
+            },
+            450,
+        ),
+    ],
+)
+def test_a_containers_own_limit_bounds_what_is_available(tmp_path: Path, files: dict[str, str], headroom: int) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert read_headroom(tmp_path) == headroom

@@ -25,7 +25,7 @@ from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import syscalls, uids
-from hotdesk.linux.cgroup import Cgroup, Hierarchies
+from hotdesk.linux.cgroup import Cgroup, Hierarchies, read_headroom
 
 SCHEMA = 1
 _ABANDONED_AFTER_S = 60.0
@@ -127,12 +127,12 @@ def _available_pids(proc: Path = Path("/proc")) -> int:
 
 
 def available_memory() -> int:
-    """Read what the kernel thinks can still be given out."""
+    """Read what can still be given out: by the machine, and by a container's limit where desks lie below it."""
     with open("/proc/meminfo") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 1 << 62
+                return min(int(line.split()[1]) * 1024, read_headroom())
+    return read_headroom()
 
 
 def desks(config: Config) -> list[dict[str, object]]:
