@@ -23,11 +23,11 @@ async def accept(listener: socket.socket) -> socket.socket:
             await anyio.wait_readable(listener)
 
 
-async def receive(sock: socket.socket) -> bytes:
+async def receive(sock: socket.socket, most: int = READ) -> bytes:
     """Read what is there; nothing at the end."""
     while True:
         try:
-            return sock.recv(READ)
+            return sock.recv(most)
         except BlockingIOError:
             await anyio.wait_readable(sock)
 

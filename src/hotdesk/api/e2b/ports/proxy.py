@@ -21,6 +21,8 @@ from hotdesk.door.http.framing import LAST, BodyReader, HttpMessageError, Respon
 from hotdesk.linux.sockets import receive, send
 
 READ = 64 << 10
+_PIECE = 256 << 10
+"""Bytes of an answer that are read at a time: each is encrypted and sent as one."""
 _INTERIM = 16
 """Answers before the answer (1xx) that are passed over."""
 _HIGHEST = 599
@@ -156,4 +158,4 @@ class Passing:
 async def _receive_in_turn(sock: socket.socket) -> bytes:
     """Read what is there, after everybody else had a turn: a server inside may never stop."""
     await anyio.lowlevel.checkpoint()
-    return await receive(sock)
+    return await receive(sock, _PIECE)
