@@ -32,6 +32,7 @@ _SPARE_THREADS = 256
 """Processes beyond its limit that a desk tries to have: a sentry has threads of its own within the limit."""
 
 _Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
+_WalledWork: TypeAlias = Callable[[str, Examiner, list[Result]], Awaitable[None]]
 _Fallback: TypeAlias = Callable[[Finding], Iterator[Result]]
 
 
@@ -44,13 +45,16 @@ def parts(wall: str) -> Iterator[tuple[_Work, _Fallback]]:
         sentry.DISK,
         sentry.BURNT,
     )
-    for work, checks in ((_examine_whole, whole), (_fill_memory, (sentry.MEMORY,)), (_fork, (sentry.PROCESSES,))):
+    works: tuple[tuple[_WalledWork, tuple[JudgedMeasure[Any], ...]], ...] = (
+        (_examine_whole, whole),
+        (_fill_memory, (sentry.MEMORY,)),
+        (_fork, (sentry.PROCESSES,)),
+    )
+    for work, checks in works:
         yield partial(_run_behind, wall, work), partial(_give_up, wall, checks)
 
 
-async def _run_behind(
-    wall: str, work: Callable[[str, Examiner, list[Result]], Awaitable[None]], examiner: Examiner, results: list[Result]
-) -> None:
+async def _run_behind(wall: str, work: _WalledWork, examiner: Examiner, results: list[Result]) -> None:
     """Do one part, and note behind which wall."""
     found: list[Result] = []
     try:
