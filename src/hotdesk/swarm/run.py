@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import time
 import zipfile
 from collections import deque
@@ -348,7 +349,7 @@ class SwarmRun:
             else:
                 objections = f"Attempt {number} failed: {failure.why}. {failure.detail[:500]}"
                 why, cause = failure.why, failure.cause
-            attempt.failure = why
+            attempt.failure = objections
             if cause == "input":
                 break
         await self.end(item, "quarantined", attempts, why, cause, clean)
@@ -469,11 +470,15 @@ class SwarmRun:
 
     def draw_page(self) -> bytes:
         """Write the page with the map of all items."""
-        texts = {
-            each.item: "\n".join(self.papers.read(name)[:4000].decode("utf-8", "replace") for name in each.files)
-            for each in choose_quoted(self.state)
-        }
+        texts = {each.item: self.quote(each) for each in choose_quoted(self.state)}
         return make_page(self.id, self.brief.goal, self.state, texts)
+
+    def quote(self, record: ItemEnded) -> str:
+        """Give what an item delivered, after why its attempts failed."""
+        attempts = json.loads(self.papers.read(record.paper))["attempts"] if record.paper else []
+        failures = [str(each["failure"]) for each in attempts if each["failure"]]
+        files = (self.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)
+        return "\n".join([*failures, *files])
 
     def pack(self, records: Sequence[ItemEnded]) -> bytes:
         """Put the deliverables of all items that passed into one archive."""
