@@ -22,7 +22,14 @@ from examples import trial
 from examples.contracts.generate import Planted, generate
 
 HERE = Path(__file__).parent
-LEFT = ("register.xlsx", "register.xlsx.certificate.json", "swarm-certificate.json", "records.jsonl", "results.zip")
+LEFT = (
+    "register.xlsx",
+    "register.xlsx.certificate.json",
+    "swarm-certificate.json",
+    "records.jsonl",
+    "results.zip",
+    "swarm.html",
+)
 LARGEST = 64 << 20
 
 

@@ -36,7 +36,7 @@ from hotdesk.job.results import Out
 from hotdesk.swarm.brains import Brains, ModelBrains, ScriptBrains
 from hotdesk.swarm.pace import MOST
 from hotdesk.swarm.receipt import SwarmReceipt
-from hotdesk.swarm.run import CERTIFICATE, RECORDS, RESULTS, SwarmContext, run_swarm
+from hotdesk.swarm.run import CERTIFICATE, PAGE, RECORDS, RESULTS, SwarmContext, run_swarm
 from hotdesk.work import JobContext
 
 _TICK_INTERVAL_S = 0.5
@@ -94,7 +94,7 @@ class TerminalSwarm:
         dials = bool(brief.look) or not self.chosen.is_recorded
         whole = replace(brief, deliverables=(*brief.deliverables, *report))
         folder = Path(self.chosen.out or Path("out") / self.id)
-        with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS]) as out:
+        with Out(folder, [*names, CERTIFICATE, RECORDS, RESULTS, PAGE]) as out:
             async with machine_for(self.settings, whole, [*writable, out.folder], dials) as machine:
                 await machine.ready()
                 brains = make_brains(self.chosen, brief, self.settings, self.board.say)
@@ -160,7 +160,7 @@ class TerminalSwarm:
         paths = {}
         if receipt.outcome == "done":
             drive = Drive(self.settings.lib / "drive")
-            for name in (CERTIFICATE, RECORDS, RESULTS):
+            for name in (CERTIFICATE, RECORDS, RESULTS, PAGE):
                 paths[name] = self.copy(drive, receipt.job, name, out)
             for name in receipt.reports:
                 paths[name] = self.copy(drive, receipt.report, name, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import time
 import zipfile
 from collections import deque
@@ -39,6 +40,7 @@ from hotdesk.swarm.fill import require_fillable
 from hotdesk.swarm.items import Item, format_manifest, list_items
 from hotdesk.swarm.ledger import SwarmLedger
 from hotdesk.swarm.pace import MOST, Pace
+from hotdesk.swarm.page import choose_quoted, make_page
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
 from hotdesk.swarm.receipt import SwarmReceipt, make_receipt
 from hotdesk.swarm.reduce import ReportJob
@@ -47,8 +49,8 @@ from hotdesk.swarm.review import choose_sample, make_review_card
 from hotdesk.swarm.verify import BATCH, ItemVerifier
 from hotdesk.swarm.worker import ItemAttempt, ItemFailedError, ItemWorker, write_paper
 
-CERTIFICATE, RECORDS, RESULTS = "swarm-certificate.json", "records.jsonl", "results.zip"
-"""What a swarm leaves in the drive beside its report: what is signed, its records, and the items' deliverables."""
+CERTIFICATE, RECORDS, RESULTS, PAGE = "swarm-certificate.json", "records.jsonl", "results.zip", "swarm.html"
+"""What a swarm leaves in the drive beside its report: what is signed, its records, the items' deliverables, a map."""
 _MAX_SILENT_MODELS = 5
 """Items in a row that no model answered: then the swarm pauses."""
 _UNKNOWN = (
@@ -347,7 +349,7 @@ class SwarmRun:
             else:
                 objections = f"Attempt {number} failed: {failure.why}. {failure.detail[:500]}"
                 why, cause = failure.why, failure.cause
-            attempt.failure = why
+            attempt.failure = objections
             if cause == "input":
                 break
         await self.end(item, "quarantined", attempts, why, cause, clean)
@@ -463,7 +465,20 @@ class SwarmRun:
         records = self.state.in_order()
         self.keep(RECORDS, b"".join(encode_record(each) + b"\n" for each in records))
         self.keep(RESULTS, self.pack(records))
+        self.keep(PAGE, self.draw_page())
         self.keep(CERTIFICATE, certificate)
+
+    def draw_page(self) -> bytes:
+        """Write the page with the map of all items."""
+        texts = {each.item: self.quote(each) for each in choose_quoted(self.state)}
+        return make_page(self.id, self.brief.goal, self.state, texts)
+
+    def quote(self, record: ItemEnded) -> str:
+        """Give what an item delivered, after why its attempts failed."""
+        attempts = json.loads(self.papers.read(record.paper))["attempts"] if record.paper else []
+        failures = [str(each["failure"]) for each in attempts if each["failure"]]
+        files = (self.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)
+        return "\n".join([*failures, *files])
 
     def pack(self, records: Sequence[ItemEnded]) -> bytes:
         """Put the deliverables of all items that passed into one archive."""

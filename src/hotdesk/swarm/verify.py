@@ -133,8 +133,8 @@ class ItemVerifier:
             await self.leave()
             for request in batch:
                 at = await self.enter(1, stack)
-                if not await self.try_batch([request], at, is_last=True):
-                    await self.leave()
+                await self.try_batch([request], at, is_last=True)
+                await self.leave()
         for request in batch:
             request.done.set()
 

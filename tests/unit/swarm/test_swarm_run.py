@@ -49,6 +49,7 @@ async def test_each_item_is_taken_at_its_own_desk_and_the_report_is_built_from_a
     assert json.loads(drive.find(f"{receipt.report}/total.json", who=me())) == {"total": 19}
 
 
+@pytest.mark.long
 async def test_the_certificate_proves_each_item_with_a_few_hundred_bytes(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, WORDS)
     receipt = await room.carry_out()
@@ -100,6 +101,7 @@ async def test_a_swarm_that_was_stopped_goes_on_and_repeats_no_item(tmp_path: Pa
     assert sum(isinstance(event, SwarmBegun) for event in room.events) == 1
 
 
+@pytest.mark.long
 async def test_too_much_in_quarantine_pauses_and_is_retried_or_accepted(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "broken"])
     receipt = await room.carry_out()
@@ -111,6 +113,7 @@ async def test_too_much_in_quarantine_pauses_and_is_retried_or_accepted(tmp_path
     assert (receipt.outcome, receipt.quarantined) == ("done", 1), receipt.why
 
 
+@pytest.mark.long
 async def test_other_items_than_it_began_with_are_refused(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "broken"])
     await room.carry_out()
@@ -128,6 +131,7 @@ async def test_a_budget_stops_it_before_it_is_passed(tmp_path: Path) -> None:
     assert any(isinstance(event, JobPaused) for event in room.events)
 
 
+@pytest.mark.long
 async def test_an_item_that_uses_up_its_own_budget_goes_to_quarantine(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "two"], each="acts = 1")
     receipt = await room.carry_out()
@@ -166,6 +170,7 @@ async def test_a_script_without_a_plan_for_the_report_is_refused_before_anything
         await room.carry_out()
 
 
+@pytest.mark.long
 async def test_the_report_is_not_built_twice(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, WORDS)
     await room.carry_out()
@@ -174,6 +179,7 @@ async def test_the_report_is_not_built_twice(tmp_path: Path) -> None:
         await room.carry_out()
 
 
+@pytest.mark.long
 async def test_a_person_decides_on_pilot_and_review_and_the_certificate_says_so(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, WORDS)
 

@@ -1,0 +1,105 @@
+"""A swarm on one page: a map of all items by colour, each with its record; no script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+
+from hotdesk.event import ItemEnded
+from hotdesk.job.report.markup import Markup, block, isolate, tag
+from hotdesk.swarm.results import SwarmState
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+.map { display: flex; flex-wrap: wrap; gap: 2px; }
+.map a { display: block; width: 12px; height: 12px; border-radius: 2px; }
+.done { background: #2e8b57; } .quarantined { background: #c0392b; } .wrong { background: #8e44ad; }
+table { border-collapse: collapse; } td, th { padding: 2px 10px 2px 0; text-align: left; vertical-align: top; }
+details { border-top: 1px solid #8884; padding: 4px 0; } details:target { background: #ffd70033; }
+code, .words { font-family: ui-monospace, monospace; font-size: 13px; overflow-wrap: anywhere; }
+"""
+_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
+MAX_QUOTED = 500
+"""Items whose results are on the page: those in quarantine first. The others are in the archive."""
+_MAX_CHARS = 1500
+
+
+def make_page(job: str, goal: str, state: SwarmState, files: Mapping[str, str]) -> bytes:
+    """Write the page; `files` has the text of what items delivered, of as many as are shown."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY.format(digest)),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"Swarm {job}"),
+        tag("style", Markup(STYLE)),
+    )
+    records = state.in_order()
+    body = tag(
+        "body",
+        tag("h1", f"Swarm {job}"),
+        tag("p", isolate(goal, 400)),
+        _describe(state),
+        tag("h2", "Items"),
+        tag("div", *(_square(each, state) for each in records), class_="map"),
+        _list_failures(state),
+        tag("h2", "Records"),
+        *(_record(each, files.get(each.item, "")) for each in records),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en').html}\n".encode()
+
+
+def choose_quoted(state: SwarmState) -> list[ItemEnded]:
+    """Choose the items whose results are on the page."""
+    return sorted(state.in_order(), key=lambda each: each.outcome == "done")[:MAX_QUOTED]
+
+
+def _describe(state: SwarmState) -> Markup:
+    records = state.items.values()
+    wrong = sum(each.verdict == "wrong" for each in state.reviews.values())
+    facts = {
+        "items": f"{len(records):,}",
+        "passed": f"{state.done:,}",
+        "in quarantine": f"{len(state.quarantined):,}",
+        "reviewed by a person": f"{len(state.reviews):,}, {wrong:,} wrong",
+        "cost": f"${sum(each.dollars for each in records):,.2f}, {sum(each.tokens for each in records):,} tokens",
+        "report": ", ".join(state.reduced.paths) if state.reduced is not None else "none",
+    }
+    return tag("table", *(tag("tr", tag("th", name), tag("td", isolate(text))) for name, text in facts.items()))
+
+
+def _square(record: ItemEnded, state: SwarmState) -> Markup:
+    reviewed = state.reviews.get(record.item)
+    kind = "wrong" if reviewed is not None and reviewed.verdict == "wrong" else record.outcome
+    return tag("a", "", class_=kind, href=f"#item-{record.index}", aria_label=f"{record.item}: {kind}")
+
+
+def _list_failures(state: SwarmState) -> Markup | None:
+    if not state.quarantined:
+        return None
+    rows = (
+        tag("tr", tag("td", count), tag("td", cause), tag("td", isolate(why)))
+        for cause, why, count in state.group_failures()
+    )
+    head = tag("tr", *(tag("th", name) for name in ("Items", "Cause", "Why")))
+    return tag("section", tag("h2", "In quarantine, by cause"), tag("table", head, *rows))
+
+
+def _record(record: ItemEnded, text: str) -> Markup:
+    facts = {
+        "outcome": f"{record.outcome} at attempt {record.attempt}" + (f": {record.why}" if record.why else ""),
+        "input": f"sha256 {record.input}",
+        "worked at": f"desk {record.desk}, {record.ms / 1000:.1f} s, {record.acts} acts" if record.desk else "no desk",
+        "looked at in": f"clean desk {record.clean} by {', '.join(record.checks)}"
+        if record.checks
+        else "nothing passed",
+        **{
+            path: f"{size:,} bytes, sha256 {sha256}"
+            for path, size, sha256 in zip(record.paths, record.sizes, record.digests, strict=True)
+        },
+    }
+    rows = (tag("tr", tag("th", isolate(name, 100)), tag("td", isolate(words))) for name, words in facts.items())
+    shown = block(text, _MAX_CHARS) if text else None
+    return tag("details", tag("summary", f"{record.item} "), tag("table", *rows), shown, id=f"item-{record.index}")
