@@ -259,6 +259,7 @@ class Computer:
         while not self.seed:
             self.turn()
         stir(self.seed["random"])
+        process.MARKS = posix.urandom(8).hex()
         time.clock_settime_ns(time.CLOCK_REALTIME, 1000 * self.seed["time"])
         put_together(device, self.layers, self.seed)
         self.listen()
@@ -335,7 +336,6 @@ class Computer:
         posix.umask(0o022)
         process.ENVIRONMENT.clear()
         process.ENVIRONMENT.update(self.seed["env"])
-        process.MARKS = posix.urandom(8).hex()
         process.kills = 0
         process.NOTHING = posix.open("/dev/null", posix.O_RDONLY)
         posix.chdir(process.HOME)
