@@ -30,6 +30,7 @@ from bench import (
     door,
     hands,
     journal,
+    ports,
     report,
     server,
     snapshots,
@@ -65,6 +66,7 @@ PARTS: dict[str, Part] = {
     "server": lambda host, peers, home, book, asked: server.measure(
         peers, home, book, rounds=min(asked.rounds, 30), burst=asked.burst, streams=200
     ),
+    "ports": lambda host, peers, home, book, asked: ports.measure(home, book, rounds=min(asked.rounds, 5)),
     "demo": lambda host, peers, home, book, asked: demo.measure(home, book),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
     "door": lambda host, peers, home, book, asked: door.measure(
