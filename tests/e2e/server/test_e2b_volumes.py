@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -306,9 +305,13 @@ def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volu
 
 
 def test_what_happens_to_volumes_is_in_the_journal(server: Served, volume: Volume) -> None:
-    listed = httpx.get(f"{server.url}/api/v1/journal", headers={"Authorization": f"Bearer {server.key}"})
-    rows = [row for row in listed.json()["items"] if row["name"] == "VolumeChanged"]
-    assert json.dumps(rows).count(volume.volume_id) == 1
+    with mounted(server, volume) as sandbox:
+        pass
+    headers = {"Authorization": f"Bearer {server.key}"}
+    listed = httpx.get(f"{server.url}/api/v1/journal", params={"limit": 1000}, headers=headers)
+    rows = [row["data"] for row in listed.json()["items"] if row["name"] == "VolumeChanged"]
+    mine = [(row["what"], row["desk"], row["path"], row["by"][:4]) for row in rows if row["volume"] == volume.volume_id]
+    assert sorted(mine) == [("made", "", "", "test"), ("mounted", sandbox.sandbox_id, "/data", "test")]
 
 
 async def test_the_asynchronous_sdk_has_volumes_too(server: Served) -> None:
