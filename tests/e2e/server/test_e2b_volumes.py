@@ -35,6 +35,7 @@ from tests.leftovers import keepers
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 T = TypeVar("T")
+JS_SDK = "2.51.0"
 CONFIG = """
 [serve]
 volume_size = "64M"
@@ -410,3 +411,15 @@ def again(folder: Path, key: str) -> Iterator[Served]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+@pytest.mark.long
+def test_the_javascript_sdk_has_volumes_and_secrets(server: Served, tmp_path: Path) -> None:
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), f"e2b@{JS_SDK}"]
+    subprocess.run(install, check=True, capture_output=True, timeout=100)
+    program = tmp_path / "volumes.mjs"
+    program.write_text((Path(__file__).parent / "volumes.mjs").read_text())
+    urls = dict.fromkeys(("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"), server.url)
+    env = {**os.environ, **urls, "E2B_API_KEY": server.key}
+    done = subprocess.run(["node", str(program)], check=False, capture_output=True, text=True, env=env, timeout=100)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 16), done.stderr
