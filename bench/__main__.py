@@ -32,6 +32,7 @@ from bench import (
     hands,
     journal,
     live_fork,
+    ports,
     report,
     sentry,
     server,
@@ -73,6 +74,7 @@ PARTS: dict[str, Part] = {
         peers, home, book, rounds=min(asked.rounds, 30), burst=asked.burst, streams=200
     ),
     "builds": lambda host, peers, home, book, asked: builds.measure(home, book, min(asked.rounds, 5)),
+    "ports": lambda host, peers, home, book, asked: ports.measure(home, book, rounds=min(asked.rounds, 5)),
     "demo": lambda host, peers, home, book, asked: demo.measure(home, book),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
     "door": lambda host, peers, home, book, asked: door.measure(

@@ -16,6 +16,7 @@ from bench import (
     hands,
     journal,
     live_fork,
+    ports,
     sentry,
     server,
     snapshots,
@@ -316,6 +317,9 @@ PROMISES = (
         "server",
     ),
     Promise(server.LIFE, "≤", 0.03, "", "that sandbox's whole life by the E2B SDK ≤ 0.03 s", "server", aim=True),
+    Promise(
+        ports.PORT, "≤", 2.0, ports.NGINX, "1 GiB through a port by TLS ≤ 2 × the CPU of nginx as TLS proxy", "ports"
+    ),
     Promise(server.answered(100), "≥", 100, "", "a burst of 100 creates by the E2B SDK: 100 % are made", "server"),
     Promise(server.whole(200), "≥", 100, "", "200 streaming commands at once: 100 % of them without loss", "server"),
     Promise(server.LOOKUPS, "≥", 2000, "", "lookups of a sandbox ≥ 2000 per CPU second of the server", "server"),

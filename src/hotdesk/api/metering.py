@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import anyio
+
 from hotdesk.api.quotas import QuotaError, Quotas, QuotaShare
 from hotdesk.api.walls import TenantWalls
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.spawn import Started
-from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec
+from hotdesk.desk.seam import Desk, DeskId, SnapshotId, Spec, new_id
+from hotdesk.event import VolumeChanged
 from hotdesk.host import Host
 
 
@@ -55,11 +58,30 @@ class MeteredHost(Host):
         share = self.take(desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
         try:
             desk = await super().open(spec, scope)
+            await self.note_volumes(spec, [desk])
         except BaseException:
             share.free()
             raise
         self.counted[desk.id] = share
         return desk
+
+    async def note_volumes(self, spec: Spec, desks: Sequence[Desk]) -> None:
+        """Have written down which volumes desks have, before anybody uses them; those of which it cannot be, burn."""
+        if not spec.volumes:
+            return
+        events = [
+            VolumeChanged(new_id(), volume, "mounted", spec.by, desk=desk.id, path=path)
+            for desk in desks
+            for path, volume in spec.volumes.items()
+        ]
+        try:
+            await self.ready()
+            await anyio.to_thread.run_sync(lambda: self.note(*events))
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                for desk in desks:
+                    await self.burn(desk.id)
+            raise
 
     async def fork(
         self, desk: Desk, count: int, snapshot: SnapshotId | None = None, *, memory: bool = False
@@ -74,6 +96,8 @@ class MeteredHost(Host):
             for _ in range(count):
                 each.append(self.take(**one))
             forks = await desk.fork(count, snapshot, memory=memory)
+            if (handle := self.keeper_runtime().handles.get(desk.id)) is not None:
+                await self.note_volumes(handle.spec, forks)
         except BaseException:
             for share in each:
                 share.free()

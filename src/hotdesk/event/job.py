@@ -427,15 +427,18 @@ class KeyChanged:
 
 @dataclass(frozen=True, slots=True)
 class VolumeChanged:
-    """A volume, which outlives desks, is about to be made or removed."""
+    """A volume, which outlives desks, is about to be made or removed, or a desk was opened that has it mounted."""
 
     job: str
     """The act's own id."""
     volume: str
-    what: Literal["made", "removed"]
+    what: Literal["made", "removed", "mounted"]
     by: str
     name: str = ""
     size: int = 0
+    desk: str = ""
+    path: str = ""
+    """Where the desk has it."""
 
 
 @dataclass(frozen=True, slots=True)

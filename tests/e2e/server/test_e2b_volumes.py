@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -36,6 +35,7 @@ from tests.leftovers import keepers
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(120)]
 T = TypeVar("T")
+JS_SDK = "2.51.0"
 CONFIG = """
 [serve]
 volume_size = "64M"
@@ -306,9 +306,13 @@ def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volu
 
 
 def test_what_happens_to_volumes_is_in_the_journal(server: Served, volume: Volume) -> None:
-    listed = httpx.get(f"{server.url}/api/v1/journal", headers={"Authorization": f"Bearer {server.key}"})
-    rows = [row for row in listed.json()["items"] if row["name"] == "VolumeChanged"]
-    assert json.dumps(rows).count(volume.volume_id) == 1
+    with mounted(server, volume) as sandbox:
+        pass
+    headers = {"Authorization": f"Bearer {server.key}"}
+    listed = httpx.get(f"{server.url}/api/v1/journal", params={"limit": 1000}, headers=headers)
+    rows = [row["data"] for row in listed.json()["items"] if row["name"] == "VolumeChanged"]
+    mine = [(row["what"], row["desk"], row["path"], row["by"][:4]) for row in rows if row["volume"] == volume.volume_id]
+    assert sorted(mine) == [("made", "", "", "test"), ("mounted", sandbox.sandbox_id, "/data", "test")]
 
 
 async def test_the_asynchronous_sdk_has_volumes_too(server: Served) -> None:
@@ -407,3 +411,15 @@ def again(folder: Path, key: str) -> Iterator[Served]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+@pytest.mark.long
+def test_the_javascript_sdk_has_volumes_and_secrets(server: Served, tmp_path: Path) -> None:
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(tmp_path), f"e2b@{JS_SDK}"]
+    subprocess.run(install, check=True, capture_output=True, timeout=100)
+    program = tmp_path / "volumes.mjs"
+    program.write_text((Path(__file__).parent / "volumes.mjs").read_text())
+    urls = dict.fromkeys(("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"), server.url)
+    env = {**os.environ, **urls, "E2B_API_KEY": server.key}
+    done = subprocess.run(["node", str(program)], check=False, capture_output=True, text=True, env=env, timeout=100)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 16), done.stderr
