@@ -95,6 +95,11 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_nobody_dials_the_link_a_second_time
             test_no_core_is_ever_dumped
             test_a_desk_behind_half_a_wall_is_not_handed_over
+            test_seen_from_outside_roots_programs_are_nobody
+            test_the_runtime_that_starts_root_is_not_touched_on_its_way_in
+            test_garbage_at_sudos_socket_takes_nothing_for_good
+            test_a_caller_cannot_make_root_hold_many_streams
+            test_what_one_desk_has_noted_is_limited
         """,
         _OWN_FILES: """
             test_no_kernel_file_can_be_written
@@ -103,6 +108,8 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_proc_tells_nothing_of_the_host
             test_folders_of_proc_that_tell_of_the_host_are_empty
             test_the_kernels_own_secrets_are_closed
+            test_no_kernel_file_is_written_and_the_first_process_stays_closed
+            test_no_cgroup_is_in_reach
             test_sys_is_a_desks_own_and_lists_only_loopback
             test_memory_and_cpu_time_of_the_host_are_not_told
             test_a_lock_on_a_device_locks_nobody_else
@@ -114,9 +121,20 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_a_users_inotify_instances_are_its_own
             test_queued_signals_are_limited_and_not_charged_to_the_hosts_root
             test_no_desk_takes_the_hosts_terminals_or_aio_slots
+            test_callers_who_say_nothing_end_with_themselves
             test_unread_socket_buffers_stay_within_a_limit
         """,
         _ENDS: "test_an_interrupt_does_not_end_the_first_process",
+        "priorities and scores are numbers of the sentry's; namespaces that root makes are": """
+            test_nothing_root_makes_gives_anybody_more
+            test_no_call_changes_a_wall_or_the_kernel
+        """,
+        "the sentry has every id; files on the host have none but the desk's: test_gvisor_attacks.py": """
+            test_ids_beyond_the_desks_own_do_not_exist
+        """,
+        "every program of a desk may read environment and map of another, whoever's it is": """
+            test_roots_guest_is_not_read_or_traced_by_programs
+        """,
         _EXHAUSTS: """
             test_a_desk_that_resists_burns_within_a_bound[a race of forks-frozen]
             test_a_desk_that_resists_burns_within_a_bound[a race of forks-running]

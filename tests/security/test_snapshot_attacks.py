@@ -286,7 +286,7 @@ async def test_a_desk_that_resists_is_kept_whole_or_its_owner_is_told_and_goes_b
         await desk.rollback(clean)
         assert time.monotonic() - begun < 3 * BOUND
         assert len(await desk.processes()) == 0
-        assert (await desk.usage()).pids < 20
+        assert (await desk.usage()).pids < 100  # a sentry has threads of its own
 
 
 # -- room on the disk --------------------------------------------------------------------------------------------------

@@ -47,7 +47,11 @@ class Served:
         return {"api_key": self.key, "api_url": self.url, "sandbox_url": self.url}
 
 
-GVISOR_FAILURES: dict[str, str] = {}
+GVISOR_FAILURES: dict[str, str] = {
+    "test_notes_stay_with_a_file_until_it_is_written_anew": "its files have no extended attributes",
+    "test_async_files_do_all_of_it": "its files have no extended attributes",
+    "test_notes_about_a_file_have_limits": "its files have no extended attributes: it depends on what is noted",
+}
 """Tests of E2B's programs that desks behind gVisor cannot pass, and why. Each is still tried, and must fail."""
 
 
