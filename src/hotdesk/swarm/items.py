@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.errors import BriefError, printable
 
-MAX_ITEMS = 100_000
+MAX_ITEMS = 50_000
+"""One event each: their swarm's share of the journal has room for these."""
 MAX_ITEM_BYTES = 64 << 20
 MAX_TABLE_BYTES = 256 << 20
 """Bytes of a table or text whose rows or lines are the items."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,7 +104,10 @@ class ReportJob:
             event = ReduceBegun(self.order.id, job, digest)
             self.order.machine.note(event)
             self.order.listener(event)
-        receipt = await self.carry_out(job, folder)
+        try:
+            receipt = await self.carry_out(job, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)  # results lie there unsealed
         if receipt.outcome != "done":
             raise JobStoppedError(f"the report was not built: {receipt.outcome}: {receipt.why}; `hotdesk show {job}`")
         paths = {each.path: each.sha256 for each in receipt.kept}

@@ -28,7 +28,6 @@ from hotdesk.event import Decided, Event, ItemEnded, ItemReviewed, ItemsBegun, K
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.people.wait import Card
-from hotdesk.job.plans import JobStoppedError
 from hotdesk.job.record.log import ASKED
 from hotdesk.job.record.receipt import read_receipt
 from hotdesk.job.run import JobRun
@@ -424,7 +423,8 @@ class SwarmRun:
         """Pause where more items are in quarantine than the brief allows."""
         failed = len(self.state.quarantined)
         if failed == len(self.items):
-            raise JobStoppedError(f"no item passed; the first: {self.state.quarantined[0].why}")
+            why = self.state.quarantined[0].why
+            raise JobHaltedError(f"no item passed; the first: {why}. Resume with --retry-failed once that is corrected")
         if failed > self.each.quarantine * len(self.items) and not self.context.accept_failed:
             causes = "; ".join(f"{count} of: {why}" for _, why, count in self.state.group_failures()[:3])
             raise JobHaltedError(

@@ -22,8 +22,9 @@ from hotdesk.checks.required import checks_of
 from hotdesk.checks.seam import Check, Evidence
 from hotdesk.checks.verdict_json import StoredVerdict
 from hotdesk.drive.swarm_certificate import MOST_SHARED
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, DeskError
 from hotdesk.job.desks import BESIDE, Desks
+from hotdesk.job.error_text import describe_error
 from hotdesk.job.machine import Machine
 from hotdesk.job.verify import BASE, OFFICE, Candidate, CleanDesk, judge_evidence
 from hotdesk.swarm.items import Item
@@ -53,6 +54,10 @@ class VerifyRequest:
     done: anyio.Event = field(default_factory=anyio.Event)
     clean: str = ""
     """The clean desk they were looked at in."""
+
+    def refuse(self, why: str) -> None:
+        """Give up on what it delivered: nothing can be said of it."""
+        self.candidates = [replace(each, lacks=why) for each in self.candidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +133,23 @@ class ItemVerifier:
 
     async def look_at(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack) -> None:
         """Look at a batch; where something goes wrong in it, at each of its items alone."""
-        at = await self.enter(len(batch), stack)
-        if not await self.try_batch(batch, at):
+        if not await self.survive(batch, stack):
             await self.leave()
             for request in batch:
-                at = await self.enter(1, stack)
-                await self.try_batch([request], at, is_last=True)
+                await self.survive([request], stack, is_last=True)
                 await self.leave()
         for request in batch:
             request.done.set()
+
+    async def survive(self, batch: Sequence[VerifyRequest], stack: AsyncExitStack, *, is_last: bool = False) -> bool:
+        """Look at a batch; a clean desk that breaks was broken by what was looked at in it."""
+        at = await self.enter(len(batch), stack)
+        try:
+            return await self.try_batch(batch, at, is_last=is_last)
+        except DeskError:
+            for request in batch if is_last else ():
+                request.refuse("the clean desk that looked at it broke")
+            return False
 
     async def enter(self, count: int, stack: AsyncExitStack) -> CleanDesk:
         """Give a clean desk that may look at so many more items."""
@@ -159,11 +172,14 @@ class ItemVerifier:
 
     async def try_batch(self, batch: Sequence[VerifyRequest], at: CleanDesk, *, is_last: bool = False) -> bool:
         """Look at a batch in a desk; say whether that proves something. `is_last`: what went wrong is the item's."""
-        grouped = [self.list_looks(request) for request in batch]
-        looks = [each for group in grouped for each in group]
         folders = {request.item.index: f"i{request.item.index}" for request in batch}
         for request in batch:
-            await self.bring(request, at, folders[request.item.index])
+            try:
+                await self.bring(request, at, folders[request.item.index])
+            except BriefError as e:  # the item is no longer what was approved
+                request.refuse(describe_error(e))
+        grouped = [self.list_looks(request) for request in batch]
+        looks = [each for group in grouped for each in group]
         requests = [[_ask(each, folders[each.request.item.index]) for each in group] for group in grouped]
         evidence, trouble = await look_many(at.desk, requests, list(folders.values())) if looks else ([], "")
         attempts = 0

@@ -14,7 +14,7 @@ from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.swarm_certificate import MOST_SHARED
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, DeskGone
 from hotdesk.job.local import local_machine
 from hotdesk.job.verify import Candidate, CleanDesk
 from hotdesk.swarm.items import Item
@@ -59,6 +59,23 @@ async def test_where_a_batch_goes_wrong_every_item_has_a_desk_of_its_own(tmp_pat
         await verifier.look_at(batch, stack)
         assert all(each.candidates[0].passed for each in batch)
         assert len({verifier.opened[0], *(each.clean for each in batch)}) == 4
+
+
+class Breaking(ItemVerifier):
+    """In this one a file of one item breaks the desk it is looked at in."""
+
+    async def bring(self, request: VerifyRequest, at: CleanDesk, folder: str) -> None:
+        if request.item.index == 1:
+            raise DeskGone("it is gone")
+        await super().bring(request, at, folder)
+
+
+async def test_an_item_that_breaks_its_clean_desk_fails_alone(tmp_path: Path) -> None:
+    async with make_verifier(tmp_path, Breaking) as verifier, AsyncExitStack() as stack:
+        batch = [request(verifier, at, b'{"n": 1}') for at in range(3)]
+        await verifier.look_at(batch, stack)
+        assert [each.candidates[0].passed for each in batch] == [True, False, True]
+        assert batch[1].candidates[0].lacks == "the clean desk that looked at it broke"
 
 
 async def test_no_clean_desk_is_for_more_items_than_it_may_be(tmp_path: Path) -> None:

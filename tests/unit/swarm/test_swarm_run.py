@@ -135,7 +135,8 @@ async def test_a_budget_stops_it_before_it_is_passed(tmp_path: Path) -> None:
 async def test_an_item_that_uses_up_its_own_budget_goes_to_quarantine(tmp_path: Path) -> None:
     room = SwarmRoom(tmp_path, ["one", "two"], each="acts = 1")
     receipt = await room.carry_out()
-    assert receipt.outcome == "failed"
+    assert receipt.outcome == "paused"
+    assert "no item passed" in receipt.why
     assert {each.cause for each in ends(room).values()} == {"budget"}
 
 

@@ -49,7 +49,7 @@ class Approval(Model):
     """Something that waits for a person."""
 
     id: str
-    kind: str = Field(description="plan, step, amendment, repeat, question, door")
+    kind: str = Field(description="plan, step, amendment, repeat, question, pilot, cohort, review, door")
     job: str | None
     task: str
     desk: str | None

@@ -4,6 +4,7 @@ import { may, post, to } from "./api.js";
 
 const KINDS = {
   plan: "Plan", step: "Step", amendment: "Change of plan", repeat: "Repeat", question: "Question", door: "Way out",
+  pilot: "Pilot", cohort: "Request of many items", review: "Review",
 };
 
 export function card(asked, settled = () => {}) {
