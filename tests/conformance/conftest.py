@@ -75,6 +75,8 @@ test_a_paused_desk_is_not_idle
 test_the_deadline_does_not_wait_for_a_halted_desk
 test_the_deadline_is_not_later_for_a_desk_that_started_anew
 test_a_forks_deadline_begins_when_it_is_forked
+test_a_timeout_kills_all_descendants
+test_a_listing_stops_at_its_limit
 """.split()
 """What gives a desk less time than an emulated machine takes."""
 
