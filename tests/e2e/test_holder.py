@@ -338,6 +338,14 @@ def test_a_holder_whose_state_directory_is_gone_ends(place: Place) -> None:
     wait_until(lambda: not Path(f"/proc/{holder}").exists())
 
 
+def test_undoing_the_set_up_ends_it(place: Place) -> None:
+    holder = place.warm()
+    done = place.call("setup", "--undo", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not Path(f"/proc/{holder}").exists()
+    assert not (place.home / "run").exists()
+
+
 def test_many_commands_at_once_share_one_holder(place: Place) -> None:
     commands = [place.start("run", "--", "sh", "-c", "echo up; cat") for _ in range(3)]
     wait_until(place.holders)

@@ -45,6 +45,21 @@ def hide(program: str, script: str, folder: Path) -> str:
     return f"mount --bind {stub} {found}"
 
 
+def test_a_container_whose_dev_has_no_loop_devices_gets_their_nodes(
+    home: Path, settings: Config, tmp_path: Path
+) -> None:
+    """Engines fill a container's /dev once, and few of them with loop devices."""
+    dev = tmp_path / "dev"
+    dev.mkdir()
+    nodes = "null zero full random urandom tty shm"
+    prepare = (
+        f"mount -t tmpfs -o mode=755 tmpfs {dev} && cd /dev && cp -a {nodes} {dev} && cd / && "
+        f"mount --move {dev} /dev && test ! -e /dev/loop-control"
+    )
+    done = hotdesk(prepare, home / "lean-dev", settings.images, "run", "--", "echo", "hi")
+    assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
+
+
 def test_without_btrfs_a_desks_disk_is_ext4(home: Path, settings: Config, tmp_path: Path) -> None:
     hidden = hide("mkfs.btrfs", OTHER_FORMAT, tmp_path)
     ask = ("run", "--disk=64M", "--", "sh", "-c", "head -c 99M /dev/zero > big; df --output=size -m big | tail -1")

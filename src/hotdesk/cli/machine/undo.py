@@ -8,11 +8,14 @@ machine's own.
 from __future__ import annotations
 
 import argparse
+import os
 import pwd
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +30,8 @@ from hotdesk.cli.machine.setup_record import (
     read_record,
     write_record,
 )
+from hotdesk.cli.quick.place import Place, list_holders
+from hotdesk.cli.quick.start import START
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import DEFAULT_TENANT, Config, for_tenant, tenant_names
 from hotdesk.desk.image import store
@@ -123,6 +128,7 @@ def burn_desks(settings: Config) -> SetupStep:
 
 def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None:
     """Wait for processes that hold the state directory; refuse while one stays."""
+    end_holders()
     deadline = time.monotonic() + timeout
     while owners := [pid for each in _every_tenant(settings) for pid in _owners(each)]:
         if time.monotonic() > deadline:
@@ -131,6 +137,14 @@ def wait_for_owners(settings: Config, timeout: float = OWNERS_TIMEOUT_S) -> None
                 "program with an open host. Stop it, then run this again."
             )
         time.sleep(0.2)
+
+
+def end_holders() -> None:
+    """End resident holders: each would stay for a minute, though nobody needs it any more."""
+    for pid in list_holders(Place()):
+        with suppress(OSError):
+            if START in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+                os.kill(pid, signal.SIGTERM)
 
 
 def _owners(settings: Config) -> list[int]:
