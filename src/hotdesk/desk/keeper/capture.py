@@ -72,11 +72,12 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
         links.mkdir(0o700)
         limits = replace(DEFAULTS, size=min(DEFAULTS.size, room(settings)))
         digest = copy(layer_fd, tree, links, partial(_is_seeded, below.python), partial(shows, below.layers), limits)
+        digest = choose_name(digest, below)
         layer = store / "layers" / digest
         image = Image(
             name=name,
             digest=_hash_stack(digest, below),
-            layers=(layer, *below.layers),
+            layers=below.layers if layer == below.layers[0] else (layer, *below.layers),
             python=below.python,
             arch=below.arch,
             built=time.time(),
@@ -84,6 +85,17 @@ def save(settings: Config, layer_fd: int, source: Image | str, name: str, desk_i
             source=printable(f"desk {desk_id}"),
         )
         publish(store, image, layer if layer.exists() else tree)
+
+
+def choose_name(digest: str, below: Image) -> str:
+    """Return the name of a layer that can stand on an image: overlay takes no directory twice.
+
+    The very layer that is on top already changes nothing; one that lies deeper is stored once more.
+    """
+    names = [layer.name for layer in below.layers]
+    while digest in names[1:]:
+        digest = hashlib.sha256(f"{digest} again".encode()).hexdigest()
+    return digest
 
 
 def check(below: Image) -> None:
