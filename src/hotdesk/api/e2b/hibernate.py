@@ -44,7 +44,7 @@ _MAX_RECORDS = 10_000
 """Records of one tenant that are read."""
 SAME = (
     "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
-    "auto_pause_memory", "auto_resume", "network", "internet",
+    "auto_pause_memory", "auto_resume", "network", "internet", "user", "workdir",
 )  # fmt: skip
 """What a record has as its sandbox has it."""
 
@@ -70,6 +70,8 @@ class SavedSandbox(BaseModel):
     auto_resume: bool
     network: dict[str, object] | None
     internet: bool | None
+    user: str = ""
+    workdir: str = ""
     headers: list[tuple[str, str, str]]
     """Headers that go along, which are secrets: host, name, value."""
 

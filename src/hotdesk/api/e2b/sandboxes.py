@@ -78,6 +78,10 @@ class Sandbox:
     """Held while it is paused, resumed or copied."""
     id: str = ""
     """Its own: its first desk's."""
+    user: str = ""
+    """As whom its programs run unless they say; empty: as usual."""
+    workdir: str = ""
+    """Where they run unless they say; empty: in the user's home."""
     saved_image: str = ""
     """The image that holds its files while no server runs; empty: none."""
     until: float = math.inf
@@ -121,6 +125,11 @@ class SandboxOrder:
     internet: bool | None = None
     wall: str = ""
     """The wall its program asks for; its tenant's may be stronger."""
+    cpus: float = 0.0
+    """Processors its template asks for; 0: as many as usual."""
+    memory: int = 0
+    user: str = ""
+    workdir: str = ""
 
 
 class Sandboxes:
@@ -138,7 +147,9 @@ class Sandboxes:
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
-        spec = tenant.host.route(replace(self.spec(order.image, order.env, order.wall), by=by))
+        spec = replace(self.spec(order.image, order.env, order.wall), by=by)
+        spec = replace(spec, cpus=order.cpus or spec.cpus, memory=order.memory or spec.memory)
+        spec = tenant.host.route(spec)
         self.stock(tenant, order.image, order.wall)
         try:
             desk = await tenant.host.open(spec, order.scope)
@@ -155,6 +166,7 @@ class Sandboxes:
             traffic_token=secrets.token_hex(32) if order.private else None,
             timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
             auto_resume=order.auto_resume, network=order.network, internet=order.internet,
+            user=order.user, workdir=order.workdir,
         )  # fmt: skip
         self.add(sandbox)
         return sandbox

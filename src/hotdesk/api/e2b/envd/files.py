@@ -13,7 +13,7 @@ from hotdesk.api.e2b.envd.connect import RpcError
 from hotdesk.api.e2b.envd.download import FileResponse, as_refusal
 from hotdesk.api.e2b.envd.fields import resolve
 from hotdesk.api.e2b.envd.guest_files import GuestFilesError
-from hotdesk.api.e2b.envd.users import User, find_user
+from hotdesk.api.e2b.envd.users import User, look_up
 from hotdesk.api.e2b.responses import E2bError, answer
 from hotdesk.errors import DeskGone, HotdeskError
 
@@ -44,7 +44,7 @@ async def respond(call: EnvdCall) -> Response:
     """Read or write, for the user that is named."""
     query = call.request.query_params
     try:
-        user = find_user(query.get("username", ""))
+        user = await look_up(call, query.get("username", ""))
         if call.request.method != "POST":
             return FileResponse(call, resolve(query.get("path", ""), user.home))
         with call.cut():

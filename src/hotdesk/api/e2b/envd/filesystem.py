@@ -54,7 +54,7 @@ def failure(error: GuestFilesError, path: str) -> RpcError:
 
 async def read_request(call: EnvdCall) -> tuple[User, Message]:
     """Give who asks, and for what."""
-    return caller(call.request), await unary(call.request)
+    return await caller(call), await unary(call.request)
 
 
 async def stat(call: EnvdCall) -> Response:
@@ -110,7 +110,7 @@ async def remove(call: EnvdCall) -> Response:
 
 async def start_watcher(call: EnvdCall, message: Message) -> FolderWatcher:
     """Begin to watch a folder."""
-    path = path_of(message, "path", caller(call.request).home)
+    path = path_of(message, "path", (await caller(call)).home)
     recursive, entries = (bool(field(message, name, bool)) for name in ("recursive", "includeEntry"))
     try:
         return FolderWatcher(await call.sandbox.desk.watch(path, recursive=recursive), path, entries)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from hotdesk.api.e2b.envd.connect import Message, RpcError, Say, deadline_of, keepalive_of, messages, only, unary
 from hotdesk.api.e2b.envd.fields import field, number, octets, read_text_map, resolve, table, text, texts
 from hotdesk.api.e2b.envd.programs import Piece, ProgramRequest, SandboxProgram, describe_end
-from hotdesk.api.e2b.envd.users import User, caller
+from hotdesk.api.e2b.envd.users import User, as_user, caller
 from hotdesk.api.e2b.responses import answer
 from hotdesk.desk.seam import Process, Size
 
@@ -31,7 +31,7 @@ _NO_FOLDER = "working folder "
 
 async def start(call: EnvdCall) -> Response:
     """Start a program and follow it."""
-    user, message = caller(call.request), await only(call.request)
+    user, message = await caller(call), await only(call.request)
 
     async def tell(say: Say) -> None:
         program = await start_program(call, user, message)
@@ -48,12 +48,13 @@ async def start(call: EnvdCall) -> Response:
 async def start_program(call: EnvdCall, user: User, message: Message) -> SandboxProgram:
     """Start a program; it goes on whether anyone follows it or not, until its time is up."""
     request = parse_request(message)
-    cwd = resolve(request.cwd or "", user.home)
+    cwd = resolve(request.cwd or call.sandbox.workdir, user.home)
+    runs_as, argv = as_user(user, [request.cmd, *request.args])
     process = await call.sandbox.desk.start(
-        [request.cmd, *request.args],
+        argv,
         env={**call.sandbox.env, **request.envs},
         cwd=cwd,
-        user=user.name,
+        user=runs_as,
         timeout=deadline_of(call.request),
         stdin=request.stdin,
         pty=as_size(message) if request.terminal else None,

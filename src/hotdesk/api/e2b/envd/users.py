@@ -1,13 +1,18 @@
-"""The users of a sandbox, as its callers name them."""
+"""The users of a sandbox, as its callers name them: `user`, `root`, and those its image has beside them."""
 
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
 from hotdesk.api.e2b.envd.connect import RpcError
+
+if TYPE_CHECKING:
+    from hotdesk.api.e2b.envd.envd import EnvdCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +27,57 @@ class User:
 
 _USERS = {user.name: user for user in (User("user", 1000, "/home/user"), User("root", 0, "/root"))}
 DEFAULT = _USERS["user"]
+_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_LOOK_UP = "import pwd, sys; found = pwd.getpwnam(sys.argv[1]); print(found.pw_uid, found.pw_dir)"
+_FOUND = re.compile(r"([0-9]{1,5}) (/[^\n\0]{0,1000})\n")
+_TIMEOUT_S = 10.0
+BECOME = (
+    "import os, pwd, sys; user = pwd.getpwnam(sys.argv[1]); os.initgroups(sys.argv[1], user.pw_gid); "
+    "os.setgid(user.pw_gid); os.setuid(user.pw_uid); "
+    "os.environ.update(HOME=user.pw_dir, USER=sys.argv[1], LOGNAME=sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+)
+"""Run as root: becomes another user, then runs what follows."""
 
 
 def find_user(name: str) -> User:
-    """Give a user; without a name, the usual one."""
+    """Give a user every sandbox has; without a name, the usual one."""
     found = _USERS.get(name) if name else DEFAULT
     if found is None:
         raise RpcError("unauthenticated", f"invalid username: '{name[:100]}'")
     return found
 
 
-def caller(request: Request) -> User:
-    """Say as whom a call shall act."""
+def name_of(request: Request) -> str:
+    """Give the name of the user a call names; empty: none."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
-        return DEFAULT
+        return ""
     try:
-        name = base64.b64decode(credentials, validate=True).decode().partition(":")[0]
+        return base64.b64decode(credentials, validate=True).decode().partition(":")[0]
     except ValueError:
         raise RpcError("unauthenticated", "invalid username: ''") from None
-    return find_user(name)
+
+
+async def caller(call: EnvdCall) -> User:
+    """Say as whom a call shall act: whom it names, else the sandbox's default user."""
+    return await look_up(call, name_of(call.request))
+
+
+async def look_up(call: EnvdCall, name: str) -> User:
+    """Give a user of a sandbox; without a name, its default one. What the image says of others is only used inside."""
+    name = name or call.sandbox.user
+    if not name or name in _USERS or not _SHAPE.fullmatch(name):
+        return find_user(name)
+    argv = ["python3", "-I", "-S", "-c", _LOOK_UP, name]
+    done = await call.sandbox.desk.run(argv, timeout=_TIMEOUT_S, output_limit=2000)
+    found = _FOUND.fullmatch(done.text)
+    if found is None:
+        return find_user(name)
+    return User(name, int(found[1]), found[2])
+
+
+def as_user(user: User, argv: list[str]) -> tuple[str, list[str]]:
+    """Give as whom a desk runs a program for a user, and its arguments: others than the usual two start as root."""
+    if user.name in _USERS:
+        return user.name, argv
+    return "root", ["python3", "-I", "-S", "-c", BECOME, user.name, *argv]
