@@ -1,0 +1,133 @@
+"""The layers of a build: which steps make one, and the key under which its image is found again. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hotdesk.api.e2b.builds.orders import BuildOrder, BuildStep
+from hotdesk.api.e2b.builds.records import BuildContext
+
+_PRESENT_USERS = frozenset({"user", "root"})
+"""Users that every image has."""
+_PRESENT_FOLDERS = frozenset({"/", "/home", "/home/user", "/root", "/tmp", "/usr", "/var", "/etc", "/opt"})  # noqa: S108 - in an image
+"""Folders that need not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedStep:
+    """A step, its place among all, and the context it runs in."""
+
+    number: int
+    """From 1."""
+    step: BuildStep
+    context: BuildContext
+
+    @property
+    def acts(self) -> bool:
+        """Say whether it may change files."""
+        match self.step.type:
+            case "RUN" | "COPY":
+                return True
+            case "USER":
+                return self.step.args[0] not in _PRESENT_USERS
+            case "WORKDIR":
+                return self.context.workdir.rstrip("/") not in _PRESENT_FOLDERS
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLayer:
+    """Steps that make one layer: all but the last only prepare it."""
+
+    steps: tuple[NumberedStep, ...]
+    key: str
+    forced: bool
+    """It is made anew, whatever there is."""
+
+    @property
+    def acts(self) -> bool:
+        """Say whether it may change files; if not, there is nothing to save."""
+        return any(each.acts for each in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What a build does."""
+
+    layers: tuple[PlannedLayer, ...]
+    context: BuildContext
+    """What is in force at the end."""
+    final_key: str
+
+
+def plan_build(order: BuildOrder, base_key: str, context: BuildContext) -> BuildPlan:
+    """Arrange the steps of a build on its base; a RUN or COPY ends a layer."""
+    key, forced = hash_key("from", base_key, *context_words(context)), bool(order.force)
+    layers: list[PlannedLayer] = []
+    group: list[NumberedStep] = []
+    for number, step in enumerate(order.steps, 1):
+        context = next_context(context, step)
+        key = hash_key(key, step.type, *step.args, step.files_hash or "", *context_words(context))
+        group.append(NumberedStep(number, step, context))
+        forced = forced or bool(step.force)
+        if step.type in ("RUN", "COPY"):
+            layers.append(PlannedLayer(tuple(group), key, forced))
+            group = []
+    if group:
+        layers.append(PlannedLayer(tuple(group), key, forced))
+    if order.start_cmd or order.ready_cmd:
+        context = replace(context, start=order.start_cmd or "", ready=order.ready_cmd or "")
+    return BuildPlan(tuple(layers), context, hash_key(key, "finalize", *context_words(context)))
+
+
+def next_context(context: BuildContext, step: BuildStep) -> BuildContext:
+    """Return the context a step leaves for those that follow, and in which it runs itself."""
+    match step.type:
+        case "ENV":
+            pairs = dict(zip(step.args[::2], step.args[1::2], strict=True))
+            return replace(context, env={**context.env, **pairs})
+        case "USER":
+            return replace(context, user=step.args[0])
+        case "WORKDIR":
+            return replace(context, workdir=join_path(context.workdir or home_of(context.user), step.args[0]))
+    return context
+
+
+def join_path(folder: str, path: str) -> str:
+    """Return a path from the root, without steps up."""
+    parts: list[str] = []
+    for part in (path if path.startswith("/") else f"{folder}/{path}").split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/" + "/".join(parts)
+
+
+def home_of(user: str) -> str:
+    """Return the usual home of a user."""
+    return "/root" if user == "root" else f"/home/{user}"
+
+
+def context_words(context: BuildContext) -> list[str]:
+    """Return a context as texts that tell it from any other."""
+    env = json.dumps(sorted(context.env.items()))
+    return [context.user, context.workdir, env, context.start, context.ready]
+
+
+def hash_key(*words: str) -> str:
+    """Return a digest of texts, so that no two lists of them read the same."""
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def merge_tail(layers: Sequence[PlannedLayer], room: int) -> list[PlannedLayer]:
+    """Return layers that fit into a number of image layers: where there are more, the last ones are made as one."""
+    if len(layers) <= room:
+        return list(layers)
+    cut = max(0, room - 1)
+    rest = layers[cut:]
+    merged = replace(rest[-1], steps=tuple(step for layer in rest for step in layer.steps))
+    return [*layers[:cut], merged]

@@ -1,0 +1,261 @@
+"""What a tenant has built: templates with their builds and tags, and layers that later builds reuse.
+
+One JSON file below the tenant's state directory. A layer is noted before its image is made, so that what a crash leaves
+is found and removed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from pydantic import TypeAdapter, ValidationError
+
+from hotdesk.api.e2b.builds.names import DEFAULT_TAG, split_reference
+from hotdesk.api.e2b.control.snapshots import PREFIX, folder, new_word
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.tenants import Tenant
+from hotdesk.errors import HostError, printable
+from hotdesk.linux import private_files
+
+FILE = "templates.json"
+MAX_TEMPLATES = 500
+"""Templates one tenant may have."""
+_MAX_BUILDS = 20
+"""Builds of one template that are remembered beside those with a tag."""
+BuildState = Literal["waiting", "building", "ready", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """As whom, where and with which variables steps run; what is in force at the end is the sandbox's default."""
+
+    user: str = "user"
+    workdir: str = ""
+    """Empty: the user's home."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    start: str = ""
+    ready: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """One build of a template."""
+
+    id: str
+    created: float
+    status: BuildState = "waiting"
+    image: str = ""
+    context: BuildContext = BuildContext()
+    cpus: int = 0
+    """Processors of its sandboxes; 0: as many as usual."""
+    memory: int = 0
+    """Bytes; 0: as many as usual."""
+    tags: tuple[str, ...] = ()
+    """Tags it gets once it is ready."""
+    message: str = ""
+    step: str = ""
+    """Where it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagRecord:
+    """What a tag means."""
+
+    build: str
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateRecord:
+    """A template: builds, and the names of some of them."""
+
+    id: str
+    name: str
+    created: float
+    builds: tuple[BuildRecord, ...] = ()
+    tags: Mapping[str, TagRecord] = field(default_factory=dict)
+
+    def build(self, number: str) -> BuildRecord | None:
+        """Return one of its builds."""
+        return next((each for each in self.builds if each.id == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRecord:
+    """An image that steps led to."""
+
+    key: str
+    """Hash of everything the image follows from."""
+    image: str
+    used: float
+    size: int = 0
+    """Bytes it takes beside the image it stands on."""
+    done: bool = False
+    proven: bool = False
+    """A desk was opened from it, and what it starts became ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    templates: tuple[TemplateRecord, ...] = ()
+    layers: tuple[LayerRecord, ...] = ()
+
+
+_ADAPTER = TypeAdapter(_Records)
+
+
+class TenantTemplates:
+    """The templates and layers of one tenant."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.writing = anyio.Lock()
+        found = _read(folder(tenant))
+        self.templates = {each.id: _settle(each) for each in found.templates}
+        self.layers = {each.key: each for each in found.layers if each.done}
+        self.unfinished = {each.image: 0.0 for each in found.layers if not each.done}
+        """Images that are being made, by when that began, or that nothing needs: they are removed in time."""
+
+    # -- templates ------------------------------------------------------------------------------------------------
+
+    def find_named(self, name: str) -> TemplateRecord | None:
+        """Return the template of that name."""
+        return next((each for each in self.templates.values() if each.name == name), None)
+
+    def find(self, reference: str) -> tuple[TemplateRecord, str | None]:
+        """Return the template a program means by its id or name, and the tag it names; 404 where there is none."""
+        name, tag = split_reference(self.tenant.name, reference)
+        found = self.templates.get(name) or self.find_named(name)
+        if found is None:
+            raise missing_template(reference)
+        return found, tag
+
+    def find_build(self, reference: str) -> BuildRecord | None:
+        """Return the build a template's name and tag mean, if it can be used."""
+        try:
+            found, tag = self.find(reference)
+        except E2bError:
+            return None
+        meant = found.tags.get(tag or DEFAULT_TAG)
+        build = found.build(meant.build) if meant is not None else None
+        return build if build is not None and build.status == "ready" else None
+
+    def begin(self, name: str, build: BuildRecord) -> TemplateRecord:
+        """Note a build, and its template where that is new."""
+        found = self.find_named(name)
+        if found is None:
+            if len(self.templates) >= MAX_TEMPLATES:
+                raise E2bError(429, f"There are {MAX_TEMPLATES} templates already. Delete some.")
+            found = TemplateRecord(new_word(), name, time.time())
+        tagged = {each.build for each in found.tags.values()}
+        others = [each for each in found.builds if each.id not in tagged and each.status != "building"]
+        dropped = {each.id for each in others[: max(0, len(others) - _MAX_BUILDS + 1)]}
+        builds = (*(each for each in found.builds if each.id not in dropped), build)
+        self.templates[found.id] = found = replace(found, builds=builds)
+        return found
+
+    def change(self, template: str, build: BuildRecord) -> None:
+        """Note what became of a build; one that is ready gets its tags."""
+        found = self.templates.get(template)
+        if found is None:
+            return
+        builds = tuple(build if each.id == build.id else each for each in found.builds)
+        tags = dict(found.tags)
+        if build.status == "ready":
+            now = time.time()
+            tags |= {tag: TagRecord(build.id, now) for tag in build.tags}
+        self.templates[template] = replace(found, builds=builds, tags=tags)
+
+    def assign(self, template: TemplateRecord, build: str, tags: list[str]) -> None:
+        """Have tags mean a build from now on."""
+        now = time.time()
+        added = {tag: TagRecord(build, now) for tag in tags}
+        self.templates[template.id] = replace(template, tags={**template.tags, **added})
+
+    def unassign(self, template: TemplateRecord, tags: list[str]) -> None:
+        """Have tags mean nothing."""
+        rest = {tag: each for tag, each in template.tags.items() if tag not in tags}
+        self.templates[template.id] = replace(template, tags=rest)
+
+    def delete(self, template: TemplateRecord) -> None:
+        """Forget a template; its images go when nothing needs them."""
+        del self.templates[template.id]
+
+    # -- layers ---------------------------------------------------------------------------------------------------
+
+    def list_needed(self) -> set[str]:
+        """Return the images of builds that are remembered."""
+        return {build.image for each in self.templates.values() for build in each.builds if build.image}
+
+    def expect(self, key: str) -> LayerRecord:
+        """Note a layer whose image is about to be made."""
+        layer = LayerRecord(key, f"{PREFIX}{new_word()}", time.time())
+        self.unfinished[layer.image] = time.time()
+        return layer
+
+    def add(self, layer: LayerRecord) -> None:
+        """Note a layer whose image is there; the image of the one it replaces is no longer needed."""
+        old = self.layers.get(layer.key)
+        self.layers[layer.key] = replace(layer, done=True)
+        self.unfinished.pop(layer.image, None)
+        if old is not None:
+            self.unfinished[old.image] = 0.0
+
+    def use(self, key: str, *, proven: bool = False) -> None:
+        """Note that a layer was used now."""
+        layer = self.layers[key]
+        self.layers[key] = replace(layer, used=time.time(), proven=layer.proven or proven)
+
+    async def write(self) -> None:
+        """Write everything down, whatever becomes of whoever asked."""
+        with anyio.CancelScope(shield=True):
+            async with self.writing:
+                layers = [*self.layers.values(), *(LayerRecord("", each, 0.0) for each in sorted(self.unfinished))]
+                records = {"templates": [asdict(each) for each in self.templates.values()],
+                           "layers": [asdict(each) for each in layers]}  # fmt: skip
+                data = json.dumps(records).encode()
+                await anyio.to_thread.run_sync(_write, folder(self.tenant), data)
+
+
+def new_build(tags: list[str], cpus: int | None, memory: int | None) -> BuildRecord:
+    """Make the record of a build that was asked for."""
+    return BuildRecord(str(uuid.uuid4()), time.time(), cpus=cpus or 0, memory=memory or 0, tags=tuple(tags))
+
+
+def missing_template(reference: str) -> E2bError:
+    """Return that there is no such template."""
+    return E2bError(404, f"template '{printable(reference[:64])}' not found")
+
+
+def _settle(template: TemplateRecord) -> TemplateRecord:
+    """Give up builds that an earlier server did not finish."""
+    message = "The server was restarted while this template was built. Build it again."
+
+    def settle_all() -> Iterator[BuildRecord]:
+        for each in template.builds:
+            ended = each.status in ("ready", "error")
+            yield each if ended else replace(each, status="error", message=message)
+
+    return replace(template, builds=tuple(settle_all()))
+
+
+def _read(place: Path) -> _Records:
+    if not place.is_dir():
+        return _Records()
+    try:
+        data = private_files.read(place, FILE)
+        return _ADAPTER.validate_json(data) if data else _Records()
+    except ValidationError:
+        raise HostError(f"{place / FILE} is damaged; repair it, or move it away to forget every template") from None
+
+
+def _write(place: Path, data: bytes) -> None:
+    private_files.make_folder(place)
+    private_files.write(place, FILE, data)
