@@ -1,0 +1,254 @@
+"""Steps of a build, carried out in a desk. What comes back is what a hostile desk says: bounded and timed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import anyio
+
+from hotdesk.api.e2b.builds.build_log import BuildLog, LineSplitter, clean_line
+from hotdesk.api.e2b.builds.plan import NumberedStep, home_of, join_path
+from hotdesk.api.e2b.builds.records import BuildContext
+from hotdesk.config import GIB
+from hotdesk.desk.owner.runtime import READY
+from hotdesk.desk.seam import Desk, Done, Process
+
+_PROGRAMS = files("hotdesk.api.e2b.builds")
+_UNPACK = _PROGRAMS.joinpath("unpack_program.py").read_bytes()
+_START = _PROGRAMS.joinpath("start_program.py").read_text()
+START_DIGEST = hashlib.sha256(_START.encode()).hexdigest()
+"""Tells one version of the start program from another."""
+_BEGIN = "import sys; exec(sys.stdin.buffer.read(int(sys.stdin.buffer.read(8))))"
+_BECOME = """
+import os, pwd, sys
+name, folder, command = sys.argv[1:]
+user = pwd.getpwnam(name)
+os.initgroups(name, user.pw_gid); os.setgid(user.pw_gid); os.setuid(user.pw_uid)
+os.environ.update(HOME=user.pw_dir, USER=name, LOGNAME=name)
+os.chdir(folder or user.pw_dir)
+os.execv('/bin/bash', ['/bin/bash', '-l', '-c', command])
+"""
+_FIND_USER = "import pwd, sys; print(pwd.getpwnam(sys.argv[1]).pw_uid)"
+_MAKE_FOLDER = """
+import os, pwd, sys
+path, name = sys.argv[1:]
+missing = []
+while not os.path.isdir(path):
+    missing.append(path); path = os.path.dirname(path)
+user = pwd.getpwnam(name)
+for each in reversed(missing):
+    os.mkdir(each, 0o755); os.lchown(each, user.pw_uid, user.pw_gid)
+"""
+_USER_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+MAX_COPY_ENTRIES = 200_000
+MAX_COPY_BYTES = 16 * GIB
+"""Bytes that one archive unpacks to; the disk of the desk is a bound as well."""
+READY_TIMEOUT_S = 50
+"""Seconds the start command of a template may take until it is ready, whenever a sandbox begins."""
+_CHUNK = 256 << 10
+_ACT_TIMEOUT_S = 60.0
+
+
+class StepError(Exception):
+    """A step failed; the message is for whoever wrote it."""
+
+    def __init__(self, step: str, message: str) -> None:
+        super().__init__(clean_line(message))
+        self.step = step
+        """`base`, `finalize`, or the step's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDesk:
+    """A desk in which steps run."""
+
+    desk: Desk
+    python: str
+    log: BuildLog
+
+    async def carry_out(self, numbered: NumberedStep, archive: Path | None) -> None:
+        """Carry out a step; `archive` is what a COPY step puts in place."""
+        step, context = numbered.step, numbered.context
+        number = str(numbered.number)
+        match step.type:
+            case "RUN":
+                user = step.argument(1) or context.user
+                await self.run(number, step.args[0], user, context)
+            case "COPY" if archive is not None:
+                await self.copy(number, numbered, archive)
+            case "USER":
+                await self.add_user(number, step.args[0])
+            case "WORKDIR":
+                await self.require_user(number, context.user, f"mkdir -p {context.workdir}")
+                await self.act(number, _MAKE_FOLDER, context.workdir, context.user)
+
+    async def run(self, number: str, command: str, user: str, context: BuildContext) -> None:
+        """Run a command as a user, in a login shell; its output goes to the log as it comes."""
+        await self.require_user(number, user, command)
+        if user in ("user", "root"):
+            argv = ["/bin/bash", "-l", "-c", command]
+            folder: str | None = context.workdir or home_of(user)
+        else:
+            argv = [self.python, "-I", "-S", "-c", _BECOME, user, context.workdir, command]
+            folder = "/"
+        runs_as = "user" if user == "user" else "root"
+        process = await self.desk.start(argv, env=dict(context.env), cwd=folder, user=runs_as, stdin=False)
+        done = await self.follow(process, number)
+        if done.exit_code:
+            raise StepError(number, f"failed to run command '{command[:500]}': {describe(done)}")
+
+    async def require_user(self, number: str, user: str, command: str) -> None:
+        """Refuse a user that the image does not have, in the words E2B's programs know."""
+        if user in ("user", "root"):
+            return
+        message = (
+            f"failed to run command '{command[:200]}': command failed: unauthenticated: invalid username: '{user}'"
+        )
+        if not _USER_SHAPE.fullmatch(user):
+            raise StepError(number, message)
+        if not await self.has_user(user):
+            raise StepError(number, message)
+
+    async def has_user(self, user: str) -> bool:
+        """Say whether the image has a user."""
+        argv = [self.python, "-I", "-S", "-c", _FIND_USER, user]
+        return (await self.desk.run(argv, timeout=_ACT_TIMEOUT_S, output_limit=1000)).ok
+
+    async def add_user(self, number: str, user: str) -> None:
+        """Have a user; one that is not there is made, with a number below 1000: a desk has no others."""
+        if user in ("user", "root"):
+            return
+        if not _USER_SHAPE.fullmatch(user):
+            raise StepError(number, f"'{user[:100]}' cannot be a user's name")
+        if await self.has_user(user):
+            return
+        argv = ["useradd", "--system", "--user-group", "--create-home", "--shell", "/bin/bash", "--", user]
+        done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
+        if not done.ok:
+            raise StepError(number, f"user '{user}' could not be added: {last_line(done)}")
+
+    async def act(self, number: str, program: str, *words: str) -> None:
+        """Run a small program of ours as root."""
+        argv = [self.python, "-I", "-S", "-c", program, *words]
+        done = await self.desk.run(argv, user="root", timeout=_ACT_TIMEOUT_S, output_limit=4000)
+        if not done.ok:
+            raise StepError(number, f"'{words[0][:200]}': {last_line(done)}")
+
+    async def copy(self, number: str, numbered: NumberedStep, archive: Path) -> None:
+        """Have an archive unpacked inside, and its files put in place."""
+        step, context = numbered.step, numbered.context
+        owner = step.argument(2) or context.user
+        order = {
+            "source": step.args[0],
+            "target": target_path(context, step.args[1]),
+            "owner": owner,
+            "mode": check_mode(number, step.argument(3)),
+            "entries": MAX_COPY_ENTRIES,
+            "size": MAX_COPY_BYTES,
+        }
+        argv = [self.python, "-I", "-S", "-c", _BEGIN]
+        process = await self.desk.start(argv, cwd="/", user="root")
+        try:
+            await process.send(f"{len(_UNPACK):8d}".encode() + _UNPACK + json.dumps(order).encode() + b"\n")
+            async for chunk in read_chunks(archive):
+                await process.send(chunk)
+            await process.close_stdin()
+            lines = [line async for line in self.lines(process)]
+            done = await process.wait()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await process.kill()
+            raise
+        if done.exit_code:
+            why = lines[-1] if lines else describe(done)
+            raise StepError(number, f"failed to copy '{step.args[0][:200]}' to '{step.args[1][:200]}': {why}")
+
+    async def install_start(self, context: BuildContext) -> None:
+        """Put the program into the image that starts what the template starts."""
+        order = json.dumps({
+            "start": context.start, "ready": context.ready, "user": context.user, "workdir": context.workdir,
+            "env": dict(context.env), "seconds": READY_TIMEOUT_S,
+        })  # fmt: skip
+        source = f"#!{self.python} -I\n" + _START.replace('json.loads("{}")', f"json.loads({order!r})", 1)
+        script = f"mkdir -p {READY.rpartition('/')[0]} && rm -f {READY} && cat > {READY} && chmod 755 {READY}"
+        done = await self.desk.run(["/bin/sh", "-c", script], stdin=source, user="root", timeout=_ACT_TIMEOUT_S)
+        if not done.ok:
+            raise StepError("finalize", f"the start command could not be installed: {last_line(done)}")
+
+    async def try_start(self) -> None:
+        """Start what the template starts, as a sandbox will, and wait until it is ready."""
+        process = await self.desk.start([READY, "build"], stdin=False, timeout=READY_TIMEOUT_S + 30.0)
+        done = await self.follow(process, "finalize")
+        if done.exit_code:
+            lines = self.log.tail("finalize")
+            reason = str(lines[-1]["message"]).rpartition("]: ")[2] if lines else describe(done)
+            raise StepError("finalize", f"the start command did not become ready: {reason}")
+
+    async def follow(self, process: Process, number: str) -> Done:
+        """Write what a program prints to the log, until it ends."""
+        try:
+            if process.pid:
+                splitters = {"stdout": LineSplitter(), "stderr": LineSplitter()}
+                async for stream, data in process.output():
+                    for line in splitters[stream].feed(data):
+                        self.log.write(f"[{number}] [{stream}]: {line}", step=number)
+                for name, splitter in splitters.items():
+                    for line in splitter.finish():
+                        self.log.write(f"[{number}] [{name}]: {line}", step=number)
+            return await process.wait()
+        except BaseException:
+            with anyio.move_on_after(5, shield=True):
+                await process.kill()
+            raise
+
+    async def lines(self, process: Process) -> AsyncIterator[str]:
+        """Yield the lines a program prints."""
+        splitter = LineSplitter()
+        async for _, data in process.output():
+            for line in splitter.feed(data):
+                yield line
+        for line in splitter.finish():
+            yield line
+
+
+def target_path(context: BuildContext, target: str) -> str:
+    """Return where files go; a slash at the end says that it is a folder."""
+    path = join_path(context.workdir or home_of(context.user), target)
+    return path + "/" if target.endswith("/") and path != "/" else path
+
+
+def check_mode(number: str, mode: str) -> str:
+    """Return the mode of copied files; empty: as they are."""
+    if mode and not re.fullmatch(r"0{0,2}[0-7]{3,4}", mode):
+        raise StepError(number, f"'{mode[:20]}' is no file mode; write it as in 0644")
+    return mode
+
+
+async def read_chunks(path: Path) -> AsyncIterator[bytes]:
+    """Yield a file's bytes."""
+    async with await anyio.open_file(path, "rb") as file:
+        while data := await file.read(_CHUNK):
+            yield data
+
+
+def describe(done: Done) -> str:
+    """Say how a command ended."""
+    if done.reason:
+        return done.reason
+    if done.out_of_memory:
+        return f"exit status {done.exit_code}; the memory of the desk was full"
+    if done.timed_out:
+        return "its time was up"
+    return f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
+
+
+def last_line(done: Done) -> str:
+    """Return the last line a program printed, or how it ended."""
+    lines = [line for line in (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace").splitlines() if line]
+    return lines[-1][:300] if lines else describe(done)

@@ -1,0 +1,262 @@
+"""Run inside a desk, as root: unpacks the archive of a COPY step and puts its files in place.
+
+The archive is hostile: it may name anything. It is unpacked in a fresh folder, name by name below open folders; no link
+in it is followed, devices and steps out of it are refused, and entries and bytes are counted. Standard library only.
+"""
+
+# ruff: noqa: B904 - it runs inside a desk, and its last words are one line
+from __future__ import annotations
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import shutil
+import stat
+import sys
+import tarfile
+import tempfile
+from typing import IO, Any
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+CHUNK = 1 << 20
+GLOB = set("*?[{\\")
+
+
+class RefusedArchive(Exception):  # noqa: N818 - a state of the archive
+    """Why the archive is not unpacked."""
+
+
+def split(name: str) -> list[str]:
+    """Return the parts of a name below the archive's top."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        raise RefusedArchive(f"the archive has an entry that leaves it: {name[:200]!r}")
+    if len(parts) > 128 or any(len(os.fsencode(part)) > 255 for part in parts):
+        raise RefusedArchive(f"the archive has a name that is too long: {name[:200]!r}")
+    return parts
+
+
+def enter(top: int, parts: list[str]) -> int:
+    """Open a folder below the top, making what is missing; nothing that is a link is entered."""
+    place = os.dup(top)
+    for part in parts:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=place)
+        try:
+            below = os.open(part, FOLDER, dir_fd=place)
+        except OSError:
+            os.close(place)
+            raise RefusedArchive(
+                "the archive goes through {!r}, which is no folder of its own".format("/".join(parts)[:200])
+            )
+        os.close(place)
+        place = below
+    return place
+
+
+class Unpacking:
+    """Unpacks one archive."""
+
+    def __init__(self, top: int, entries: int, size: int) -> None:
+        self.top = top
+        self.entries = entries
+        self.size = size
+
+    def run(self, stream: IO[bytes]) -> None:
+        """Unpack everything."""
+        try:
+            with tarfile.open(fileobj=stream, mode="r|*") as archive:
+                for member in archive:
+                    self.entries -= 1
+                    if self.entries < 0:
+                        raise RefusedArchive("the archive has too many entries")
+                    self.put(archive, member)
+        except (tarfile.TarError, EOFError, ValueError) as e:
+            raise RefusedArchive(f"the archive is damaged: {str(e)[:200]}")
+
+    def put(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Unpack one entry."""
+        parts = split(member.name)
+        if not parts:
+            return
+        place = enter(self.top, parts[:-1])
+        try:
+            if member.isdir():
+                below = enter(place, parts[-1:])
+                os.fchmod(below, member.mode & 0o777 | 0o700)
+                os.close(below)
+                return
+            self.clear(place, parts[-1])
+            if member.issym():
+                os.symlink(member.linkname, parts[-1], dir_fd=place)
+            elif member.islnk():
+                self.link(member, place, parts[-1])
+            elif member.isreg():
+                content = archive.extractfile(member)
+                assert content is not None
+                self.write(content, place, parts[-1], member.mode & 0o777)
+            else:
+                raise RefusedArchive(f"the archive has a device or a pipe: {member.name[:200]!r}")
+        finally:
+            os.close(place)
+
+    def clear(self, place: int, name: str) -> None:
+        """Remove what an earlier entry of the same name put there."""
+        try:
+            os.unlink(name, dir_fd=place)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            raise RefusedArchive(f"the archive has {name[:200]!r} twice, as a folder and as a file")
+
+    def link(self, member: tarfile.TarInfo, place: int, name: str) -> None:
+        """Give a file of the archive a second name."""
+        parts = split(member.linkname)
+        if not parts:
+            raise RefusedArchive("the archive links to nothing")
+        source = enter(self.top, parts[:-1])
+        try:
+            if not stat.S_ISREG(os.lstat(parts[-1], dir_fd=source).st_mode):
+                raise RefusedArchive(f"the archive links to what is no file: {member.linkname[:200]!r}")
+            os.link(parts[-1], name, src_dir_fd=source, dst_dir_fd=place, follow_symlinks=False)
+        except FileNotFoundError:
+            raise RefusedArchive(f"the archive links to a file that it does not have: {member.linkname[:200]!r}")
+        finally:
+            os.close(source)
+
+    def write(self, content: IO[bytes], place: int, name: str, mode: int) -> None:
+        """Write a file, counting its bytes before they are written."""
+        with open(os.open(name, NEW, 0o600, dir_fd=place), "wb") as file:
+            while True:
+                data = content.read(CHUNK)
+                if not data:
+                    break
+                self.size -= len(data)
+                if self.size < 0:
+                    raise RefusedArchive("the archive unpacks to more bytes than a COPY step may have")
+                file.write(data)
+            os.fchmod(file.fileno(), mode)
+
+
+def owner_of(text: str) -> tuple[int, int]:
+    """Return the numbers of `USER[:GROUP]`."""
+    name, _, group = text.partition(":")
+    try:
+        user = int(name) if name.isdigit() else pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise RefusedArchive(f"there is no user {name[:100]!r} to give the files to")
+    group = group or name
+    if group.isdigit():
+        return user, int(group)
+    try:
+        return user, grp.getgrnam(group).gr_gid
+    except KeyError:
+        if group != name:
+            raise RefusedArchive(f"there is no group {group[:100]!r} to give the files to")
+        return user, pwd.getpwuid(user).pw_gid
+
+
+def source_of(top: str, pattern: str) -> str:
+    """Return what of the archive is copied: the path itself, or the folder before the first part with a wildcard."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    stack: list[str] = []
+    for part in parts:
+        if part == "..":
+            del stack[-1:]
+        else:
+            stack.append(part)
+    path = os.path.join(top, *stack)
+    if os.path.lexists(path):
+        return path
+    plain = []
+    for part in stack:
+        if GLOB & set(part):
+            break
+        plain.append(part)
+    path = os.path.join(top, *plain)
+    if len(plain) < len(stack) and os.path.isdir(path) and not os.path.islink(path):
+        return path
+    raise RefusedArchive(f"the archive has nothing at {pattern[:200]!r}")
+
+
+def dress(path: str, owner: tuple[int, int], mode: int | None) -> None:
+    """Give a tree its owner and, if there is one, its mode; links are not followed."""
+    os.lchown(path, *owner)
+    if os.path.islink(path):
+        return
+    if os.path.isdir(path):
+        for name in os.listdir(path):
+            dress(os.path.join(path, name), owner, mode)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def make_folders(path: str, owner: tuple[int, int]) -> None:
+    """Make a folder and those above it; new ones get the owner."""
+    if os.path.isdir(path):
+        return
+    if os.path.lexists(path):
+        raise RefusedArchive(f"{path[:200]!r} is there and is no folder")
+    make_folders(os.path.dirname(path), owner)
+    os.mkdir(path, 0o755)
+    os.lchown(path, *owner)
+
+
+def merge(source: str, target: str, owner: tuple[int, int]) -> None:
+    """Move what is in a folder into another one, folder into folder."""
+    make_folders(target, owner)
+    for name in os.listdir(source):
+        old, new = os.path.join(source, name), os.path.join(target, name)
+        if os.path.isdir(old) and not os.path.islink(old) and os.path.isdir(new) and not os.path.islink(new):
+            merge(old, new, owner)
+        else:
+            replace(old, new)
+
+
+def replace(old: str, new: str) -> None:
+    """Move a file, link or folder to a name; a file there is replaced."""
+    try:
+        os.replace(old, new)
+    except OSError as e:
+        raise RefusedArchive(f"{new[:200]!r} cannot be put in place: {e.strerror}")
+
+
+def place_files(top: str, order: dict[str, Any]) -> None:
+    """Put what was unpacked where it belongs."""
+    owner = owner_of(order["owner"])
+    mode = int(order["mode"], 8) & 0o777 if order["mode"] else None
+    source = source_of(top, order["source"])
+    target = order["target"]
+    dress(source, owner, mode)
+    if os.path.isdir(source) and not os.path.islink(source):
+        merge(source, target.rstrip("/") or "/", owner)
+        return
+    if target.endswith("/") or os.path.isdir(target):
+        target = os.path.join(target, os.path.basename(source))
+    make_folders(os.path.dirname(target), owner)
+    replace(source, target)
+
+
+def main() -> None:
+    """Do what the first line asks for with the archive that follows it."""
+    order = json.loads(sys.stdin.buffer.readline())
+    sys.setrecursionlimit(10000)
+    os.umask(0o022)
+    staging = tempfile.mkdtemp(prefix=".copy-", dir="/")
+    try:
+        top = os.open(staging, FOLDER)
+        Unpacking(top, order["entries"], order["size"]).run(sys.stdin.buffer)
+        place_files(staging, order)
+    except RefusedArchive as e:
+        sys.exit(str(e))
+    except OSError as e:
+        sys.exit(f"{e.strerror}: {e.filename}" if e.filename else str(e.strerror))
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

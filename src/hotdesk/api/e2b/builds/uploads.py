@@ -1,0 +1,147 @@
+"""Archives for COPY steps: sent to a link that works once, for one tenant and one digest, and never read out here."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+from starlette.requests import Request
+
+from hotdesk.api.e2b.control.snapshots import folder
+from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.tenants import Tenant
+from hotdesk.config import GIB, MIB
+from hotdesk.linux import private_files
+
+FOLDER = "template-files"
+MAX_ARCHIVE_BYTES = 2 * GIB
+MAX_TENANT_BYTES = 8 * GIB
+"""Bytes of all archives of one tenant; the oldest are removed for new ones."""
+LINK_LIFETIME_S = 3600.0
+_MAX_LINKS = 10_000
+"""Links that are open at once."""
+_LOOK = 8 * MIB
+"""Bytes after which the disk is looked at again."""
+_SILENCE_S = 60.0
+"""Seconds between two pieces of an archive."""
+_CHUNK = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLink:
+    """Permission to send one archive."""
+
+    tenant: Tenant
+    digest: str
+    until: float
+
+
+@dataclass(slots=True)
+class TemplateFiles:
+    """The archives of all tenants, and the links that are open."""
+
+    links: dict[str, UploadLink] = field(default_factory=dict)
+
+    def open_link(self, tenant: Tenant, digest: str) -> str:
+        """Allow one archive to be sent; return the word that shows it."""
+        now = time.time()
+        if len(self.links) >= _MAX_LINKS:
+            self.links = {word: each for word, each in self.links.items() if each.until > now}
+            if len(self.links) >= _MAX_LINKS:
+                raise E2bError(429, "Too many uploads are open. Try later.")
+        word = secrets.token_urlsafe(32)
+        self.links[word] = UploadLink(tenant, digest, now + LINK_LIFETIME_S)
+        return word
+
+    def take_link(self, word: str, digest: str) -> UploadLink:
+        """Return what a word allows, and allow it no more."""
+        link = self.links.pop(word, None)
+        if link is None or link.digest != digest or link.until <= time.time():
+            raise E2bError(401, "This upload link is not valid, or was used already. Ask for another.")
+        return link
+
+    async def save(self, link: UploadLink, request: Request) -> None:
+        """Store an archive; one that breaks off leaves nothing."""
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:20]) > MAX_ARCHIVE_BYTES:
+            raise _too_large()
+        place = folder_of(link.tenant)
+        await anyio.to_thread.run_sync(make_room, place, int(length[:20]) if length.isdecimal() else 0)
+        fresh = place / f".{secrets.token_hex(8)}"
+        try:
+            await self.receive(request, fresh, link.tenant.settings.disk_floor)
+            os.rename(fresh, place / link.digest)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.Path(fresh).unlink(missing_ok=True)
+
+    async def receive(self, request: Request, path: Path, floor: int) -> None:
+        """Write what is sent, as far as it is allowed and there is room."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        size, checked = 0, -_LOOK
+        pieces = request.stream().__aiter__()
+        async with await anyio.open_file(fd, "wb") as file:
+            while True:
+                with anyio.move_on_after(_SILENCE_S) as silence:
+                    piece = await anext(pieces, None)
+                if silence.cancelled_caught:
+                    raise E2bError(408, f"Nothing came for {_SILENCE_S:.0f} s. Send the archive again.")
+                if piece is None:
+                    break
+                size += len(piece)
+                if size > MAX_ARCHIVE_BYTES:
+                    raise _too_large()
+                if size - checked >= _LOOK:
+                    checked = size
+                    if shutil.disk_usage(path.parent).free < floor:
+                        raise E2bError(507, "The disk of this server is nearly full. Try later, or ask its operator.")
+                await file.write(piece)
+        if not size:
+            raise E2bError(400, "The archive is empty.")
+
+
+def _too_large() -> E2bError:
+    return E2bError(413, f"An archive has at most {MAX_ARCHIVE_BYTES >> 20} MiB. Send less, or use .dockerignore.")
+
+
+def folder_of(tenant: Tenant) -> Path:
+    """Return the folder of a tenant's archives."""
+    place = folder(tenant)
+    private_files.make_folder(place)
+    private_files.make_folder(place / FOLDER)
+    return place / FOLDER
+
+
+def find_archive(tenant: Tenant, digest: str) -> Path | None:
+    """Return a tenant's archive, and note that it was used; None where there is none."""
+    path = folder_of(tenant) / digest
+    try:
+        os.utime(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return path if path.is_file() else None
+
+
+def make_room(place: Path, size: int) -> None:
+    """Remove the archives that were used longest ago until another one has room, and what was never finished."""
+    found = []
+    for path in place.iterdir():
+        with suppress(FileNotFoundError):
+            info = path.stat()
+            if path.name.startswith(".") and time.time() - info.st_mtime > LINK_LIFETIME_S:
+                path.unlink()
+            else:
+                found.append((info.st_mtime, info.st_size, path))
+    total = sum(each[1] for each in found) + size
+    for _, bytes_there, path in sorted(found):
+        if total <= MAX_TENANT_BYTES:
+            return
+        if not path.name.startswith("."):
+            path.unlink(missing_ok=True)
+            total -= bytes_there
