@@ -20,6 +20,7 @@ from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import clock, metrics
+from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.control import ControlPlane
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.defaults import defaults_of
@@ -132,7 +133,9 @@ async def compose_app(
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
-        control = ControlPlane(keys, registry, sandboxes, snapshots)
+        builds = TemplateBuilds(starter, sandboxes, snapshots)
+        tasks.start_soon(builds.run)
+        control = ControlPlane(keys, registry, sandboxes, snapshots, builds)
         native = native_app(shared)
         await anyio.to_thread.run_sync(build_routes, native)
         tasks.start_soon(describe, native)

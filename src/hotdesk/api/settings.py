@@ -16,7 +16,7 @@ from hotdesk.api.quotas import QuotaLimits
 from hotdesk.api.walls import read_tenants
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
-from hotdesk.config import WALLS, count, number, one_of, read_settings
+from hotdesk.config import GIB, SIZE, WALLS, count, number, one_of, read_settings
 from hotdesk.desk.image.image import as_name
 from hotdesk.errors import BriefError, printable
 from hotdesk.strict import Otherwise, Range
@@ -26,6 +26,7 @@ Egress = Literal["deny", "packages", "open"]
 _Shutdown = Literal["burn", "leave"]
 _LogFormat = Literal["text", "json"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
+REGISTRY_SHAPE = re.compile(r"(?:https?://)?[a-z0-9](?:[a-z0-9.-]{0,252})(?::[0-9]{1,5})?")
 _MAX_LIFETIME_S = 86400.0
 MAX_READY = 1000
 
@@ -74,6 +75,14 @@ class Serving:
     """How the lines of its log are written, on standard error."""
     quota: QuotaLimits = field(default_factory=QuotaLimits)
     """What one tenant may have."""
+    base_images: Mapping[str, str] = field(default_factory=dict)
+    """Names that templates are built from, as in `python:3.12`, and the images they mean here."""
+    registries: tuple[str, ...] = ()
+    """Registries from which templates may have base images, as in `registry.example.com`."""
+    build_egress: Egress | Literal[""] = ""
+    """What steps of a template build reach; empty: as `egress`."""
+    build_cache: int = 20 * GIB
+    """Bytes of layers that one tenant's template builds leave for later ones."""
     wall: str = ""
     """The least around every tenant's desks; empty: of several tenants the strongest there is, of one `container`."""
     tenants: Mapping[str, str] = field(default_factory=dict)
@@ -83,6 +92,11 @@ class Serving:
     def is_local(self) -> bool:
         """Say whether only this machine reaches it."""
         return is_loopback(self.host)
+
+    @property
+    def egress_of_builds(self) -> Egress:
+        """Return what steps of a template build reach."""
+        return self.build_egress or self.egress
 
     @property
     def reached(self) -> str:
@@ -132,6 +146,14 @@ def read_models(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
+def read_registries(listed: list[str]) -> tuple[str, ...]:
+    """Read registries: `HOST[:PORT]` for https, or with the scheme before it."""
+    for each in listed:
+        if not REGISTRY_SHAPE.fullmatch(each):
+            raise ValueError(f"has {printable(each[:80])!r}; write registry.example.com or http://10.0.0.5:5000")
+    return tuple(dict.fromkeys(listed))
+
+
 FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
 _HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
 SETTINGS: dict[str, Any] = {
@@ -158,6 +180,12 @@ SETTINGS: dict[str, Any] = {
     ],
     "log": one_of(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
+    "base_images": dict[str, Annotated[str, as_name]],
+    "registries": Annotated[
+        list[str], Otherwise('takes a list of registries, as in ["registry.example.com"]'), read_registries
+    ],
+    "build_egress": one_of(get_args(Egress)),
+    "build_cache": SIZE,
     "wall": one_of(WALLS[1:]),
     "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
 }

@@ -16,7 +16,7 @@ from hotdesk.api.native.jobs.templates import read_templates
 from hotdesk.cli import COMMANDS, module_of
 from hotdesk.cli.parser import parse
 
-OTHERS = {"agent/bin/python", "claude", "curl", "export", "pip", "python"}
+OTHERS = {"agent/bin/python", "claude", "curl", "docker", "export", "pip", "python"}
 """Programs of other people that the guides use."""
 NOT_RUN_HERE = re.compile(r"sudo|-n|[A-Z0-9_]+=\S*")
 """What stands before a program."""
@@ -48,12 +48,12 @@ def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
 
 
 def test_the_guides_have_commands() -> None:
-    assert {words[1] for line in LINES for words in commands(line)} == {"key", "mcp", "serve", "setup"}
+    assert {words[1] for line in LINES for words in commands(line)} == {"image", "key", "mcp", "serve", "setup"}
 
 
 def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
-    assert len(shown) == 3
+    assert len(shown) == 4
     assert all(isinstance(settings.read(table), settings.Serving) for table in shown)
     text = "".join((ROOT / f"docs/guide/{name}.md").read_text() for name in OF_THE_SERVER)
     assert [

@@ -64,7 +64,10 @@ async def start(desk: Desk, image: str) -> None:
             return
         done = await desk.run([READY], timeout=START_TIMEOUT_S, output_limit=_MAX_ENV_BYTES)
     if not done.ok and (image == _INTERPRETER or done.exit_code != MISSING):
-        raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
+        if image == _INTERPRETER:
+            raise DeskError(f"the code interpreter did not start: exit status {done.exit_code}")
+        lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines() or [f"status {done.exit_code}"]
+        raise E2bError(500, f"what this template starts did not become ready: {printable(lines[-1][:300])}")
 
 
 async def _introduce(desk: Desk) -> bool:

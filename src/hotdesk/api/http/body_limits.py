@@ -14,7 +14,7 @@ MAX_ANONYMOUS_BYTES = 16 << 10
 """Bytes of a request of whoever shows no key that is known: enough to sign in."""
 TIMEOUT_S = 30.0
 """Seconds in which it is there."""
-FILES = re.compile(r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)")
+FILES = re.compile(r"/api/v1/(?:uploads|drive/.*|desks/[^/]*/file)|/templates/[^/]*/files/[0-9a-f]{64}")
 """Where files go: read piece by piece, each with a bound of its own, once it is known who sends them."""
 
 

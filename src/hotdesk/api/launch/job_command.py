@@ -70,7 +70,7 @@ def command(
 
 
 def errand(message: Mapping[str, object]) -> list[str]:
-    """Write the command line of what is done at once: a secret put in or forgotten, a snapshot's image removed."""
+    """Write the command line of what is done at once: a secret put in or forgotten, an image removed or imported."""
     match message:
         case {"verb": "secret", "name": str(name), "kind": str(kind)} if NAME_SHAPE.fullmatch(name) and kind in KINDS:
             return ["vault", "set", name, "--kind", kind]
@@ -78,6 +78,8 @@ def errand(message: Mapping[str, object]) -> list[str]:
             return ["vault", "rm", name]
         case {"verb": "unsave", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
             return ["image", "rm", "--yes", name]
+        case {"verb": "adopt", "name": str(name)} if SNAPSHOT_SHAPE.fullmatch(name):
+            return ["image", "import", "/dev/stdin", "--name", name]
     raise BriefError("the starter does no such thing, or not for such a name")
 
 

@@ -30,7 +30,7 @@ LINE = 3
 RUN = "import sys;sys.path.insert(0,sys.argv.pop(1));from hotdesk.cli import main;main()"
 STOP_TIMEOUT_S, BURN_TIMEOUT_S = 20.0, 10.0
 """Seconds jobs have to stop once the server is gone: by themselves, then with their desks burnt at once."""
-_ERRANDS = ("secret", "unsecret", "unsave")
+_ERRANDS = ("secret", "unsecret", "unsave", "adopt")
 MAX_ERRANDS = 64
 """Errands at once: one waits for what it reads, and who sends that may never end."""
 MAX_OUTPUT_BYTES = 2000

@@ -23,6 +23,8 @@ from hotdesk.ipc.child import SOURCE, START
 
 PROGRAM = "hotdesk.api.launch.launcher"
 ANSWER_TIMEOUT_S = 10.0
+IMPORT_TIMEOUT_S = 600.0
+"""Seconds an image may take to be imported."""
 EXIT_TIMEOUT_S = 45.0
 """How long the launcher may take to stop everything it started."""
 Job = tuple[str, str]
@@ -114,11 +116,16 @@ class LauncherClient(PacketCalls):
         """Remove the image of a tenant's snapshot; `BriefError` while a desk stands on it."""
         await self.ask("unsave", tenant, name=name)
 
-    async def ask(self, verb: str, tenant: str, *fds: int, **fields: object) -> int:
+    async def import_image(self, tenant: str, name: str, archive: Path) -> None:
+        """Have an archive imported as a tenant's image; `BriefError` says what is wrong with it."""
+        with archive.open("rb") as file:
+            await self.ask("adopt", tenant, file.fileno(), timeout=IMPORT_TIMEOUT_S, name=name)
+
+    async def ask(self, verb: str, tenant: str, *fds: int, timeout: float = ANSWER_TIMEOUT_S, **fields: object) -> int:
         """Send a request; return the pid it concerns."""
         number = self.begin_call()
         data = json.dumps({"n": number, "verb": verb, "tenant": tenant, **fields}).encode()
-        message, _ = await self.call(number, self.send(data, fds), ANSWER_TIMEOUT_S)
+        message, _ = await self.call(number, self.send(data, fds), timeout)
         return int(body_of(message, self.peer)["pid"])
 
     def take(self, message: Mapping[str, object]) -> None:

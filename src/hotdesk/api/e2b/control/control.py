@@ -13,8 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
 from hotdesk.api.e2b import metrics, network
+from hotdesk.api.e2b.builds import routes as template_routes
+from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control import images, paging, requests, views
-from hotdesk.api.e2b.control.create import order_of, seconds
+from hotdesk.api.e2b.control.create import apply_build, order_of, seconds
 from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.responses import E2bError, answer, done, refusal_of
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
@@ -40,6 +42,7 @@ class ControlPlane:
     tenants: Tenants
     sandboxes: Sandboxes
     snapshots: TenantSnapshots
+    builds: TemplateBuilds
     idempotency: IdempotentRequests = field(default_factory=lambda: IdempotentRequests(_key_reused))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,13 +55,16 @@ class ControlPlane:
 
     async def respond(self, request: Request) -> Response:
         """Carry out one request."""
+        path = path_of(request.scope)
+        if request.method == "PUT" and len(path) == 4 and (path[0], path[2]) == ("templates", "files"):
+            return await template_routes.receive_upload(self.builds, request, path[3])
         caller = self.caller(request)
-        match request.method, path_of(request.scope):
+        match request.method, path:
             case "GET", ["sandboxes", name]:
                 if name == "metrics":
                     return await self.many_metrics(caller, request)
                 return answer(views.detail(self.sandboxes.get(caller.tenant, name), self.domain))
-            case "POST", ["sandboxes"] | ["v2", "sandboxes"] as path:
+            case "POST", ["sandboxes"] | ["v2", "sandboxes"]:
                 return await self.create(caller, request, old=path[0] != "v2")
             case "GET", ["v2", "sandboxes"]:
                 return self.ls(caller, request)
@@ -71,8 +77,11 @@ class ControlPlane:
                 return await act(self, request, self.sandboxes.get(caller.tenant, name))
             case "GET", ["snapshots"]:
                 return await self.list_snapshots(caller, request)
-            case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_] as path:
+            case method, ["templates" | "volumes" | "secrets" | "v2" | "v3" | "volumecontent", *_]:
                 tenant = await self.tenants.tenant(caller.tenant)
+                found = await template_routes.respond(self.builds, tenant, caller, request, path)
+                if found is not None:
+                    return found
                 return await images.respond(self.snapshots, tenant, method, path)
         raise E2bError(404, "there is no such thing here")
 
@@ -95,8 +104,12 @@ class ControlPlane:
 
         async def work() -> Response:
             timeout = seconds(body.timeout, OLD_TIMEOUT if old else DEFAULT_TIMEOUT, self.sandboxes.serving.longest)
-            image = self.snapshots.image(tenant, body.template.partition("@")[0])
+            template = body.template.partition("@")[0]
+            build = self.builds.find(tenant, template)
+            image = build.image if build is not None else self.snapshots.image(tenant, template)
             order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
+            if build is not None:
+                order = apply_build(order, build)
             sandbox = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.describe_connection(sandbox, self.domain), 201)
 

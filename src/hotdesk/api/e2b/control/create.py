@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hotdesk.api.e2b import network
+from hotdesk.api.e2b.builds.records import BuildRecord
 from hotdesk.api.e2b.control.requests import New
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
@@ -38,6 +41,12 @@ async def order_of(body: New, image: str, timeout: float, sandboxes: Sandboxes, 
         network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
         wall=wall_of(body.template, body.metadata),
     )  # fmt: skip
+
+
+def apply_build(order: SandboxOrder, build: BuildRecord) -> SandboxOrder:
+    """Return an order with what its template's build says of its sandboxes."""
+    context = build.context
+    return replace(order, cpus=float(build.cpus), memory=build.memory, user=context.user, workdir=context.workdir)
 
 
 async def find_scope(sandboxes: Sandboxes, body: New) -> Scope:

@@ -1,4 +1,4 @@
-"""Templates by name, and what of E2B's is not offered here: template builds, volumes, secrets."""
+"""Snapshots and images as templates, and what of E2B's is not offered here: volumes, secrets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from hotdesk.desk.image import image
 from hotdesk.errors import ImageError
 
 NOT_OFFERED = {
-    "templates": "template builds are not offered here: whoever runs this server builds images, and a snapshot of a "
-    "sandbox is a template of your own",
     "volumes": "volumes are not offered here: keep files in a snapshot, or download them",
     "secrets": "secrets are not offered here: whoever runs this server grants them by its vault, or give variables",
 }

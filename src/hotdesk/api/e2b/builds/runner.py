@@ -1,0 +1,273 @@
+"""Carries out one build: finds what is there already, makes the layers that are missing, tries the result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+
+from hotdesk.api.e2b.builds import names, registry, uploads
+from hotdesk.api.e2b.builds.build_log import BuildLog
+from hotdesk.api.e2b.builds.inside import START_DIGEST, BuildDesk, StepError
+from hotdesk.api.e2b.builds.orders import BuildOrder
+from hotdesk.api.e2b.builds.plan import BuildPlan, PlannedLayer, hash_key, merge_tail, plan_build
+from hotdesk.api.e2b.builds.records import BuildContext, BuildRecord, TenantTemplates
+from hotdesk.api.e2b.control.snapshots import TenantSnapshots
+from hotdesk.api.e2b.network import find_scope
+from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.launch.launcher_client import LauncherClient
+from hotdesk.api.quotas import QuotaError
+from hotdesk.brief.data import Scope
+from hotdesk.desk.image import image
+from hotdesk.desk.image.image import Image
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.errors import BriefError, DeskError, HotdeskError, ImageError
+
+MAX_BUILD_S = 3600.0
+_MAX_IMAGE_LAYERS = 60
+"""Layers of a template's image: snapshots of its sandboxes add more, and 64 are the most there may be."""
+_BURN_TIMEOUT_S = 30.0
+
+
+@dataclass(slots=True)
+class TemplateBuildRun:
+    """One build, from its order to an image."""
+
+    store: TenantTemplates
+    starter: LauncherClient
+    snapshots: TenantSnapshots
+    sandboxes: Sandboxes
+    template: str
+    record: BuildRecord
+    order: BuildOrder
+    by: str
+    log: BuildLog = field(default_factory=BuildLog)
+    reason: StepError | None = None
+
+    async def run(self, places: anyio.CapacityLimiter) -> None:
+        """Build, and note how that went; whatever fails is the build's outcome."""
+        try:
+            async with places:
+                self.note(replace(self.record, status="building"))
+                with anyio.fail_after(MAX_BUILD_S):
+                    picture, context = await self.build()
+            self.log.write("Build finished")
+            self.note(replace(self.record, status="ready", image=picture.name, context=context))
+        except Exception as e:  # noqa: BLE001 - the rim: a build that fails says so, and the server goes on
+            self.fail(e)
+        await self.store.write()
+
+    def note(self, record: BuildRecord) -> None:
+        """Have the tenant's records know how far it is."""
+        self.record = record
+        self.store.change(self.template, record)
+
+    def fail(self, error: Exception) -> None:
+        """Note why it failed, in words for whoever wrote the template."""
+        self.reason = as_step_error(error)
+        self.log.write(f"Build failed: {self.reason}", "error", self.reason.step)
+        self.note(replace(self.record, status="error", message=str(self.reason), step=self.reason.step))
+
+    async def build(self) -> tuple[Image, BuildContext]:
+        """Return the finished image, and what is in force in it."""
+        base, context = await self.find_base()
+        plan = plan_build(self.order, hash_key(base.digest, base.python), context)
+        picture, todo = self.find_cached(base, plan)
+        for layer in merge_tail(todo, _MAX_IMAGE_LAYERS - 1 - len(picture.layers)):
+            picture = await self.make_layer(picture, layer)
+        return await self.finalize(picture, plan, context), plan.context
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    async def find_base(self) -> tuple[Image, BuildContext]:
+        """Return the image a template is built on, and the context that comes with it."""
+        self.log.write(f"[base] FROM {self.order.from_image or self.order.from_template}", step="base")
+        if self.order.from_template:
+            return self.find_template(self.order.from_template)
+        reference = self.order.from_image or ""
+        for name in names.local_images(reference, self.sandboxes.serving.base_images):
+            if (found := self.look_up(name)) is not None:
+                return found, BuildContext()
+        remote = registry.find_registry(reference, self.sandboxes.serving.registries)
+        if remote is not None:
+            return await registry.pull(self, remote), BuildContext()
+        raise StepError("base", names.import_advice(reference))
+
+    def find_template(self, reference: str) -> tuple[Image, BuildContext]:
+        """Return the image of a template, a snapshot or an image of the operator's."""
+        build = self.store.find_build(reference)
+        if build is not None and (found := self.look_up(build.image)) is not None:
+            return found, build.context
+        try:
+            found = self.look_up(self.snapshots.image(self.store.tenant, reference))
+        except E2bError:
+            found = None
+        if found is None:
+            raise StepError("base", f"template '{reference[:100]}' is not there, or has no build that is ready")
+        return found, BuildContext()
+
+    def look_up(self, name: str) -> Image | None:
+        """Return an image of this machine."""
+        try:
+            return image.find(self.store.tenant.settings.images, name)
+        except (BriefError, ImageError):
+            return None
+
+    def find_cached(self, base: Image, plan: BuildPlan) -> tuple[Image, Sequence[PlannedLayer]]:
+        """Return the latest image that is there already, and the layers that are missing on it."""
+        usable = next((at for at, layer in enumerate(plan.layers) if layer.forced), len(plan.layers))
+        for at in range(usable, 0, -1):
+            layer = plan.layers[at - 1]
+            if (picture := self.use_cached(layer.key)) is not None:
+                for each in plan.layers[:at]:
+                    self.announce(each, cached=True)
+                return picture, plan.layers[at:]
+        return base, plan.layers
+
+    def use_cached(self, key: str) -> Image | None:
+        """Return the image of a layer, and note that it was used."""
+        layer = self.store.layers.get(key)
+        if layer is None:
+            return None
+        if (picture := self.look_up(layer.image)) is None:
+            del self.store.layers[key]
+            return None
+        self.store.use(key)
+        return picture
+
+    def announce(self, layer: PlannedLayer, *, cached: bool = False) -> None:
+        """Write the steps of a layer to the log."""
+        total = len(self.order.steps)
+        for each in layer.steps:
+            words = " ".join(each.step.args)[:300]
+            line = f"[builder {each.number}/{total}] {each.step.type} {words}"
+            self.log.write(f"CACHED {line}" if cached else line, step=str(each.number))
+
+    # -- what is made -------------------------------------------------------------------------------------------------
+
+    async def make_layer(self, below: Image, layer: PlannedLayer) -> Image:
+        """Carry out steps in a desk of an image; return the image that has what they wrote."""
+        if not layer.acts:
+            self.announce(layer)
+            return below
+        last = str(layer.steps[-1].number)
+        async with self.open(below, last) as inside:
+            for each in layer.steps:
+                self.announce(replace(layer, steps=(each,)))
+                if each.acts:
+                    await inside.carry_out(each, self.archive_of(each.step.files_hash, str(each.number)))
+            return await self.save(inside.desk, layer.key, below)
+
+    def archive_of(self, digest: str | None, number: str) -> Path | None:
+        """Return the archive of a COPY step; None for others."""
+        if digest is None:
+            return None
+        found = uploads.find_archive(self.store.tenant, digest)
+        if found is None:
+            raise StepError(number, "the files of this step were not uploaded, or are gone; build again")
+        return found
+
+    async def save(self, desk: Desk, key: str, below: Image) -> Image:
+        """Keep what was written as an image."""
+        layer = self.store.expect(key)
+        await self.store.write()
+        await desk.save(layer.image)
+        picture = image.find(self.store.tenant.settings.images, layer.image)
+        added = max(0, picture.size - below.size)
+        self.store.add(replace(layer, size=added))
+        self.log.write(f"layer saved, {added / 1e6:.1f} MB", "debug")
+        return picture
+
+    async def import_archive(self, key: str, place: Path) -> Image:
+        """Have an archive that was fetched imported as an image."""
+        layer = self.store.expect(key)
+        await self.store.write()
+        try:
+            await self.starter.import_image(self.store.tenant.name, layer.image, place)
+        except HotdeskError as e:
+            raise registry.describe_import(e) from None
+        picture = image.find(self.store.tenant.settings.images, layer.image)
+        self.store.add(replace(layer, size=picture.size))
+        return picture
+
+    async def finalize(self, picture: Image, plan: BuildPlan, before: BuildContext) -> Image:
+        """Install what the template starts, then try the image as a sandbox will use it."""
+        starts = plan.context.start or plan.context.ready
+        forced = any(layer.forced for layer in plan.layers) or bool(self.order.force)
+        if starts and (plan.context != before or self.order.start_cmd or self.order.ready_cmd):
+            key = hash_key(plan.final_key, START_DIGEST)
+            found = None if forced else self.use_cached(key)
+            if found is None:
+                async with self.open(picture, "finalize") as inside:
+                    await inside.install_start(plan.context)
+                    found = await self.save(inside.desk, key, picture)
+            picture = found
+        await self.prove(picture, plan.context)
+        return picture
+
+    async def prove(self, picture: Image, context: BuildContext) -> None:
+        """Open a desk of an image that was built here, unless that was done before, and start what it starts."""
+        key = next((each.key for each in self.store.layers.values() if each.image == picture.name), None)
+        if key is None or self.store.layers[key].proven:
+            return
+        async with self.open(picture, "finalize") as inside:
+            if context.start or context.ready:
+                await inside.try_start()
+        self.store.use(key, proven=True)
+
+    @asynccontextmanager
+    async def open(self, picture: Image, step: str, scope: Scope | None = None) -> AsyncIterator[BuildDesk]:
+        """Open a desk of an image for the length of a block; its tenant's quota counts it."""
+        host = self.store.tenant.host
+        spec = host.route(self.spec(picture.name))
+        try:
+            desk = await host.open(spec, scope or await self.find_scope())
+        except QuotaError as e:
+            raise StepError(step, str(e)) from None
+        self.log.write("desk opened", "debug", step)
+        try:
+            yield BuildDesk(desk, picture.python, self.log)
+        except DeskError as e:
+            raise StepError(step, f"the desk of this step ended: {e}") from e
+        finally:
+            with anyio.move_on_after(_BURN_TIMEOUT_S, shield=True):
+                await host.burn(desk.id)
+
+    async def find_scope(self) -> Scope:
+        """Return what steps reach: what the operator lets builds reach, and nothing the template names."""
+        serving = self.sandboxes.serving
+        if serving.egress_of_builds == serving.egress:
+            return self.sandboxes.defaults.scope
+        return await find_scope(replace(serving, egress=serving.egress_of_builds))
+
+    def spec(self, name: str) -> Spec:
+        """Return the computer steps run on: as large as the template's sandboxes."""
+        usual = self.sandboxes.spec(name, {})
+        return replace(
+            usual,
+            cpus=float(self.record.cpus) or usual.cpus,
+            memory=self.record.memory or usual.memory,
+            deadline=MAX_BUILD_S,
+            idle=MAX_BUILD_S,
+            by=self.by,
+        )
+
+
+def as_step_error(error: Exception) -> StepError:
+    """Return a failure as whoever wrote the template can act on; what only the operator can goes into the log."""
+    match error:
+        case StepError():
+            return error
+        case TimeoutError():
+            return StepError("", f"the build took more than {MAX_BUILD_S:.0f} s")
+        case E2bError():
+            return StepError("", str(error))
+        case ImageError():
+            return StepError("", f"the files could not be saved: {error}")
+    log(error)
+    kind = error.code if isinstance(error, HotdeskError) else "internal"
+    return StepError("", f"the server could not build this ({kind}); its operator finds the reason in its log")

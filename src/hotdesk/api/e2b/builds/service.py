@@ -1,0 +1,163 @@
+"""The template builds of a server: those under way, what tenants have, and what is removed when nothing needs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import anyio
+
+from hotdesk.api.e2b.builds.orders import BuildOrder
+from hotdesk.api.e2b.builds.records import BuildRecord, LayerRecord, TemplateRecord, TenantTemplates
+from hotdesk.api.e2b.builds.runner import MAX_BUILD_S, TemplateBuildRun
+from hotdesk.api.e2b.builds.uploads import TemplateFiles
+from hotdesk.api.e2b.control.snapshots import TenantSnapshots
+from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.sandboxes import Sandboxes
+from hotdesk.api.launch.launcher_client import LauncherClient
+from hotdesk.api.tenants import Tenant
+from hotdesk.desk.image.image import record_path
+from hotdesk.errors import BriefError, HotdeskError
+
+BUILDS_AT_ONCE = 2
+"""Builds of one tenant that run at once; others wait."""
+_MAX_WAITING = 50
+"""Builds of one tenant that are under way or wait."""
+MAX_LAYERS = 500
+"""Layers of one tenant that are kept for later builds."""
+_LAYER_LIFETIME_S = 14 * 86400.0
+"""Seconds after which a layer that no build used is removed."""
+_SWEEP_INTERVAL_S = 60.0
+_RUNS_REMEMBERED = 200
+"""Finished builds whose logs can still be read."""
+
+
+class TemplateBuilds:
+    """All template builds of a server."""
+
+    def __init__(self, starter: LauncherClient, sandboxes: Sandboxes, snapshots: TenantSnapshots) -> None:
+        self.starter = starter
+        """Who may delete images; this process may not."""
+        self.sandboxes = sandboxes
+        self.snapshots = snapshots
+        self.files = TemplateFiles()
+        self.stores: dict[str, TenantTemplates] = {}
+        self.places: dict[str, anyio.CapacityLimiter] = {}
+        self.runs: dict[tuple[str, str], TemplateBuildRun] = {}
+        """Builds by tenant and id, the oldest first."""
+        self.sweeping = anyio.Event()
+
+    def of(self, tenant: Tenant) -> TenantTemplates:
+        """Return what a tenant has built."""
+        store = self.stores.get(tenant.name)
+        if store is None:
+            store = self.stores[tenant.name] = TenantTemplates(tenant)
+            self.sweeping.set()
+        store.tenant = tenant  # its keeper may be another one by now
+        return store
+
+    def find(self, tenant: Tenant, reference: str) -> BuildRecord | None:
+        """Return the build a sandbox is asked for by name, unless that is a snapshot's."""
+        if self.snapshots.find(tenant, reference) is not None:
+            return None
+        return self.of(tenant).find_build(reference)
+
+    def start(
+        self, store: TenantTemplates, template: TemplateRecord, build: BuildRecord, order: BuildOrder, by: str
+    ) -> None:
+        """Begin a build; it goes on whether anybody follows it or not."""
+        key = (store.tenant.name, build.id)
+        if build.status != "waiting" or key in self.runs:
+            raise E2bError(400, "This build was started already. Ask for another one.")
+        waiting = [run for (name, _), run in self.runs.items() if name == key[0] and not is_over(run.record)]
+        if len(waiting) >= _MAX_WAITING:
+            raise E2bError(429, f"{_MAX_WAITING} builds are under way. Wait until some have ended.")
+        run = TemplateBuildRun(store, self.starter, self.snapshots, self.sandboxes, template.id, build, order, by)
+        self.runs[key] = run
+        self.forget_runs()
+        places = self.places.setdefault(key[0], anyio.CapacityLimiter(BUILDS_AT_ONCE))
+        self.sandboxes.tasks.start_soon(self.carry_out, run, places)
+
+    async def carry_out(self, run: TemplateBuildRun, places: anyio.CapacityLimiter) -> None:
+        """Run a build, then see what nothing needs any more."""
+        try:
+            await run.run(places)
+        except (HotdeskError, OSError) as e:
+            log(e)
+        self.sweeping.set()
+
+    def forget_runs(self) -> None:
+        """Forget the logs of builds that ended longest ago."""
+        over = [key for key, run in self.runs.items() if is_over(run.record)]
+        for key in over[: max(0, len(over) - _RUNS_REMEMBERED)]:
+            del self.runs[key]
+
+    def find_run(self, tenant: str, build: str) -> TemplateBuildRun | None:
+        """Return a build that runs, or ended lately."""
+        return self.runs.get((tenant, build))
+
+    # -- what is removed ----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Remove images that nothing needs, now and then and whenever something ended."""
+        while True:
+            with anyio.move_on_after(_SWEEP_INTERVAL_S):
+                await self.sweeping.wait()
+            self.sweeping = anyio.Event()
+            for store in list(self.stores.values()):
+                try:
+                    await self.sweep(store)
+                except (HotdeskError, OSError) as e:
+                    log(e)
+
+    async def sweep(self, store: TenantTemplates) -> None:
+        """Remove a tenant's images that no template has and that are too old or too many for later builds."""
+        surplus = list(self.find_surplus(store))
+        for layer in surplus:
+            del store.layers[layer.key]
+            store.unfinished[layer.image] = 0.0
+        busy = any(not is_over(run.record) for (name, _), run in self.runs.items() if name == store.tenant.name)
+        now, changed = time.time(), bool(surplus)
+        for name, began in list(store.unfinished.items()):
+            if (
+                (busy and now - began < 2 * MAX_BUILD_S and began)
+                or name in store.list_needed()
+                or self.is_used(store, name)
+            ):
+                continue
+            if await self.remove(store, name):
+                store.unfinished.pop(name, None)
+                changed = True
+        if changed:
+            await store.write()
+
+    def find_surplus(self, store: TenantTemplates) -> Iterator[LayerRecord]:
+        """Yield layers beyond what a tenant may keep, those first that were used longest ago."""
+        needed, now = store.list_needed(), time.time()
+        spare = sorted((each for each in store.layers.values() if each.image not in needed), key=lambda each: each.used)
+        count, size = len(spare), sum(each.size for each in spare)
+        for each in spare:
+            if now - each.used > _LAYER_LIFETIME_S or count > MAX_LAYERS or size > self.sandboxes.serving.build_cache:
+                count, size = count - 1, size - each.size
+                yield each
+
+    def is_used(self, store: TenantTemplates, name: str) -> bool:
+        """Say whether a sandbox or a build stands on an image."""
+        layers = any(each.image == name for each in store.layers.values())
+        return layers or self.sandboxes.stand_on(name)
+
+    async def remove(self, store: TenantTemplates, name: str) -> bool:
+        """Remove an image; False while a desk stands on it."""
+        try:
+            await self.starter.remove_image(store.tenant.name, name)
+        except BriefError:
+            return not record_path(store.tenant.settings.images, name).exists()
+        except HotdeskError as e:
+            log(e)
+            return False
+        return True
+
+
+def is_over(record: BuildRecord) -> bool:
+    """Say whether a build has ended."""
+    return record.status in ("ready", "error")
