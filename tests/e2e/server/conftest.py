@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -18,6 +19,8 @@ from playwright.sync_api import Browser
 from hotdesk.api.http import stalls
 from hotdesk.api.keys import ApiKeys
 from hotdesk.config import Config, load
+from hotdesk.desk.image import store
+from hotdesk.errors import ImageError
 from tests.conftest import settings_in, state_directory
 from tests.e2e.conftest import PROGRAM, environment
 from tests.e2e.server.chromium import chromium
@@ -102,6 +105,7 @@ def served(
             process.kill()
             process.wait()
             raise
+        remove_template_images(settings)
         assert "event loop stood still" not in (told := log.read_text()), told
         assert not left, f"snapshots stay in the machine's own images: {left}"
 
@@ -123,6 +127,15 @@ def remove_snapshots(url: str, key: str) -> list[str]:
             if client.delete(f"/templates/{name}").status_code >= 400:
                 left.append(name)
     return left
+
+
+def remove_template_images(settings: Config) -> None:
+    """Remove the images that template builds of a server left in the machine's own store."""
+    for file in [settings.lib / "serve/templates.json", *settings.lib.glob("tenants/*/serve/templates.json")]:
+        records = json.loads(file.read_bytes()) if file.exists() else {"layers": []}
+        for name in {str(each["image"]) for each in records["layers"]}:
+            with suppress(ImageError):
+                store.rm(settings.images, name)
 
 
 def wait(process: subprocess.Popen[bytes], log: Path) -> str:
