@@ -22,6 +22,7 @@ from pathlib import Path
 
 import anyio
 from bench import (
+    builds,
     burns,
     charts,
     command,
@@ -65,6 +66,7 @@ PARTS: dict[str, Part] = {
     "server": lambda host, peers, home, book, asked: server.measure(
         peers, home, book, rounds=min(asked.rounds, 30), burst=asked.burst, streams=200
     ),
+    "builds": lambda host, peers, home, book, asked: builds.measure(home, book, min(asked.rounds, 5)),
     "demo": lambda host, peers, home, book, asked: demo.measure(home, book),
     "journal": lambda host, peers, home, book, asked: journal.measure(home, book, rounds=3),
     "door": lambda host, peers, home, book, asked: door.measure(

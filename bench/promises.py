@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench import (
+    builds,
     burns,
     command,
     crowd,
@@ -176,6 +177,15 @@ PROMISES = (
     ),
     Promise(snapshots.FORK, "≤", 1, snapshots.OPENS, "fork(20) ≤ 1 × 20 cold opens, one after another", "snapshots"),
     Promise(snapshots.FORK, "≤", 1, snapshots.CROWD, "fork(20) ≤ 1 × 20 cold opens together", "snapshots", aim=True),
+    Promise(builds.CACHED, "≤", 1, "", "a cached template build by E2B's SDK ≤ 1 s", "builds"),
+    Promise(
+        builds.LAYER,
+        "≤",
+        1.3,
+        builds.COMMAND,
+        "a template build of one command ≤ 1.3 × that command in a sandbox",
+        "builds",
+    ),
     Promise(door.RATE, "≥", 3, door.PEER_RATE, "the door's requests a CPU second ≥ 3 × mitmproxy 11", "door"),
     Promise(door.grew("up"), "≤", 16, "", "1 GiB up: the door's memory grows ≤ 16 MiB", "door"),
     Promise(door.grew("down"), "≤", 16, "", "1 GiB down: the door's memory grows ≤ 16 MiB", "door"),
