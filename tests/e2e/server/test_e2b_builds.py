@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from e2b import AsyncTemplate, Template
+from e2b import AsyncTemplate, Template, wait_for_file
 from e2b.exceptions import BuildException, TemplateException
 
 from tests.e2e.conftest import PROGRAM as PROGRAM_OF_SERVER
@@ -130,3 +133,82 @@ def test_templates_are_there_after_a_restart(home: Path) -> None:
         finally:
             process.terminate()
             process.wait(60)
+
+
+BASES: dict[str, Callable[[Template], Any]] = {
+    "ubuntu:latest": lambda template: template.from_ubuntu_image(),
+    "debian:stable": lambda template: template.from_debian_image(),
+    "fedora:44": lambda template: template.from_fedora_image("44"),
+    "alpine:3.24": lambda template: template.from_alpine_image("3.24"),
+    "archlinux:latest": lambda template: template.from_arch_image(),
+    "node:lts": lambda template: template.from_node_image(),
+    "oven/bun:latest": lambda template: template.from_bun_image(),
+    "python:3.9": lambda template: template.from_python_image("3.9"),
+    "1.dkr.ecr.us-west-2.amazonaws.com/a:1": lambda template: template.from_aws_registry(
+        "1.dkr.ecr.us-west-2.amazonaws.com/a:1", "id", "key", "us-west-2"
+    ),
+    "gcr.io/a/b:1": lambda template: template.from_gcp_registry("gcr.io/a/b:1", {"type": "service_account"}),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_base_image_that_is_not_here_is_named(server: Served, name: str) -> None:
+    with pytest.raises(BuildException, match=f"base image '{re.escape(name)}' is not on this server"):
+        build(BASES[name](Template()), "based", server.e2b)
+
+
+def test_gateways_and_containers_of_developers_are_not_here(server: Served) -> None:
+    gateway = Template().from_template("mcp-gateway").add_mcp_server("exa")
+    with pytest.raises(BuildException, match="'mcp-gateway' is not there"):
+        build(gateway, "gateway", server.e2b)
+    with pytest.raises(BuildException, match="only be added to mcp-gateway"):
+        Template().from_base_image().add_mcp_server("exa")
+    prebuilt = Template().from_template("devcontainer").beta_dev_container_prebuild("/x")
+    with pytest.raises(BuildException, match="'devcontainer' is not there"):
+        build(prebuilt.beta_set_dev_container_start("/x"), "developed", server.e2b)
+
+
+@pytest.mark.long
+def test_packages_of_npm_are_installed_and_bun_is_missed(server: Served) -> None:
+    build(Template().from_template("office").npm_install("is-odd", g=True), "odd", server.e2b)
+    with sandbox("odd", server.e2b) as made:
+        assert "is-odd" in made.commands.run("npm ls -g").stdout
+    with pytest.raises(BuildException, match="exit status 127"):
+        build(Template().from_base_image().bun_install("x"), "bun", server.e2b)
+    assert Template.exists("odd", **api(server.e2b))
+    assert asyncio.run(AsyncTemplate.exists("odd", **api(server.e2b)))
+
+
+@pytest.mark.long
+def test_a_snapshot_of_a_templates_sandbox_has_its_user_folder_and_server(server: Served) -> None:
+    template = Template().from_base_image().set_user("root").set_workdir("/srv").run_cmd("touch here")
+    start = template.set_start_cmd("echo started > /tmp/started; sleep 1000", wait_for_file("/tmp/started"))
+    build(start, "snapped", server.e2b)
+    with sandbox("snapped", server.e2b) as made:
+        taken = made.create_snapshot()
+        assert made.commands.run("whoami; pwd; pgrep -c sleep").stdout == "root\n/srv\n1\n"
+    with sandbox(taken.snapshot_id, server.e2b) as again:
+        assert again.commands.run("whoami; pwd; ls; pgrep -c sleep").stdout == "root\n/srv\nhere\n1\n"
+    build(Template().from_template(taken.snapshot_id).run_cmd('test "$(whoami)" = root'), "on-snapshot", server.e2b)
+    build(Template().from_template("snapped").set_ready_cmd("true"), "ready-alone", server.e2b)
+
+
+@pytest.mark.long
+def test_images_that_nothing_needs_are_removed(home: Path) -> None:
+    config = '[serve]\nbuild_egress = "deny"\nbuild_cache = "1"\n[serve.base_images]\n"python:3" = "base"\n'
+    with served(home / "removing", config=config) as found:
+        template = Template().from_python_image("3").run_cmd("echo 1 > one").run_cmd("echo 2 > two")
+        build(template, "removed", found.e2b)
+        with sandbox("removed", found.e2b) as made:
+            assert made.files.read("one") == "1\n"
+        records = json.loads((found.settings.lib / "serve/templates.json").read_bytes())
+        images = {f"{build['image']}.json" for each in records["templates"] for build in each["builds"]}
+        assert images <= set(os.listdir(found.settings.images / "images"))
+        number = httpx.get(f"{found.url}/templates/removed", headers={"X-API-Key": found.key}).json()["templateID"]
+        httpx.delete(f"{found.url}/templates/{number}", headers={"X-API-Key": found.key}).raise_for_status()
+        file = found.settings.lib / "serve/templates.json"
+        end = time.monotonic() + 60
+        while (records := json.loads(file.read_bytes())["layers"]) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert records == []
+        assert images.isdisjoint(os.listdir(found.settings.images / "images"))

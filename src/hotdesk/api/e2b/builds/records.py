@@ -206,7 +206,7 @@ class TenantTemplates:
         self.layers[layer.key] = replace(layer, done=True)
         self.unfinished.pop(layer.image, None)
         if old is not None:
-            self.unfinished[old.image] = 0.0
+            self.unfinished[old.image] = time.time()
 
     def use(self, key: str, *, proven: bool = False) -> None:
         """Note that a layer was used now."""

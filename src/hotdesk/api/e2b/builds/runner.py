@@ -21,7 +21,7 @@ from hotdesk.api.e2b.responses import E2bError, log
 from hotdesk.api.e2b.sandboxes import Sandboxes
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.quotas import QuotaError
-from hotdesk.brief.data import Scope
+from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.desk.image import image
 from hotdesk.desk.image.image import Image
 from hotdesk.desk.seam import Desk, Spec
@@ -108,7 +108,10 @@ class TemplateBuildRun:
             found = None
         if found is None:
             raise StepError("base", f"template '{reference[:100]}' is not there, or has no build that is ready")
-        return found, BuildContext()
+        snapshot = self.snapshots.find(self.store.tenant, reference)
+        if snapshot is None:
+            return found, BuildContext()
+        return found, BuildContext(snapshot.user or "user", snapshot.workdir)
 
     def look_up(self, name: str) -> Image | None:
         """Return an image of this machine."""
@@ -214,8 +217,9 @@ class TemplateBuildRun:
         key = next((each.key for each in self.store.layers.values() if each.image == picture.name), None)
         if key is None or self.store.layers[key].proven:
             return
-        async with self.open(picture, "finalize") as inside:
-            if context.start or context.ready:
+        starts = bool(context.start or context.ready)
+        async with self.open(picture, "finalize", None if starts else CLOSED) as inside:
+            if starts:
                 await inside.try_start()
         self.store.use(key, proven=True)
 

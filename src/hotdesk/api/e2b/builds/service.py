@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 
@@ -116,14 +117,10 @@ class TemplateBuilds:
         for layer in surplus:
             del store.layers[layer.key]
             store.unfinished[layer.image] = 0.0
-        busy = any(not is_over(run.record) for (name, _), run in self.runs.items() if name == store.tenant.name)
-        now, changed = time.time(), bool(surplus)
+        busy, changed = self.find_begin(store.tenant.name) < math.inf, bool(surplus)
         for name, began in list(store.unfinished.items()):
-            if (
-                (busy and now - began < 2 * MAX_BUILD_S and began)
-                or name in store.list_needed()
-                or self.is_used(store, name)
-            ):
+            is_made = busy and time.time() - began < 2 * MAX_BUILD_S
+            if is_made or name in store.list_needed() or self.is_used(store, name):
                 continue
             if await self.remove(store, name):
                 store.unfinished.pop(name, None)
@@ -133,13 +130,19 @@ class TemplateBuilds:
 
     def find_surplus(self, store: TenantTemplates) -> Iterator[LayerRecord]:
         """Yield layers beyond what a tenant may keep, those first that were used longest ago."""
-        needed, now = store.list_needed(), time.time()
-        spare = sorted((each for each in store.layers.values() if each.image not in needed), key=lambda each: each.used)
+        needed, now, begin = store.list_needed(), time.time(), self.find_begin(store.tenant.name)
+        unneeded = (each for each in store.layers.values() if each.image not in needed and each.used < begin)
+        spare = sorted(unneeded, key=lambda each: each.used)
         count, size = len(spare), sum(each.size for each in spare)
         for each in spare:
             if now - each.used > _LAYER_LIFETIME_S or count > MAX_LAYERS or size > self.sandboxes.serving.build_cache:
                 count, size = count - 1, size - each.size
                 yield each
+
+    def find_begin(self, tenant: str) -> float:
+        """Return when the first build of a tenant began that still runs: what was used since then may be used again."""
+        runs = (run for (name, _), run in self.runs.items() if name == tenant and not is_over(run.record))
+        return min((run.record.created for run in runs), default=math.inf)
 
     def is_used(self, store: TenantTemplates, name: str) -> bool:
         """Say whether a sandbox or a build stands on an image."""

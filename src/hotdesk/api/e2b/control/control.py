@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from starlette.requests import Request
@@ -110,6 +110,8 @@ class ControlPlane:
             order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure)
             if build is not None:
                 order = apply_build(order, build)
+            elif (snapshot := self.snapshots.find(tenant, template)) is not None:
+                order = replace(order, user=snapshot.user, workdir=snapshot.workdir)
             sandbox = await self.sandboxes.create(tenant, order, caller.described)
             return answer(views.describe_connection(sandbox, self.domain), 201)
 

@@ -48,6 +48,9 @@ class Snapshot:
     named: bool = False
     deleted: bool = False
     """Nobody finds it any more; its image goes when no sandbox stands on it."""
+    user: str = ""
+    workdir: str = ""
+    """As whom and where programs of its sandboxes run unless they say, as in the sandbox it was taken of."""
 
     @property
     def names(self) -> list[str]:
@@ -106,7 +109,8 @@ class TenantSnapshots:
         image = PREFIX + new_word()
         async with sandbox.turning:
             await sandbox.desk.save(image)
-        snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name))
+        defaults = {"user": sandbox.user, "workdir": sandbox.workdir}
+        snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name), **defaults)
         await self.drop(tenant, self.of(tenant).get(snapshot.id), snapshot)
         return snapshot
 
