@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 from e2b import AsyncTemplate, Template, wait_for_file
-from e2b.exceptions import BuildException, TemplateException
+from e2b.exceptions import AuthenticationException, BuildException, TemplateException
+from e2b.template.types import BuildInfo
 
 from tests.e2e.conftest import PROGRAM as PROGRAM_OF_SERVER
 from tests.e2e.conftest import environment
@@ -135,26 +136,63 @@ def test_templates_are_there_after_a_restart(home: Path) -> None:
             process.wait(60)
 
 
-BASES: dict[str, Callable[[Template], Any]] = {
-    "ubuntu:latest": lambda template: template.from_ubuntu_image(),
-    "debian:stable": lambda template: template.from_debian_image(),
-    "fedora:44": lambda template: template.from_fedora_image("44"),
-    "alpine:3.24": lambda template: template.from_alpine_image("3.24"),
-    "archlinux:latest": lambda template: template.from_arch_image(),
-    "node:lts": lambda template: template.from_node_image(),
-    "oven/bun:latest": lambda template: template.from_bun_image(),
-    "python:3.9": lambda template: template.from_python_image("3.9"),
-    "1.dkr.ecr.us-west-2.amazonaws.com/a:1": lambda template: template.from_aws_registry(
-        "1.dkr.ecr.us-west-2.amazonaws.com/a:1", "id", "key", "us-west-2"
-    ),
-    "gcr.io/a/b:1": lambda template: template.from_gcp_registry("gcr.io/a/b:1", {"type": "service_account"}),
-}
-
-
-@pytest.mark.parametrize("name", BASES)
-def test_a_base_image_that_is_not_here_is_named(server: Served, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("ubuntu:latest", lambda template: template.from_ubuntu_image()),
+        ("debian:stable", lambda template: template.from_debian_image()),
+        ("fedora:44", lambda template: template.from_fedora_image("44")),
+        ("alpine:3.24", lambda template: template.from_alpine_image("3.24")),
+        ("archlinux:latest", lambda template: template.from_arch_image()),
+        ("node:lts", lambda template: template.from_node_image()),
+        ("oven/bun:latest", lambda template: template.from_bun_image()),
+        ("python:3.9", lambda template: template.from_python_image("3.9")),
+        ("gcr.io/a/b:1", lambda template: template.from_gcp_registry("gcr.io/a/b:1", {"type": "service_account"})),
+        ("1.dkr.ecr.test/a:1", lambda template: template.from_aws_registry("1.dkr.ecr.test/a:1", "i", "k", "r")),
+    ],
+)
+def test_a_base_image_that_is_not_here_is_named(server: Served, name: str, begin: Callable[[Template], Any]) -> None:
     with pytest.raises(BuildException, match=f"base image '{re.escape(name)}' is not on this server"):
-        build(BASES[name](Template()), "based", server.e2b)
+        build(begin(Template()), "based", server.e2b)
+
+
+def test_every_call_needs_a_key(server: Served) -> None:
+    wrong = {"api_key": "e2b_" + "0" * 40, "api_url": server.url}
+    template, info = Template().from_base_image(), BuildInfo("x", "00000000-0000-4000-8000-000000000000", "x", "x")
+    with pytest.raises(AuthenticationException):
+        Template.build(template, "x", **wrong)
+    with pytest.raises(AuthenticationException):
+        Template.get_build_status(info, **wrong)
+    with pytest.raises(AuthenticationException):
+        Template.exists("x", **wrong)
+    with pytest.raises(AuthenticationException):
+        Template.alias_exists("x", **wrong)
+    with pytest.raises(AuthenticationException):
+        Template.assign_tags("x:y", ["z"], **wrong)
+
+    async def work() -> None:
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.build(template, "x", **wrong)
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.build_in_background(template, "x", **wrong)
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.get_build_status(info, **wrong)
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.exists("x", **wrong)
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.alias_exists("x", **wrong)
+        with pytest.raises(AuthenticationException):
+            await AsyncTemplate.assign_tags("x:y", ["z"], **wrong)
+
+    asyncio.run(work())
+
+
+def test_a_template_is_written_as_json_and_dockerfile() -> None:
+    template = Template().skip_cache().from_base_image().run_cmd("true")
+    assert '"force": true' in Template.to_json(template)
+    assert Template.to_dockerfile(template) == "FROM e2bdev/base\nRUN true\n"
+    with pytest.raises(ValueError, match="Cannot convert"):
+        Template.to_dockerfile(Template().from_template("x"))
 
 
 def test_gateways_and_containers_of_developers_are_not_here(server: Served) -> None:

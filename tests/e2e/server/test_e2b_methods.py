@@ -15,12 +15,14 @@ from e2b import (
     AsyncSandbox,
     AsyncSandboxPaginator,
     AsyncSnapshotPaginator,
+    AsyncTemplate,
     AsyncWatchHandle,
     CommandHandle,
     Git,
     Sandbox,
     SandboxPaginator,
     SnapshotPaginator,
+    Template,
     WatchHandle,
 )
 from e2b.sandbox.utils import class_method_variant
@@ -31,6 +33,7 @@ from e2b.sandbox_async.git import Git as AsyncGit
 from e2b.sandbox_sync.commands.command import Commands
 from e2b.sandbox_sync.commands.pty import Pty
 from e2b.sandbox_sync.filesystem.filesystem import Filesystem
+from e2b.template.main import TemplateBase, TemplateBuilder
 from e2b_code_interpreter.models import Context, Execution, ExecutionError, Logs, OutputMessage, Result
 from e2b_desktop.main import _VNCServer as Stream
 
@@ -42,7 +45,7 @@ KINDS = [
     AsyncSandbox, AsyncCommands, AsyncCommandHandle, AsyncCommandInputHandle, AsyncPty, AsyncFilesystem,
     AsyncWatchHandle, AsyncGit, AsyncSandboxPaginator, AsyncSnapshotPaginator,
     code.Sandbox, code.AsyncSandbox, Context, Execution, ExecutionError, Logs, OutputMessage, Result,
-    desktop.Sandbox, Stream,
+    desktop.Sandbox, Stream, TemplateBase, TemplateBuilder, Template, AsyncTemplate,
 ]  # fmt: skip
 
 
@@ -51,12 +54,23 @@ ADDRESSES = {
     "download_url": OWN, "get_host": OWN, "get_mcp_url": OWN, "upload_url": OWN,
     "is_running": "that a sandbox ended is its answer",
 }  # fmt: skip
+BUILT = "it only notes a step, which fails when the template is built"
 HANGS_UP = {"disconnect": "it hangs up, whoever was at the other end"}
 CANNOT_FAIL: dict[type, dict[str, str]] = {
     Sandbox: ADDRESSES, AsyncSandbox: ADDRESSES, CommandHandle: HANGS_UP, AsyncCommandHandle: HANGS_UP,
     AsyncWatchHandle: {"stop": "it hangs up, whoever was at the other end"},
     Execution: {"to_json": OWN}, ExecutionError: {"to_json": OWN}, Logs: {"to_json": OWN}, Result: {"formats": OWN},
     Stream: {"get_url": OWN},
+    TemplateBase: dict.fromkeys((
+        "from_alpine_image", "from_arch_image", "from_aws_registry", "from_bun_image", "from_debian_image",
+        "from_dockerfile", "from_fedora_image", "from_gcp_registry", "from_node_image", "from_python_image",
+        "from_ubuntu_image", "skip_cache", "to_json",
+    ), BUILT),
+    TemplateBuilder: dict.fromkeys((
+        "apt_install", "beta_dev_container_prebuild", "copy", "copy_items", "git_clone",
+        "make_dir", "make_symlink", "npm_install", "pip_install", "remove", "rename", "run_cmd", "set_envs",
+        "set_ready_cmd", "set_start_cmd", "set_user", "set_workdir", "skip_cache",
+    ), BUILT),
 }  # fmt: skip
 """What has no error of its own, and why."""
 
@@ -64,7 +78,8 @@ CANNOT_FAIL: dict[type, dict[str, str]] = {
 @cache
 def used() -> frozenset[Use]:
     """Give what the tests of this folder touch."""
-    names = [f"tests.e2e.server.{file.stem}" for file in sorted(HERE.glob("test_e2b_*.py"))]
+    files = [*sorted(HERE.glob("test_e2b_*.py")), HERE / "template_program.py"]
+    names = [f"tests.e2e.server.{file.stem}" for file in files]
     return frozenset(use for name in names if name != __name__ for use in uses(name))
 
 
