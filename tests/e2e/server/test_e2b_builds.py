@@ -157,7 +157,7 @@ def test_a_base_image_that_is_not_here_is_named(server: Served, name: str, begin
 
 
 def test_every_call_needs_a_key(server: Served) -> None:
-    wrong = {"api_key": "e2b_" + "0" * 40, "api_url": server.url}
+    wrong: dict[str, Any] = {"api_key": "e2b_" + "0" * 40, "api_url": server.url}
     template, info = Template().from_base_image(), BuildInfo("x", "00000000-0000-4000-8000-000000000000", "x", "x")
     with pytest.raises(AuthenticationException):
         Template.build(template, "x", **wrong)

@@ -109,8 +109,8 @@ class TenantSnapshots:
         image = PREFIX + new_word()
         async with sandbox.turning:
             await sandbox.desk.save(image)
-        defaults = {"user": sandbox.user, "workdir": sandbox.workdir}
-        snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name), **defaults)
+        snapshot = Snapshot(f"{word}:{_TAG}", image, sandbox.id, time.time(), bool(name))
+        snapshot = replace(snapshot, user=sandbox.user, workdir=sandbox.workdir)
         await self.drop(tenant, self.of(tenant).get(snapshot.id), snapshot)
         return snapshot
 
