@@ -50,6 +50,8 @@ MEANINGLESS = (WireError, LookupError, TypeError, ValueError, AttributeError, Ov
 """What comes of words that are no request."""
 SLICE = 64
 """Steps one long operation takes before others get their turn."""
+PARKED_DIAL_S = 0.005
+"""Seconds between two calls while parked: for most of that time nothing in the desk runs."""
 
 
 class GuestChannel:
@@ -79,6 +81,8 @@ class Guest:
         self.ports: GuestPorts | None = None
         self.ends_with_link = False
         """Whether it ends when its host hangs up: a host that wants it again starts another."""
+        self.is_hidden = False
+        """Whether no program beside it can read its memory."""
         self.wake, wake_w = posix.pipe()
         posix.set_blocking(self.wake, False)
         posix.set_blocking(wake_w, False)
@@ -90,11 +94,11 @@ class Guest:
     # -- the link ---------------------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """Drop the link and all channels; programs go on."""
+        """Drop the link and all channels, unless parked; programs go on."""
         if self.ends_with_link:
             posix._exit(0)
         self.line.hang_up()
-        for number in list(self.channels):
+        for number in [] if self.line.parked else list(self.channels):
             self.forget(number)
 
     def tell(self, channel: GuestChannel, kind: int, payload: bytes) -> None:
@@ -210,6 +214,14 @@ class Guest:
         elif operation == "settle":
             self.programs.settle(ask["env"])
             self.reply(channel, {})
+        elif operation == "park" and self.ports is not None:
+            from hotdesk_guest import parking
+
+            parking.park(self, self.ports, channel, ask["token"])
+        elif operation == "rejoin" and self.ports is not None:
+            from hotdesk_guest import parking
+
+            parking.rejoin(self, self.ports, channel, ask["same"], ask["env"])
         elif operation in files.STEPPED:
             channel.steps = files.STEPPED[operation](ask)
         else:
@@ -285,7 +297,7 @@ class Guest:
 
     def pass_on(self, channel: GuestChannel, watch: GuestWatch) -> None:
         """Tell what changed, as far as the host can take it; while it cannot, changes wait in the kernel."""
-        while channel.credit >= STEP and (batch := watch.take()):
+        while channel.credit >= STEP and not self.line.parked and (batch := watch.take()):
             self.tell(channel, EVENT, batch)
         polled = watch.wants_more()
         if polled != watch.polled:
@@ -300,7 +312,7 @@ class Guest:
                 if self.line.dial():
                     pause = 0.02
                 else:
-                    pause = min(1.0, pause * 1.5)
+                    pause = PARKED_DIAL_S if self.line.parked else min(1.0, pause * 1.5)
             busy = self.pump()
             wait = self.programs.expire()
             if self.line.sock is None:
@@ -339,15 +351,16 @@ def table(payload: bytes) -> Ask:
     return value
 
 
-def hide() -> None:
-    """Make this process undumpable, so that programs beside it cannot read its memory."""
+def hide() -> bool:
+    """Make this process undumpable, so that programs beside it cannot read its memory; say whether it is."""
     try:
         import _ctypes
 
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        _ctypes.call_function(prctl, (4, 0, 0, 0, 0))
+        failed: int = _ctypes.call_function(prctl, (4, 0, 0, 0, 0))
+        return failed == 0
     except (ImportError, OSError):
-        pass  # an image without it: ptrace on pid 1 is refused all the same
+        return False  # an image without it: ptrace on pid 1 is refused all the same
 
 
 def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
@@ -365,5 +378,5 @@ def main(path: str, sudo: int | None = None, sentry: bool = False) -> None:
         from hotdesk_guest import ports
 
         ports.attach(guest, path.rpartition("/")[0], sudo is not None)
-    hide()
+    guest.is_hidden = hide()
     guest.run()

@@ -24,6 +24,13 @@ class GuestLink:
         self.reader = FrameReader(HOST_KINDS, HOST_LIMIT)
         self.out = bytearray()
         self.listening = 0
+        self.token = ""
+        """What its host gave it to be recognised by when it dials again."""
+        self.parked = False
+        """Whether its host has it keep every channel while no link is open: frames wait in `retained`."""
+        self.leaving = False
+        """Whether it hangs up once everything is written."""
+        self.retained = bytearray()
 
     def number(self) -> int:
         """Give the socket's descriptor; none is -1."""
@@ -31,7 +38,7 @@ class GuestLink:
 
     def full(self) -> bool:
         """Say whether enough waits to be written."""
-        return len(self.out) >= HIGH
+        return self.parked or len(self.out) >= HIGH
 
     def dial(self) -> bool:
         """Connect to the host and say hello."""
@@ -48,7 +55,10 @@ class GuestLink:
         self.listening = select.EPOLLIN
         self.poll.register(sock.fileno(), select.EPOLLIN)
         hello = {"version": VERSION, "pid": posix.getpid(), "home": HOME}
-        self.send(HELLO, 0, encode(hello))
+        if self.token:
+            hello["token"] = self.token
+        self.out += frame(HELLO, 0, encode(hello))
+        self.flush()
         return True
 
     def hang_up(self) -> None:
@@ -60,6 +70,9 @@ class GuestLink:
 
     def send(self, kind: int, channel: int, payload: bytes = b"") -> None:
         """Queue a frame, and write what the socket takes."""
+        if self.parked:
+            self.retained += frame(kind, channel, payload)
+            return
         self.out += frame(kind, channel, payload)
         if len(self.out) < READ or not self.listening & select.EPOLLOUT:
             self.flush()
@@ -81,6 +94,9 @@ class GuestLink:
         if events != self.listening:
             self.listening = events
             self.poll.modify(self.sock.fileno(), events)
+        if self.leaving and not self.out:
+            self.leaving = False
+            self.hang_up()
 
     def receive(self) -> list[tuple[int, int, bytes]] | None:
         """Give the frames that have come; None when the host hung up."""

@@ -287,6 +287,17 @@ class GuestPorts:
         self.forwarded -= 1
         self.listener.watch(select.EPOLLIN)
 
+    def park(self) -> None:
+        """Let go of every connection to the gate, and take no more: a socket of the host's cannot be kept in memory."""
+        for connection in {each for each in self.by_fd.values() if isinstance(each, Forwarding)}:
+            self.end(connection)
+        self.listener.watch(0)
+
+    def go_on(self) -> None:
+        """Take programs' connections again."""
+        self.listener.watch(select.EPOLLIN)
+        self.listen_again()
+
     def let_go(self, end: PortSocket) -> None:
         """Let go of a dialled connection."""
         self.by_fd.pop(end.fd, None)

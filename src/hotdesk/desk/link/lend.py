@@ -26,8 +26,8 @@ MAX_BYTES = 64 * MIB
 """What they may take together."""
 _MAX_CHANNELS = 4096
 """What one borrower may have open."""
-_OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|6:settle)")
-"""Requests that are not for borrowers: to answer `sudo`, which would then not be noted, and to begin anew.
+_OWNERS_ALONE = re.compile(rb"ops0{0,19}(?:4:acts|4:park|6:rejoin|6:settle)")
+"""Requests not for borrowers: to answer `sudo`, which would then not be noted, to begin anew, to change the host.
 
 Wherever a value has such an operation it has these bytes; it is not read for that, as it may be large.
 """

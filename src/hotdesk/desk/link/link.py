@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from hotdesk.desk.link.channel import Body, Channel, ChannelOwner
+from hotdesk.desk.link.channel import Body, Channel, ChannelOwner, GuestReply
 from hotdesk.desk.link.clock import DeskClock
-from hotdesk.errors import BriefError, DeskGone, LinkError
+from hotdesk.errors import BriefError, DeskError, DeskGone, LinkError, printable
 from hotdesk_guest import wire
 
 READ = 1 << 16
@@ -21,6 +21,8 @@ SILENT_SECONDS = 60.0
 """How long a writer waits for a guest that reads nothing."""
 _SLICE_S = 0.002
 """Seconds one link's frames may take before others get their turn."""
+_PARK_SECONDS = 20.0
+"""How long a guest may take to hang up, with everything written, or to go on."""
 STUCK_SECONDS = 1.0
 """How long a cancelled writer waits for a guest to take the rest of a frame."""
 
@@ -35,8 +37,20 @@ async def explain_stop(desk: str) -> DeskGone:
     return DeskGone(f"desk {desk} was stopped, and what ran in it ended; call again once it is resumed")
 
 
+class LinkGap:
+    """The time between two connections of one guest."""
+
+    def __init__(self) -> None:
+        self.parted = anyio.Event()
+        """Set when the guest has hung up."""
+        self.joined = anyio.Event()
+        """Set when it has called again."""
+        self.closed = anyio.Event()
+        """Set when writers may go on."""
+
+
 class Link:
-    """One connection to one guest."""
+    """One guest, over one connection at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -65,6 +79,8 @@ class Link:
         """Frames either way so far: how an owner sees that a desk is in use."""
         self.opening: Callable[[bytes], Awaitable[None]] | None = None
         """Hears every request before it goes out."""
+        self.gap: LinkGap | None = None
+        """While the guest is parked: no connection is open, every channel stays, and writers wait."""
 
     async def run(self) -> None:
         """Hear the guest until the link ends; whoever waits on a channel then gets the reason.
@@ -72,14 +88,28 @@ class Link:
         The event loop calls `listen` itself: waking a task for every read costs a tenth of a quick program's time.
         """
         loop = asyncio.get_running_loop()
-        over = anyio.Event()
         try:
-            loop.add_reader(self.sock, self.listen, over)
-            await over.wait()
+            while True:
+                over = anyio.Event()
+                loop.add_reader(self.sock, self.listen, over)
+                await over.wait()
+                if self.gap is None or self.ending is not None or self.failure is not None:
+                    break
+                await self.bridge(self.gap)
+                if self.sock.fileno() < 0:
+                    break  # the link ended before the guest called again
             self.fail(self.ending or await self.obituary())
         finally:
-            loop.remove_reader(self.sock)
+            if self.sock.fileno() >= 0:
+                loop.remove_reader(self.sock)
             self.close()
+
+    async def bridge(self, gap: LinkGap) -> None:
+        """Close a connection that a parked guest hung up, and wait for its next one, or for the end."""
+        anyio.notify_closing(self.sock)
+        self.sock.close()
+        gap.parted.set()
+        await gap.joined.wait()
 
     def listen(self, over: anyio.Event) -> None:
         """Read once: a guest that floods gets its turn, not everybody's."""
@@ -196,20 +226,91 @@ class Link:
             await self.opening(payload)
         data = wire.frame(kind, number, payload)
         self.moves += 1
-        if not self.writing.locked() and (sent := self.send_now(data)):
-            if sent == len(data):
-                return
-        else:
-            sent = 0
-        async with self.writing:
-            view = memoryview(data)[sent:]
-            while view:
-                try:
-                    view = view[self.sock.send(view) :]
-                except BlockingIOError:
-                    await self.writable(begun=len(view) < len(data))
-                except (OSError, anyio.ClosedResourceError) as e:
-                    raise await self.reason() from e
+        sent = 0
+        if self.gap is None and not self.writing.locked() and (sent := self.send_now(data)) == len(data):
+            return
+        while True:
+            if not sent and self.gap is not None:
+                await self.gap.closed.wait()
+            async with self.writing:
+                if sent or self.gap is None:
+                    await self.write(data, sent)
+                    return
+
+    async def write(self, data: bytes, sent: int = 0) -> None:
+        """Write the rest of a frame; whoever does has `writing`."""
+        view = memoryview(data)[sent:]
+        while view:
+            try:
+                view = view[self.sock.send(view) :]
+            except BlockingIOError:
+                await self.writable(begun=len(view) < len(data))
+            except (OSError, anyio.ClosedResourceError) as e:
+                raise await self.reason() from e
+
+    # -- a guest that is parked -------------------------------------------------------------------------------
+
+    async def park(self, token: str) -> None:
+        """Have the guest hang up while its memory is kept; it shows the token when it dials again.
+
+        Every channel stays, and writers wait, until `rejoin` or the link's end.
+        """
+        gap = self.gap = LinkGap()
+        try:
+            with anyio.fail_after(_PARK_SECONDS):
+                await self.ask_beside({"op": "park", "token": token})
+        except BaseException as e:
+            self.end_gap()
+            if isinstance(e, TimeoutError):
+                raise LinkError("the desk's guest did not hang up; burn it and open another") from None
+            raise
+        self.paused = True
+        with anyio.move_on_after(_PARK_SECONDS):
+            await gap.parted.wait()
+        if not gap.parted.is_set():
+            self.break_off(LinkError("the desk's guest did not hang up; burn it and open another"))
+            raise self.lost()
+
+    async def rejoin(self, sock: socket.socket) -> None:
+        """Go on over another connection of the same guest."""
+        gap = self.gap
+        if gap is None or self.failure is not None:
+            sock.close()
+            raise self.lost()
+        sock.setblocking(False)
+        self.sock, self.reader = sock, wire.FrameReader(wire.GUEST_KINDS, wire.GUEST_LIMIT)
+        gap.joined.set()
+        try:
+            with anyio.fail_after(_PARK_SECONDS):
+                await self.ask_beside({"op": "rejoin", "same": True, "env": {}})
+        except TimeoutError:
+            self.break_off(LinkError("the desk's guest did not go on; burn it and open another"))
+            raise self.lost() from None
+        self.paused = False
+        self.end_gap()
+
+    async def ask_beside(self, body: Body) -> None:
+        """Ask the guest something while writers wait; a refusal is `DeskError`."""
+        channel = Channel(self)
+        channel.number = self.add(channel)
+        try:
+            async with self.writing:
+                await self.write(wire.frame(wire.OPEN, channel.number, wire.encode(body)))
+            match await channel.receive():
+                case GuestReply(answer) if "error" not in answer:
+                    return
+                case GuestReply(answer):
+                    raise DeskError(f"the desk's guest refused: {printable(str(answer.get('text'))[:200])}")
+            raise LinkError("the guest spoke out of turn")
+        finally:
+            self.channels.pop(channel.number, None)
+
+    def end_gap(self) -> None:
+        """Let writers go on, or learn why not."""
+        gap, self.gap = self.gap, None
+        if gap is not None:
+            for event in (gap.parted, gap.joined, gap.closed):
+                event.set()
 
     async def reason(self) -> DeskGone | LinkError:
         """Say why nothing more can be written; whoever reads the link learns it within a moment."""
@@ -280,6 +381,7 @@ class Link:
             self.failure = why
         self.ended.set()
         self.greeted.set()
+        self.end_gap()
         for channel in self.channels.values():
             channel.wake()
 
@@ -304,5 +406,6 @@ class Link:
         """Close the socket, and forget what was open; only its reader does."""
         self.fail(DeskGone("the desk was burnt"))
         self.channels.clear()
-        anyio.notify_closing(self.sock)
-        self.sock.close()
+        if self.sock.fileno() >= 0:
+            anyio.notify_closing(self.sock)
+            self.sock.close()

@@ -1,0 +1,108 @@
+"""Find the guest among those who call a desk's owner while the desk's programs run: it shows the token it was given.
+
+Behind a wall whose programs all call through one process of the host, nothing else tells them apart. Callers are
+hostile: each may say one bounded frame within a moment, many are heard at once, and none learns how much was right.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from hotdesk.desk.link.channel import Body
+from hotdesk.linux.sockets import accept, peer, receive
+from hotdesk_guest import wire
+
+_HELLO_SECONDS = 2.0
+_MAX_HELLO_BYTES = 1024
+_MAX_CALLERS = 64
+"""Callers that are heard at a time; more are hung up on, and the guest calls again."""
+
+
+def new_token() -> str:
+    """Make a token nobody can guess."""
+    return os.urandom(32).hex()
+
+
+@dataclass(slots=True)
+class Recognition:
+    """The search for one guest."""
+
+    caller: tuple[object, object]
+    """Pid and user with which the desk's programs call."""
+    token: str
+    found: tuple[socket.socket, Body] | None = None
+    callers: int = 0
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+    async def listen(self, listener: socket.socket, tasks: TaskGroup) -> None:
+        """Take calls until the guest is found."""
+        while True:
+            sock = await accept(listener)
+            if peer(sock) != self.caller or self.callers >= _MAX_CALLERS:
+                sock.close()
+                await anyio.lowlevel.checkpoint()
+                continue
+            self.callers += 1
+            tasks.start_soon(self.hear, sock)
+
+    async def hear(self, sock: socket.socket) -> None:
+        """Take a caller's first word; one without the token is hung up on."""
+        hello: Body | None = None
+        sock.setblocking(False)
+        try:
+            with anyio.move_on_after(_HELLO_SECONDS):
+                hello = await read_hello(sock)
+        finally:
+            self.callers -= 1
+            if hello is not None and self.found is None and is_right(hello, self.token):
+                self.found = (sock, hello)
+                self.done.set()
+            else:
+                sock.close()
+
+
+async def read_hello(sock: socket.socket) -> Body | None:
+    """Read a guest's first frame, and nothing behind it; None when it is anything else."""
+    reader = wire.FrameReader(frozenset((wire.HELLO,)), _MAX_HELLO_BYTES)
+    try:
+        while (frame := reader.next()) is None:
+            data = await receive(sock)
+            if not data:
+                return None
+            reader.buffer += data
+        body = wire.decode(frame[2], wire.MAX_PARTS)
+        has_more = reader.next() is not None or bool(reader.buffer)
+    except (wire.WireError, OSError):
+        return None
+    return body if not has_more and isinstance(body, dict) and body.get("version") == wire.VERSION else None
+
+
+def is_right(hello: Body, token: str) -> bool:
+    """Say whether a caller has the token; how long that takes says nothing."""
+    shown = hello.get("token")
+    return (
+        isinstance(shown, str) and bool(token) and hmac.compare_digest(shown.encode(errors="replace"), token.encode())
+    )
+
+
+async def recognize(listener: socket.socket, caller: tuple[object, object], token: str) -> tuple[socket.socket, Body]:
+    """Return the connection of the guest, whoever calls before it; for how long, the caller of this decides."""
+    search = Recognition(caller, token)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(search.listen, listener, tasks)
+            await search.done.wait()
+            tasks.cancel_scope.cancel()
+    except BaseException:
+        if search.found is not None:
+            search.found[0].close()
+        raise
+    assert search.found is not None
+    return search.found
