@@ -120,6 +120,12 @@ def drop_bounding(capability: int) -> None:
         check(-1, f"drop capability {capability}")
 
 
+def drop_capabilities() -> None:
+    """Give up every capability that this thread has."""
+    header, sets = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    check(libc.capset(header, sets), "capset")
+
+
 def pivot_root(folder: str) -> None:
     """Make a mount the root of this process's own mount namespace, and let go of every other mount there."""
     os.chdir(folder)

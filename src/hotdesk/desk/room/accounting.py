@@ -9,6 +9,9 @@ from __future__ import annotations
 import threading
 from itertools import count
 
+_ADOPTED = -2
+"""The life of what another keeper counted."""
+
 
 class Charges:
     """Bytes that layers and snapshots show of each life, by name; a snapshot's begins with its desk's and a dot."""
@@ -31,6 +34,11 @@ class Charges:
         """Take down a snapshot of a layer that has itself written so much."""
         with self.lock:
             self.shown[name] = {**self.shown.get(desk, {}), self.lives.get(desk, -1): own}
+
+    def adopt(self, name: str, size: int) -> None:
+        """Take down a snapshot that another keeper took: all of its lives are one here."""
+        with self.lock:
+            self.shown[name] = {_ADOPTED: size}
 
     def drop(self, name: str) -> None:
         """Forget a layer or a snapshot."""

@@ -38,6 +38,7 @@ class Btrfs:
     """The pool, as one keeper has it mounted."""
 
     plain = True
+    is_durable = True
 
     def __init__(self, file: Path, mounted: Path) -> None:
         self.file = file
@@ -100,6 +101,10 @@ class Btrfs:
         self.branch(name, desk, 0)
         self.charges.begin(desk, name)
         return self.apply_limit(desk, size)
+
+    def adopt(self, name: str, size: int) -> None:
+        """Count what another keeper's snapshot holds."""
+        self.charges.adopt(name, size)
 
     def branch(self, source: str, name: str, flags: int) -> None:
         """Have a second subvolume with what one holds."""

@@ -26,6 +26,15 @@ class Disk(Protocol):
         """Say whether owners lie on it as in an image, to be shifted into a desk's ids where they are mounted."""
         ...
 
+    @property
+    def is_durable(self) -> bool:
+        """Say whether snapshots can outlast the keeper that took them."""
+        ...
+
+    def adopt(self, name: str, size: int) -> None:
+        """Take over a snapshot that another keeper took, which counts for so many bytes."""
+        ...
+
     def make(self, desk: str, size: int, at: Path) -> Path:
         """Give an empty directory that can hold `size` bytes and no more; mounts, if any, go to `at`."""
         ...
@@ -64,6 +73,11 @@ class Memory:
 
     plain = False
     """A tmpfs takes no shifted owners before Linux 6.3."""
+    is_durable = False
+
+    def adopt(self, name: str, size: int) -> None:
+        """Refuse: there is no snapshot."""
+        raise DeskError("a disk in memory has no snapshots")
 
     def make(self, desk: str, size: int, at: Path) -> Path:
         """Mount a tmpfs of this size."""

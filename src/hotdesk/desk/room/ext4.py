@@ -18,6 +18,7 @@ class Ext4:
     """Layers in files of their own; a snapshot is a copy of what such a file holds."""
 
     plain = True
+    is_durable = False
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,6 +78,10 @@ class Ext4:
             return open_folder(at / "up")
         finally:
             syscalls.umount(str(at))
+
+    def adopt(self, name: str, size: int) -> None:
+        """Refuse: a file without a name ends with its keeper."""
+        raise DeskError("snapshots on ext4 end with their keeper")
 
     def copy(self, source: int) -> int:
         """Copy a sparse file into one without a name."""

@@ -56,6 +56,10 @@ class Room:
     has_own_network: bool = False
     """Whether its network stack is not the host's: its guest forwards calls to a gate that is a unix socket, and
     `sudo` and root's guest meet inside."""
+    memory: bool = False
+    """Whether it is started from what was written of a desk's memory."""
+    is_resumed: bool = False
+    """Whether it is the very desk that was hibernated, and stays who it is."""
     kernel_threads: int = 0
     """Threads on the host of the desk's own kernel, where it has one."""
     created: float = field(default_factory=time.monotonic)
@@ -78,10 +82,9 @@ class Room:
         self.ca = ca
         self.guest = next(name for name in guest if name.startswith("start."))
         self.layers = Layers(self.desk, self.folder, self.disk, self.base, self.userns, self.undo, self.shown)
-        files = identity.identity(self.desk) | identity.privileges(
-            spec.root, ca, self.image.python, self.has_own_network
-        )
-        self.layers.put_up(self.image, spec.disk, files, source)
+        files = {} if self.is_resumed else identity.identity(self.desk)
+        files |= identity.privileges(spec.root, ca, self.image.python, self.has_own_network)
+        self.layers.put_up(self.image, spec.disk, files, source, self.memory)
 
     def furnish(self, guest: dict[str, bytes]) -> None:
         """Make the folder with what the desk finds at /dev, /sys, over /proc and beside its guest."""

@@ -17,6 +17,10 @@ from hotdesk.linux import syscalls
 from hotdesk.linux.filesystem import hold_folder
 from hotdesk.linux.openat2 import remove
 
+MEMORY = "memory"
+"""The folder beside the files of a layer with what was written of a desk's memory; programs never see it."""
+HIBERNATED = "h"
+"""The snapshot from which a hibernated desk goes on."""
 _OVERLAY = "index=off,metacopy=off,redirect_dir=nofollow,xino=off,volatile"
 
 
@@ -39,16 +43,23 @@ class Layers:
     snapshots: dict[str, str] = field(default_factory=dict)
     """The disk's names of snapshots, by what the owner calls them."""
     last_snapshot: int = 0
+    layer: Path = Path()
+    """Where the writable layer lies, its owners as in an image."""
 
-    def put_up(self, image: Image, size: int, files: identity.Files, source: str | None = None) -> None:
-        """Make `/`: of an image and an empty layer, or one that begins as the disk's snapshot `source` is."""
+    def put_up(
+        self, image: Image, size: int, files: identity.Files, source: str | None = None, memory: bool = False
+    ) -> None:
+        """Make `/`: of an image and an empty layer, or one that begins as the disk's snapshot `source` is.
+
+        With `memory` it keeps what the snapshot has of a desk's memory.
+        """
         for number, layer in enumerate(image.layers):
             self.add_lower(layer, self.folder / f"l{number}")
         for name in ("disk", "w", "root"):
             self.folder.joinpath(name).mkdir()
         self.undo.append(self.drop)
         self.undo.append(self.take_down)
-        self.fill(size, files, source)
+        self.fill(size, files, source, memory)
 
     def add_lower(self, layer: Path, at: Path) -> None:
         """Show one layer of the image, locked while the desk stands on it, so that no removal takes it away."""
@@ -60,10 +71,11 @@ class Layers:
         self.undo.append(lambda: syscalls.umount(str(at)))
         self.lowers.append(at.name)
 
-    def fill(self, size: int, files: identity.Files, source: str | None) -> None:
+    def fill(self, size: int, files: identity.Files, source: str | None, memory: bool = False) -> None:
         """Make the writable layer, with the files that make this computer itself, and lay it over the image."""
         at = self.folder / "disk"
         layer = self.disk.restore(source, self.desk, size, at) if source else self.disk.make(self.desk, size, at)
+        self.layer = layer
         if layer == at:
             self.standing.append(str(at))
         upper, work = layer / "up", layer / "work"
@@ -71,6 +83,8 @@ class Layers:
             upper.mkdir(mode=0o755)
         with hold_folder(layer) as fd:
             remove(fd, b"work")  # an overlay that was not taken down in order is not put up again upon the same
+            if not memory:
+                remove(fd, MEMORY.encode())
         work.mkdir(mode=0o700)
         identity.plant(upper, files)
         self.show(layer)
@@ -123,6 +137,22 @@ class Layers:
         self.snapshots[name] = subvolume
         return name
 
+    def make_memory(self) -> None:
+        """Make an empty folder for a desk's memory, for root inside alone; it counts as the desk's files do."""
+        self.drop_memory()
+        (self.layer / MEMORY).mkdir(mode=0o700)
+
+    def drop_memory(self) -> None:
+        """Remove what was written of the desk's memory; a sentry that still reads it has it open."""
+        with hold_folder(self.layer) as fd:
+            remove(fd, MEMORY.encode())
+
+    def hibernate(self) -> int:
+        """Keep the layer, the desk's memory in it, beyond the desk's room; return the bytes it counts for."""
+        self.disk.drop(name_hibernated(self.desk))
+        self.disk.snapshot(self.desk, name_hibernated(self.desk), self.folder / "disk")
+        return self.disk.measure_usage(self.desk, self.folder / "disk")
+
     def find(self, snapshot: str) -> str:
         """Give the disk's name of a snapshot."""
         if snapshot not in self.snapshots:
@@ -141,3 +171,8 @@ class Layers:
         """Delete a snapshot."""
         self.disk.drop(self.find(snapshot))
         del self.snapshots[snapshot]
+
+
+def name_hibernated(desk: str) -> str:
+    """Give the disk's name of what a hibernated desk goes on from."""
+    return f"{desk}.{HIBERNATED}"

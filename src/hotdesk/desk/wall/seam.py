@@ -56,6 +56,20 @@ class Standby:
         syscalls.close_all((self.go, self.console))
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryWriter:
+    """A process of ours in the desk's cgroup that has a desk's memory written down.
+
+    It says `GO` at `report` when everything is written and no program runs, and anything else, or nothing, when that
+    failed. Then it waits for `GO` at `go`. Unless the desk shall stop and everything is written, it lets programs run
+    and says `GO` again.
+    """
+
+    pid: int
+    report: int
+    go: int
+
+
 class Wall(Protocol):
     """One kind of wall on this machine. It holds nothing of a single desk: that is the room's."""
 
@@ -95,6 +109,17 @@ class Wall(Protocol):
 
     def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
         """List what is wrong with the wall around root's guest; `first` is the desk's first process."""
+        ...
+
+    def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
+        """Begin to write what runs in a desk to its layer; `stop`: nothing of it runs after that.
+
+        Only where `traits.can_keep_memory`. A desk whose `room.memory` is set is then started from what was written.
+        """
+        ...
+
+    def explain_memory(self, room: Room) -> str:
+        """Return why a desk's memory could not be written."""
         ...
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:

@@ -13,7 +13,8 @@ from hotdesk.desk.room.layout import compute_shm_size
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
 from hotdesk.desk.wall.container import bundle, crun, filter_cache, prove
-from hotdesk.desk.wall.seam import Standby, StartError
+from hotdesk.desk.wall.seam import MemoryWriter, Standby, StartError
+from hotdesk.errors import BriefError
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.loopback import call_port
 from hotdesk.walls import TRAITS
@@ -61,6 +62,12 @@ class ContainerWall:
     def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
         flaws = prove.flaws(pid, room.base, bundle.CAPABILITY_BITS, room.netns, room.userns)
         return flaws + prove.strangers(pid, first)
+
+    def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
+        raise BriefError(f"the memory of desk {room.desk} cannot be kept: the wall {self.name} cannot do so")
+
+    def explain_memory(self, room: Room) -> str:
+        return f"the wall {self.name} cannot keep memory"
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if spec.memory != room.spec.memory:

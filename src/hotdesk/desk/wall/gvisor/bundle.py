@@ -94,7 +94,7 @@ def mounts(room: GvisorBundle) -> list[_Json]:
         mount("/proc", "proc", "proc", *plain, "noexec"),
         mount("/dev/shm", "tmpfs", "shm", *plain, "mode=1777", f"size={compute_shm_size(room.memory)}"),  # noqa: S108
         mount("/run", "tmpfs", "run", *plain, "mode=755", "size=16m"),
-        mount(LINK, "bind", SHARED, "bind", "ro", *plain, "noexec"),
+        mount(LINK, "bind", SHARED, "bind", "ro", *plain),  # a copy's root runs one program there (`rename.py`)
         *(mount(f"/proc/{name}", "bind", f"{COVERED}/{name}", "bind", "ro", *plain, "noexec") for name in COVERS),
     ]
 

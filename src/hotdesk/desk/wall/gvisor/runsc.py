@@ -16,9 +16,10 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from hotdesk.desk.room import cpu_set
 from hotdesk.desk.room.room import Room
@@ -32,6 +33,10 @@ PROGRAM, STATE, BUNDLE, SYSTEM = "runsc", "s", "bundle", "system"
 where the supervisor has the host's system."""
 CONTAINER = "d"
 """What runsc calls the desk."""
+IMAGE = "w/memory"
+"""The folder with what was written of a desk's memory, in the desk's own layer."""
+RENAME = "rename.json"
+"""In the bundle: the process that gives a copy its own name."""
 LOG, ROOT_LOG = "log", "root.log"
 PID, ROOT_PID = "pid", "root.pid"
 _MAX_LOG_BYTES = 4096
@@ -70,8 +75,15 @@ class Runsc:
         ]
 
 
-def stand_by(runsc: Runsc, room: Room) -> Standby:
-    """Have a process join the desk's cgroup, to run the desk from its bundle once the room is complete."""
+Restored: TypeAlias = Callable[[Runsc, Room, int], bool]
+"""What is done in a desk that goes on from its memory before it is handed over; says whether that went well."""
+
+
+def stand_by(runsc: Runsc, room: Room, restored: Restored) -> Standby:
+    """Have a process join the desk's cgroup, to run the desk from its bundle once the room is complete.
+
+    `restored` is called in that process, with the desk's user namespace, where the desk goes on from its memory.
+    """
     (stdin, go), (console, output) = syscalls.two_pipes()
     try:
         launcher = os.fork()
@@ -88,7 +100,7 @@ def stand_by(runsc: Runsc, room: Room) -> Standby:
                 os._exit(0)
             userns, netns = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in word[1:].decode().split())
             syscalls.close_but({0, 1, 2, stdin, output, userns, netns})
-            run(runsc, room, userns, netns, (stdin, output, output))
+            run(runsc, room, userns, netns, (stdin, output, output), restored)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
     syscalls.close_all((stdin, output))
@@ -110,8 +122,15 @@ def leave_keeper() -> None:
 # -- in the launcher -------------------------------------------------------------------------------------------
 
 
-def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int]) -> None:
-    """Run the desk; exit as runsc does, once it has."""
+def run(
+    runsc: Runsc,
+    room: Room,
+    userns: int,
+    netns: int,
+    streams: Sequence[int],
+    restored: Restored,
+) -> None:
+    """Run the desk; exit as runsc does, once it has. `restored` is called when it goes on from its memory."""
     os.sched_setaffinity(0, cpu_set.choose(room.spec.cpus, room.base // uids.WIDTH))  # the sentry counts these
     syscalls.setns(netns, syscalls.CLONE_NEWNET)
     syscalls.unshare(syscalls.CLONE_NEWPID)
@@ -125,9 +144,35 @@ def run(runsc: Runsc, room: Room, userns: int, netns: int, streams: Sequence[int
             fail(room, e)
     os.close(status_w)
     code = int(os.read(status_r, 8) or _FAILED)
+    if code == 0 and room.memory:
+        code = 0 if restored(runsc, room, userns) else _FAILED
     if code == 0:
         write_pid(room, PID, supervisor)
     os._exit(code)
+
+
+def start_inside(runsc: Runsc, room: Room, userns: int, log: str, arguments: list[str]) -> int:
+    """Start a runsc without capabilities that talks to the desk's sentry; return its pid.
+
+    What it prints nobody reads, but it is not ended by printing: why it fails is in its log.
+    """
+    (stdin, unused), (_, output) = syscalls.two_pipes()
+    os.close(unused)
+    child = os.fork()
+    if child == 0:
+        try:
+            argv = [*runsc.flags(log), *arguments]
+            become(runsc, room, userns, (stdin, output, output), argv, capable=False)
+        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+            fail(room, e)
+    syscalls.close_all((stdin, output))
+    return child
+
+
+def wait(child: int) -> int:
+    """Wait for a child; return its exit code, never a negative one."""
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else _FAILED
 
 
 def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], status: int) -> None:
@@ -139,7 +184,8 @@ def supervise(runsc: Runsc, room: Room, userns: int, streams: Sequence[int], sta
         try:
             os.set_inheritable(life_w, True)
             argv = [*runsc.flags(LOG), f"--panic-log=/proc/self/fd/{life_w}"]
-            argv += ["run", "--detach", f"--bundle=/{BUNDLE}", CONTAINER]
+            argv += ["restore", f"--image-path=/{IMAGE}"] if room.memory else ["run"]
+            argv += ["--detach", f"--bundle=/{BUNDLE}", CONTAINER]
             become(runsc, room, userns, streams, argv)
         except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
             fail(room, e)
@@ -180,18 +226,25 @@ def become(
         os.dup2(stream, number)
     failure = os.open(room.folder / _FAILURE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        shut_in(runsc, room)
-        os.setgroups([])
-        syscalls.setns(userns, syscalls.CLONE_NEWUSER)
-        os.setresgid(0, 0, 0)
-        os.setresuid(0, 0, 0)
-        for capability in () if capable else range(CAP_LAST + 1):
-            syscalls.drop_bounding(capability)
-        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        confine(runsc, room, userns, capable=capable)
         os.execve(argv[0], argv, {"PATH": "/"})  # noqa: S606 - no shell
     except OSError as e:
         os.write(failure, str(e).encode())
         os._exit(_FAILED)
+
+
+def confine(runsc: Runsc, room: Room, userns: int, *, capable: bool) -> None:
+    """Be root of the desk's user namespace and nobody outside; a process that is not `capable` starts none that is."""
+    shut_in(runsc, room)
+    os.setgroups([])
+    syscalls.setns(userns, syscalls.CLONE_NEWUSER)
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    for capability in () if capable else range(CAP_LAST + 1):
+        syscalls.drop_bounding(capability)
+    if not capable:
+        syscalls.drop_capabilities()
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
 
 
 def shut_in(runsc: Runsc, room: Room) -> None:
@@ -274,12 +327,16 @@ def complaint(room: Room, status: int, log: str) -> str:
     failure = room.folder / _FAILURE
     if status == _FAILED and failure.exists() and (text := failure.read_text(errors="replace")):
         return f"runsc could not be started: {text[:500]}"
+    text = read_log(room, log).strip()
+    return f"runsc ended with {status}: {text[-500:]}" if text else f"runsc ended with {status}"
+
+
+def read_log(room: Room, log: str) -> str:
+    """Return the beginning of what runsc logged; nothing where that is no plain file."""
     try:
         fd = os.open(room.folder / STATE / log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return f"runsc ended with {status}"
+        return ""
     with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return f"runsc ended with {status}"
-        text = file.read(_MAX_LOG_BYTES).decode(errors="replace").strip()
-    return f"runsc ended with {status}: {text[-500:]}" if text else f"runsc ended with {status}"
+        is_plain = stat.S_ISREG(os.fstat(fd).st_mode)
+        return file.read(_MAX_LOG_BYTES).decode(errors="replace") if is_plain else ""

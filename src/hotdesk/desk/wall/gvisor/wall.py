@@ -13,8 +13,8 @@ from hotdesk.config import MIB, Config
 from hotdesk.desk.room import identity
 from hotdesk.desk.room.room import Room
 from hotdesk.desk.seam import Spec
-from hotdesk.desk.wall.gvisor import bundle, prove, runsc, status
-from hotdesk.desk.wall.seam import Standby, StartError
+from hotdesk.desk.wall.gvisor import bundle, memory, prove, rename, runsc, status
+from hotdesk.desk.wall.seam import MemoryWriter, Standby, StartError
 from hotdesk.errors import BriefError
 from hotdesk.linux import syscalls
 from hotdesk.linux.openat2 import RootDirectory
@@ -45,7 +45,7 @@ class GvisorWall:
     def stand_by(self, room: Room) -> Standby:
         if room.spec.memory < MIN_MEMORY:
             raise BriefError(f"a desk behind gVisor takes at least {MIN_MEMORY // MIB}M of memory")
-        return runsc.stand_by(self.runsc, room)
+        return runsc.stand_by(self.runsc, room, rename.rename)
 
     def prepare(self, room: Room) -> None:
         folder = room.folder
@@ -56,6 +56,8 @@ class GvisorWall:
         (folder / runsc.BUNDLE / "config.json").write_text(json.dumps(bundle.config(_bundle_input(room))))
         if self.runsc.platform == "kvm":
             make_kvm(room)
+        if room.memory:
+            rename.prepare(room, _bundle_input(room))
         with syscalls.making_files_as(room.base):
             identity.plant(folder / "root", {MARKER: b""})
 
@@ -82,6 +84,12 @@ class GvisorWall:
 
     def root_flaws(self, room: Room, pid: int, first: int) -> list[str]:
         return prove.root_flaws(room, pid, first)
+
+    def save_memory(self, room: Room, *, stop: bool) -> MemoryWriter:
+        return memory.save(self.runsc, room, int((room.folder / runsc.PID).read_text()), stop=stop)
+
+    def explain_memory(self, room: Room) -> str:
+        return memory.explain(room)
 
     def settle(self, room: Room, spec: Spec, pid: int) -> None:
         if (spec.memory, spec.cpus) != (room.spec.memory, room.spec.cpus):

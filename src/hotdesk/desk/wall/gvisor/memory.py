@@ -1,0 +1,101 @@
+"""Have runsc write down what runs in a desk, to a folder of the desk's own layer.
+
+The runsc that does so is root of the desk's user namespace without capabilities, in the desk's pid namespace, with the
+room as its root directory, as the one that starts root's guest (`runsc.enter`): what it reads of a sentry harms nobody.
+
+For a copy the programs are paused before the memory is written and go on after the keeper has taken a snapshot of the
+layer: files and memory are of one moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from hotdesk.desk.room.room import Room
+from hotdesk.desk.wall.gvisor import runsc as program
+from hotdesk.desk.wall.gvisor import sentry
+from hotdesk.desk.wall.gvisor.runsc import CONTAINER, IMAGE, Runsc
+from hotdesk.desk.wall.seam import GO, MemoryWriter
+from hotdesk.linux import syscalls
+
+LOG = "memory.log"
+_FAILED = b"0"
+_STEP_TIMEOUT_S = 300.0
+"""Seconds one step may take; the desk decides how much memory there is to write."""
+_POLL_INTERVAL_S = 0.002
+_REASONS = (
+    ("deleted and invalidated dentries", "A program has a file or folder open that was deleted"),
+    ("SCMConnectedEndpoint", "A program is connected to a socket of the host"),
+    ("quota exceeded", "The desk's disk is full"),
+    ("no space left", "The desk's disk is full"),
+)
+"""What runsc's log has, and what it means."""
+_WRITE = ("checkpoint", f"--image-path=/{IMAGE}", "--compression=none", "--leave-running")
+
+
+def save(runsc: Runsc, room: Room, supervisor: int, *, stop: bool) -> MemoryWriter:
+    """Start a process that has a desk's memory written down."""
+    (report_r, report_w), (go_r, go_w) = syscalls.two_pipes()
+    try:
+        launcher = os.fork()
+    except OSError:
+        syscalls.close_all((report_r, report_w, go_r, go_w))
+        raise
+    if launcher == 0:
+        try:
+            program.leave_keeper()
+            pidns = os.open(f"/proc/{supervisor}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+            syscalls.close_but({0, 1, 2, pidns, room.userns, room.netns, report_w, go_r})
+            syscalls.setns(room.netns, syscalls.CLONE_NEWNET)
+            syscalls.setns(pidns, syscalls.CLONE_NEWPID)
+            write(runsc, room, report_w, go_r, stop=stop)
+        except BaseException as e:  # noqa: BLE001 - a child: its caller's stack is the keeper's
+            program.fail(room, e)
+    syscalls.close_all((report_w, go_r))
+    return MemoryWriter(launcher, report_r, go_w)
+
+
+# -- in the launcher -------------------------------------------------------------------------------------------
+
+
+def write(runsc: Runsc, room: Room, report: int, go: int, *, stop: bool) -> None:
+    """Write the memory while no program runs, wait until the files are kept as well, and let programs go on.
+
+    With `stop` they go on only when that failed: a sentry that is told to end with its checkpoint ends anyhow.
+    """
+    (room.folder / program.STATE / LOG).unlink(missing_ok=True)
+    is_paused = sentry.ask(runsc, room, room.userns, sentry.pause)
+    is_written = is_paused and sentry.ask(runsc, room, room.userns, lambda: sentry.write_memory(f"/{IMAGE}"))
+    if not is_written:
+        room.cgroup.join()
+        is_written = (is_paused or step(runsc, room, "pause")) and step(runsc, room, *_WRITE)
+    os.write(report, GO if is_written else _FAILED)
+    os.read(go, 1)
+    if not (is_written and stop):
+        is_running = sentry.ask(runsc, room, room.userns, sentry.resume) if is_paused else step(runsc, room, "resume")
+        os.write(report, GO if is_running else _FAILED)
+    os._exit(0)
+
+
+def step(runsc: Runsc, room: Room, *arguments: str) -> bool:
+    """Have runsc do one thing to the desk; say whether it did."""
+    child = program.start_inside(runsc, room, room.userns, LOG, [*arguments, CONTAINER])
+    end = time.monotonic() + _STEP_TIMEOUT_S
+    while time.monotonic() < end:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(_POLL_INTERVAL_S)
+    os.kill(child, signal.SIGKILL)
+    return False
+
+
+# -- in the keeper ---------------------------------------------------------------------------------------------
+
+
+def explain(room: Room) -> str:
+    """Return why the memory could not be written. The log is a sentry's as well: of it only known reasons are told."""
+    text = program.read_log(room, LOG)
+    return next((reason for mark, reason in _REASONS if mark in text), "runsc gave no known reason")
