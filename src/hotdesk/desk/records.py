@@ -30,13 +30,27 @@ def list_desks(run: os.PathLike[str] | str) -> list[dict[str, object]]:
     try:
         names = [name for name in os.listdir(folder) if ID_SHAPE.fullmatch(name)]
     except FileNotFoundError:
-        return []
+        names = []
     found = []
     for name in names:
         record = facts(os.path.join(folder, name))
         if record is not None:
             found.append({**record, "kept": has_live_keeper(os.path.join(folder, name))})
+    found += [record for record in list_hibernated(run) if record["id"] not in names]
     return sorted(found, key=lambda record: float(str(record.get("opened", 0))))
+
+
+def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
+    """List the desks that wait on disk for whoever wakes them; they need no keeper."""
+    folder = os.path.join(run, "hibernated")
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found.append({**json.load(file), "kept": True})
+        except (OSError, ValueError, TypeError):
+            continue  # it goes on just now
+    return found
 
 
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:

@@ -17,6 +17,7 @@ from hotdesk.strict import Otherwise, Range, StrictError, reader
 Verb = Literal[
     "open", "burn", "touch", "usage", "pause", "resume", "dial", "root", "keys", "door",
     "claim", "snapshot", "forget", "halt", "boot", "save", "reader", "dismiss", "hush",
+    "may_save", "checkpoint", "hibernate", "recall", "woken",
 ]  # fmt: skip
 Empty: TypeAlias = Literal[""]
 FIELDS: dict[str, Any] = {
@@ -34,10 +35,14 @@ FIELDS: dict[str, Any] = {
     ],
     "name": Annotated[str, as_name],
     "hushed": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "memory": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "stop": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "spare_hibernated": Annotated[bool, Otherwise("a request with something that is neither so nor not")],
+    "token": Annotated[str, re.compile(r"[0-9a-f]{64}", re.ASCII), Otherwise("that is not a guest's token")],
 }
 """What a request may say beside whom it is about. One that has no use for a field passes over it."""
 _FIELDS_OF: dict[str, tuple[str, ...]] = {
-    "open": ("spec", "ca", "spare", "origin", "snapshot"),
+    "open": ("spec", "ca", "spare", "origin", "snapshot", "memory"),
     "claim": ("spec", "ca"),
     "dial": ("port",),
     "halt": ("snapshot",),
@@ -45,9 +50,12 @@ _FIELDS_OF: dict[str, tuple[str, ...]] = {
     "forget": ("snapshot",),
     "save": ("snapshot", "name"),
     "hush": ("hushed",),
+    "burn": ("spare_hibernated",),
+    "may_save": ("stop",),
+    "hibernate": ("token",),
 }
 """What a verb says."""
-_REQUIRED = ("spec", "port", "name")
+_REQUIRED = ("spec", "port", "name", "token")
 _USUAL = Spec()
 
 
@@ -71,6 +79,14 @@ class KeeperRequest:
     """What an image shall be called."""
     hushed: bool = False
     """Whether all but the screen and what a person uses there shall stand still."""
+    memory: bool = False
+    """Whether what ran goes on: in a fork of `origin`, or in a desk that was hibernated."""
+    stop: bool = False
+    """Whether the desk shall end when its memory is written."""
+    spare_hibernated: bool = False
+    """Whether a desk that was hibernated stays so: it did not come up, and may do so later."""
+    token: str = ""
+    """What a hibernated desk's guest will show."""
 
 
 def write(number: int, request: KeeperRequest) -> bytes:
@@ -78,11 +94,11 @@ def write(number: int, request: KeeperRequest) -> bytes:
     message: dict[str, object] = {"n": number, "verb": request.verb, "desk": request.desk}
     for name in _FIELDS_OF.get(request.verb, ()):
         value = getattr(request, name)
-        message[name] = _write_spec(value) if isinstance(value, Spec) else value
+        message[name] = describe_spec(value) if isinstance(value, Spec) else value
     return json.dumps(message).encode()
 
 
-def _write_spec(spec: Spec) -> dict[str, object]:
+def describe_spec(spec: Spec) -> dict[str, object]:
     """Write what differs from the usual desk: reading the rest would be a twentieth of a claim."""
     return {name: value for name in spec.__slots__ if (value := getattr(spec, name)) != getattr(_USUAL, name)}
 

@@ -29,6 +29,9 @@ def test_a_request_makes_the_round_trip(verb: Verb) -> None:
         "dial": {"port": 8000},
         "save": {"name": "mine", "snapshot": "3"},
         "hush": {"hushed": True},
+        "hibernate": {"token": "0a" * 32},
+        "may_save": {"stop": True},
+        "burn": {"spare_hibernated": True},
     }
     request = KeeperRequest(verb, new_id(), **said.get(verb, {}))
     assert parse(write(7, request)) == (7, request)

@@ -22,6 +22,7 @@ from dataclasses import asdict
 from hotdesk import config
 from hotdesk.desk.keeper import operations, reap, socket_buffers, state
 from hotdesk.desk.keeper.burn import Burning, Fire
+from hotdesk.desk.keeper.memory import MemorySaves
 from hotdesk.desk.keeper.namespace import seclude
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.outbox import Outbox
@@ -69,7 +70,9 @@ class Keeper:
         self.opening = Opening(settings, self.burning, credentials(owner)[0])
         self.saves = Saves(settings, self.desks, self)
         self.snapshots = KeeperSnapshots(self.desks, self, self.opening.check_floors)
-        self.reboots = Reboots(self.desks, self.opening, self, self.burn)
+        self.hibernated = self.opening.hibernated
+        self.memory = MemorySaves(self.desks, self, self.opening.check_floors, self.hibernated, self.burn)
+        self.reboots = Reboots(self.desks, self.opening, self, self.burn, self.hibernated)
         self.doorman = Doorman(settings)
         self.outbox = Outbox(settings.lib)
         self.readers = Readers(settings)
@@ -85,7 +88,7 @@ class Keeper:
         """Answer until the owner is gone, then burn what is left."""
         wake_r, wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        self.snapshots.wake = wake_w
+        self.snapshots.wake = self.memory.wake = wake_w
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.note_signal)
         self.warm()
@@ -99,6 +102,7 @@ class Keeper:
                 self.answer_calls(readable)
                 self.reap()
                 self.snapshots.turn()
+                self.memory.turn()
                 self.roots.turn()
                 self.reboots.turn()
                 operations.keep_hushed(self.desks.values())
@@ -118,6 +122,7 @@ class Keeper:
             time.sleep(min(0.01, self.burning.patience() or 0.0))
             self.reap()
             self.snapshots.turn()
+            self.memory.turn()
             self.burning.turn()
         self.doorman.close()
         self.readers.close()
@@ -222,7 +227,7 @@ class Keeper:
             case "open":
                 self.queue.add(number, request)
             case "burn":
-                self.burn(request.desk, "asked", number)
+                self.burn(request.desk, "not whole" if request.spare_hibernated else "asked", number)
             case "touch":
                 if tracked := self.desks.get(request.desk):
                     operations.touch(tracked)
@@ -248,6 +253,21 @@ class Keeper:
                 self.reboots.halt(number, self.find(request.desk, idle=True), request.snapshot)
             case "boot":
                 self.reboots.boot(number, self.find(request.desk, idle=True), request.snapshot)
+            case "may_save":
+                self.memory.check(self.find(request.desk, idle=True), request.stop)
+                self.send({"re": number, "ok": {}})
+            case "checkpoint":
+                self.memory.begin(number, self.find(request.desk, idle=True), stop=False)
+            case "hibernate":
+                self.memory.begin(number, self.find(request.desk, idle=True), stop=True, token=request.token)
+            case "recall":
+                found = self.hibernated.find(request.desk)
+                reply = {"spec": found.spec, "token": found.token, "seconds": found.until - time.time()}
+                self.send({"re": number, "ok": reply})
+            case "woken":
+                self.find(request.desk)
+                self.hibernated.forget(request.desk)
+                self.send({"re": number, "ok": {}})
             case "save":
                 self.saves.begin(number, self.find(request.desk), request)
             case "dial":
@@ -408,6 +428,8 @@ class Keeper:
         if queued := self.queue.drop(desk):
             self.refuse(queued.number, DeskGone(f"desk {desk} was burnt before it opened"))
         tracked = self.desks.pop(desk, None)
+        if why in ("asked", "deadline") and (tracked is not None or not (self.settings.run / "desks" / desk).exists()):
+            self.hibernated.forget(desk)  # any other end is its keeper's or its owner's, and not its own
         if tracked is None:
             if number is not None and not self.burning.wait_for(desk, number):
                 self.send({"re": number, "ok": {}})
@@ -426,7 +448,7 @@ class Keeper:
 
     def report_end(self, fire: Fire, leftovers: list[str]) -> None:
         """Tell the owner that a desk is gone, or what is left of it."""
-        if fire.tracked.noted:
+        if fire.tracked.noted and not self.hibernated.has(fire.tracked.room.desk):
             self.outbox.add("keeper", "Burnt", {"desk": fire.tracked.room.desk, "why": fire.why})
         if fire.tracked.init or fire.tracked.runtime or fire.tracked.ends < math.inf:
             self.send({"event": "ended", "desk": fire.tracked.room.desk, "why": fire.why, "left": leftovers})

@@ -12,10 +12,12 @@ from hotdesk.desk.image.image import Image, ImageCatalog
 from hotdesk.desk.image.sterile import Sterile
 from hotdesk.desk.keeper import state
 from hotdesk.desk.keeper.burn import Burning
+from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks, check_same
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
-from hotdesk.desk.request import KeeperRequest
+from hotdesk.desk.request import KeeperRequest, parse_spec
 from hotdesk.desk.room.disk import Disk, Memory, choose
 from hotdesk.desk.room.room import Room
+from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.desk.wall.registry import Walls
 from hotdesk.desk.wall.seam import StartError
 from hotdesk.errors import BriefError, KeeperError
@@ -42,6 +44,7 @@ class Opening:
         """Guests as images' own Pythons compiled them, by the image's digest."""
         self.walls = Walls(settings)
         self.sterile = Sterile(settings.images, settings.run / "private")
+        self.hibernated = HibernatedDesks(settings, self.disk)
         self.pool: Disk | None = None
         self.checked = -_CAPACITY_CHECK_INTERVAL_S
         """When the machine was last seen to have room."""
@@ -59,23 +62,32 @@ class Opening:
         """
         spec, desk = request.spec, request.desk
         wall = self.walls.find(spec.wall)
+        if request.memory and not wall.traits.can_keep_memory:
+            raise BriefError(f"the wall {wall.name} cannot keep memory")
+        record = self.recall(request) if request.memory and origin is None else None
         picture = origin.image if origin is not None else self.images.find(spec.image)
+        if record is not None and picture.digest != record.image:
+            raise BriefError(f"desk {desk} stands on image {spec.image!r} as it was; it was built anew since")
         shown = self.sterile.show(picture) if spec.sterile else {}
         if origin is not None and origin.spec.tenant != spec.tenant:
             raise BriefError(f"desk {origin.desk} is another tenant's, and so are its forks")
         if origin is not None and origin.spec.wall != spec.wall:
             raise BriefError(f"desk {origin.desk} has the wall {origin.spec.wall}, and so have its forks")
         source = origin.layers.find(request.snapshot) if origin is not None else None
+        if record is not None:
+            source = name_hibernated(desk)
+            self.disk().adopt(source, record.size)
         self.check_floors()
         facts = {"image": spec.image, "wall": wall.name, "owner": self.owner, "keeper": os.getpid()}
-        record = state.enter(self.settings, desk, facts)
+        entry = state.enter(self.settings, desk, facts)
         room = standby = base = None
         try:
-            base = uids.claim(record.folder)
-            record.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
+            base = uids.claim(entry.folder)
+            entry.note(base=base, opened=time.time(), deadline=spec.deadline, memory=spec.memory, cpus=spec.cpus)
             disk = Memory() if spec.disk_in == "memory" else self.disk()
             folder, cgroup = self.settings.run / "private" / desk, Cgroup(self.hierarchies, desk)
             room = Room(desk, folder, cgroup, disk, base, picture, spec, shown=shown)
+            room.memory, room.is_resumed = request.memory, record is not None
             room.has_own_network, room.kernel_threads = not wall.traits.can_dial, wall.traits.kernel_threads
             cgroup.make(room.limits(spec))
             if request.spare:
@@ -89,16 +101,25 @@ class Opening:
                 standby.dismiss()
             if room is not None:
                 pid = standby.pid if standby is not None else 0
-                unfinished = TrackedDesk(wall, room, record, spec, pid, -1, number, 0.0, 0.0)
+                unfinished = TrackedDesk(wall, room, entry, spec, pid, -1, number, 0.0, 0.0)
                 self.burning.begin(unfinished, "did not start")
             else:
-                record.leave()
+                entry.leave()
                 if base is not None:
-                    uids.release(base, record.folder)
+                    uids.release(base, entry.folder)
             raise
         start = now()
         hard = start + min(START_TIMEOUT_S, spec.deadline)
-        return TrackedDesk(wall, room, record, spec, runtime, console, number, hard, start, spare=request.spare)
+        return TrackedDesk(wall, room, entry, spec, runtime, console, number, hard, start, spare=request.spare)
+
+    def recall(self, request: KeeperRequest) -> HibernatedDesk:
+        """Find the hibernated desk that shall go on; what a killed keeper left of it is buried first."""
+        record = self.hibernated.find(request.desk)
+        check_same(record, parse_spec(record.spec), request.spec)
+        folder = self.settings.run / "desks" / request.desk
+        if folder.exists() and not state.has_live_keeper(folder):
+            state.bury(self.settings, self.hierarchies, request.desk, self.disk)
+        return record
 
     def check_floors(self) -> None:
         """Refuse when the machine is nearly full; looked at again after a moment, as a crowd comes at once."""
@@ -142,6 +163,9 @@ class Opening:
         if not room.cgroup.holds(tracked.init):
             raise KeeperError("the wall does not stand: its first process is not in its cgroup")
         tracked.proof = self.walls.describe(tracked.wall)
+        if room.memory:
+            room.layers.drop_memory()
+            room.memory = room.is_resumed = False
         room.pin({tracked.init}, tracked.spec.cpus)
         tracked.touched = now()
         tracked.hard = tracked.ends = min(tracked.ends, tracked.touched + tracked.spec.deadline)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
+from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.room.disk import Disk
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.linux import uids
@@ -19,6 +20,7 @@ def collect(settings: Config, hierarchies: Hierarchies, disk: Callable[[], Disk]
     state.sweep(settings)
     uids.sweep(settings.run / "desks")
     if (settings.lib / "pool.btrfs").exists():
+        HibernatedDesks(settings, disk).tidy()
         _drop_layers(settings, disk())
 
 
@@ -26,5 +28,7 @@ def _drop_layers(settings: Config, pool: Disk) -> None:
     """Delete disks and snapshots of desks that are no more: after a loss of power the pool still has them."""
     for name in pool.leftovers():
         desk = name.partition(".")[0]
-        if ID_SHAPE.fullmatch(desk) and not (settings.run / "desks" / desk).exists():
+        if not ID_SHAPE.fullmatch(desk) or (settings.run / "desks" / desk).exists():
+            continue
+        if not state.is_hibernated(settings, name):
             pool.drop(name)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from hotdesk.desk.keeper.burn import STUCK_AFTER_S
+from hotdesk.desk.keeper.hibernated import HibernatedDesks
 from hotdesk.desk.keeper.open import Opening
 from hotdesk.desk.keeper.root import Teller
 from hotdesk.desk.keeper.tracked import TrackedDesk, now
@@ -19,8 +20,14 @@ class Reboots:
     """What one keeper halts and boots."""
 
     def __init__(
-        self, desks: dict[str, TrackedDesk], opening: Opening, owner: Teller, burn: Callable[[str, str], None]
+        self,
+        desks: dict[str, TrackedDesk],
+        opening: Opening,
+        owner: Teller,
+        burn: Callable[[str, str], None],
+        hibernated: HibernatedDesks,
     ) -> None:
+        self.hibernated = hibernated
         self.desks = desks
         self.opening = opening
         self.owner = owner
@@ -30,6 +37,11 @@ class Reboots:
         """Begin to end all of a desk's processes, unless it lacks the snapshot; `turn` answers when none is left."""
         if snapshot:
             tracked.room.layers.find(snapshot)
+        if tracked.down == "hibernated":
+            self.hibernated.forget(tracked.room.desk)
+            tracked.room.layers.drop_memory()
+            tracked.down = "halted"
+            tracked.record.note(state="halted")
         if tracked.down == "halted":
             self.owner.send({"re": number, "ok": {}})
             return
@@ -43,7 +55,9 @@ class Reboots:
     def boot(self, number: int, tracked: TrackedDesk, snapshot: str) -> None:
         """Start a halted desk, its disk as it is or as it was; what fails amid it leaves no desk."""
         desk, layers = tracked.room.desk, tracked.room.layers
-        if tracked.down != "halted":
+        if tracked.down == "hibernated" and not snapshot:
+            tracked.room.memory = True
+        elif tracked.down != "halted":
             raise DeskError(f"desk {desk} is not halted")
         source = layers.find(snapshot) if snapshot else None
         try:

@@ -22,6 +22,7 @@ from hotdesk.desk.records import facts as facts
 from hotdesk.desk.records import has_live_keeper as has_live_keeper
 from hotdesk.desk.records import take as take
 from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.room.rootfs import name_hibernated
 from hotdesk.errors import HostError, KeeperError
 from hotdesk.linux import syscalls, uids
 from hotdesk.linux.cgroup import Cgroup, Hierarchies
@@ -178,7 +179,7 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
         cgroup.remove()
         layers = disk()
         for name in layers.leftovers():
-            if name.partition(".")[0] == desk:
+            if name.partition(".")[0] == desk and not is_hibernated(config, name):
                 layers.drop(name)
     except (OSError, HostError) as e:
         leftovers.append(str(e))
@@ -190,6 +191,12 @@ def bury(config: Config, hierarchies: Hierarchies, desk: str, disk: Callable[[],
     else:
         os.close(lock)
     return leftovers
+
+
+def is_hibernated(config: Config, name: str) -> bool:
+    """Say whether a layer is one that a hibernated desk goes on from."""
+    desk = name.partition(".")[0]
+    return name == name_hibernated(desk) and (config.lib / "hibernated" / f"{desk}.json").exists()
 
 
 def clear_runtime(config: Config, desk: str) -> list[str]:

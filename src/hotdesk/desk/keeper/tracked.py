@@ -65,8 +65,8 @@ class TrackedDesk:
     """Whether its opening is in the journal's outbox: its end goes there, too."""
     busy: bool = False
     """Whether a snapshot of it is being taken."""
-    down: Literal["", "halting", "halted"] = ""
-    """Whether its processes were ended, or are being, while its disk is kept."""
+    down: Literal["", "halting", "halted", "hibernating", "hibernated"] = ""
+    """Whether its processes were ended, or are being, while its disk is kept; hibernated, with its memory."""
     root: RootGuest | None = None
     knocked: bool = False
     """Whether the owner was told that somebody calls `sudo`."""

@@ -1,0 +1,123 @@
+"""Desks that are hibernated: a snapshot of the layer, which has their memory, and a record of what they are.
+
+Both outlast keeper and owner. The record is written last and removed first, so that what has no record is litter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk.config import Config
+from hotdesk.desk.records import ID_SHAPE
+from hotdesk.desk.room.disk import Disk
+from hotdesk.desk.room.rootfs import name_hibernated
+from hotdesk.desk.seam import COMPUTER, Spec
+from hotdesk.errors import BriefError, DeskGone, HotdeskError
+
+FOLDER = "hibernated"
+
+
+@dataclass(frozen=True, slots=True)
+class HibernatedDesk:
+    """What is known of one."""
+
+    desk: str
+    spec: dict[str, object]
+    """As `request` writes it."""
+    image: str
+    """The digest of what its layer lies upon."""
+    token: str
+    """What its guest shows."""
+    size: int
+    """The bytes that its disk counts for."""
+    until: float
+    """When it is over, in seconds since 1970."""
+    since: float
+
+
+class HibernatedDesks:
+    """Those of one state directory."""
+
+    def __init__(self, settings: Config, disk: Callable[[], Disk]) -> None:
+        self.folder = settings.lib / FOLDER
+        self.shown = settings.run / FOLDER
+        """What `hotdesk ps` reads of them."""
+        self.desks = settings.run / "desks"
+        self.disk = disk
+
+    def path(self, desk: str) -> Path:
+        return self.folder / f"{desk}.json"
+
+    def has(self, desk: str) -> bool:
+        """Say whether a desk is hibernated."""
+        return self.path(desk).exists()
+
+    def write(self, record: HibernatedDesk) -> None:
+        """Have a desk hibernated: from here on nothing but a burn or its deadline ends it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.folder / f".{record.desk}.new"
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w") as file:
+            json.dump({name: getattr(record, name) for name in record.__slots__}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(self.path(record.desk))
+        self.show(record)
+
+    def show(self, record: HibernatedDesk) -> None:
+        """Write what is listed of a desk, no secret among it."""
+        self.shown.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (self.shown / f"{record.desk}.json").write_text(json.dumps(_describe(record)))
+
+    def find(self, desk: str) -> HibernatedDesk:
+        """Read a desk's record."""
+        try:
+            return HibernatedDesk(**json.loads(self.path(desk).read_text()))
+        except FileNotFoundError:
+            raise DeskGone(f"desk {desk} is not hibernated here; `hotdesk ps` lists those that are") from None
+        except (ValueError, TypeError) as e:
+            raise BriefError(f"{self.path(desk)} is damaged ({e}); `hotdesk burn {desk}` removes it") from None
+
+    def forget(self, desk: str) -> None:
+        """Remove a desk's record and what it would have gone on from. Absent is no error."""
+        if self.has(desk):
+            self.path(desk).unlink(missing_ok=True)
+            self.disk().drop(name_hibernated(desk))
+        (self.shown / f"{desk}.json").unlink(missing_ok=True)
+
+    def list_names(self) -> list[str]:
+        """List the desks that are hibernated."""
+        with suppress(FileNotFoundError):
+            names = [name.removesuffix(".json") for name in os.listdir(self.folder)]
+            return [name for name in names if ID_SHAPE.fullmatch(name)]
+        return []
+
+    def tidy(self) -> None:
+        """Remove those whose time is up and that no keeper has; list the others, also after the machine restarted."""
+        for desk in self.list_names():
+            with suppress(HotdeskError):
+                record = self.find(desk)
+                if record.until <= time.time() and not (self.desks / desk).exists():
+                    self.forget(desk)
+                elif not (self.shown / f"{desk}.json").exists():
+                    self.show(record)
+
+
+def _describe(record: HibernatedDesk) -> dict[str, object]:
+    spec = {**{name: getattr(Spec(), name) for name in ("image", "wall", "memory", "cpus")}, **record.spec}
+    facts = {name: spec[name] for name in ("image", "wall", "memory", "cpus")}
+    deadline = record.until - record.since
+    return {"id": record.desk, "state": "hibernated", "opened": record.since, "deadline": deadline, **facts}
+
+
+def check_same(record: HibernatedDesk, recorded: Spec, spec: Spec) -> None:
+    """Refuse to wake a desk as another computer than it was."""
+    names = [name for name in COMPUTER if name != "env" and getattr(recorded, name) != getattr(spec, name)]
+    if names:
+        raise BriefError(f"desk {record.desk} was hibernated with another {', '.join(names)}")

@@ -1,0 +1,216 @@
+"""Desks whose memory is being written down: for copies that go on where they are, or to go on later themselves.
+
+A wall starts the process that does it (`Wall.save_memory`); a thread waits for it, as the desk decides how much there
+is. Memory lies in the layer, so that one snapshot has files and memory of one moment.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hotdesk.desk.keeper.hibernated import HibernatedDesk, HibernatedDesks
+from hotdesk.desk.keeper.operations import note_snapshots
+from hotdesk.desk.keeper.root import Teller
+from hotdesk.desk.keeper.tracked import TrackedDesk, now
+from hotdesk.desk.request import describe_spec
+from hotdesk.desk.wall.seam import GO, MemoryWriter
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, KeeperError
+from hotdesk.linux import syscalls
+
+WRITE_TIMEOUT_S = 240.0
+"""Seconds in which a desk's memory must be written."""
+_END_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOutcome:
+    """How one went."""
+
+    number: int
+    tracked: TrackedDesk
+    stop: bool
+    snapshot: str
+    failure: HotdeskError | None
+    is_told: bool = False
+    """Whether its owner was answered already: that was when the files were kept, and this is when programs run on."""
+
+
+class MemorySaves:
+    """What one keeper writes down. `wake` is written to when one is done."""
+
+    def __init__(
+        self,
+        desks: dict[str, TrackedDesk],
+        owner: Teller,
+        has_room: Callable[[], None],
+        hibernated: HibernatedDesks,
+        burn: Callable[[str, str], None],
+    ) -> None:
+        self.desks = desks
+        self.owner = owner
+        self.has_room = has_room
+        self.hibernated = hibernated
+        self.burn = burn
+        self.wake = -1
+        self.outcomes: deque[MemoryOutcome] = deque()
+
+    def check(self, tracked: TrackedDesk, stop: bool) -> None:
+        """Refuse what cannot be done, before its guest is asked to hang up."""
+        desk, spec = tracked.room.desk, tracked.spec
+        if not tracked.wall.traits.can_keep_memory:
+            raise BriefError(
+                f"the memory of desk {desk} cannot be kept: it is behind the wall {tracked.wall.name}, whose programs "
+                "cannot be written down. Open one behind gvisor, or leave memory out: files can be kept everywhere"
+            )
+        if spec.disk_in == "memory":
+            raise BriefError(f"the memory of desk {desk} cannot be kept: its disk is in memory. Open one with a disk")
+        if stop and not tracked.room.disk.is_durable:
+            raise BriefError(
+                f"desk {desk} cannot be hibernated: its disk ends with its keeper. Set `disk` to btrfs in config.toml, "
+                "or pause it in memory"
+            )
+        if tracked.paused or tracked.hushed or tracked.down or tracked.runtime or tracked.spare:
+            state = tracked.down or ("paused" if tracked.paused else "stopped by a person or not up")
+            raise DeskError(f"the memory of desk {desk} cannot be kept while it is {state}; let it go on first")
+        self.has_room()
+
+    def begin(self, number: int, tracked: TrackedDesk, stop: bool, token: str = "") -> None:
+        """Have a desk's memory written down; `turn` answers, always with a socket for its guest's next call."""
+        try:
+            self.check(tracked, stop)
+            if tracked.root is not None:
+                raise DeskError(f"root's guest of desk {tracked.room.desk} has not ended; try again")
+            tracked.room.layers.make_memory()
+            writer = tracked.wall.save_memory(tracked.room, stop=stop)
+        except (HotdeskError, OSError) as e:
+            failure = e if isinstance(e, HotdeskError) else KeeperError(str(e))
+            self.finish(MemoryOutcome(number, tracked, stop, "", failure))
+            return
+        tracked.busy = True
+        if stop:
+            tracked.down = "hibernating"
+        threading.Thread(target=self.work, args=(number, tracked, writer, stop, token), daemon=True).start()
+
+    # -- in a thread ------------------------------------------------------------------------------------------
+
+    def work(self, number: int, tracked: TrackedDesk, writer: MemoryWriter, stop: bool, token: str) -> None:
+        """Wait until the memory is written, and keep the layer that has it."""
+        snapshot, failure = "", None
+        try:
+            if stop:
+                self.put_away(tracked, writer, token)
+            else:
+                snapshot = self.copy(tracked, writer)
+                self.tell(MemoryOutcome(number, tracked, stop, snapshot, None))
+                self.let_go_on(tracked, writer)
+        except HotdeskError as e:
+            failure = e
+        except OSError as e:
+            failure = KeeperError(str(e))
+        except Exception as e:  # noqa: BLE001 - a rim: nobody would hear of what ends a thread
+            failure = KeeperError(f"the keeper failed at it: {e!r}")
+        finally:
+            syscalls.close_all((writer.report, writer.go))
+        self.tell(MemoryOutcome(number, tracked, stop, snapshot, failure, is_told=bool(snapshot)))
+
+    def tell(self, outcome: MemoryOutcome) -> None:
+        """Have the keeper's loop take an outcome."""
+        self.outcomes.append(outcome)
+        with suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self.wake, b"1")
+
+    def copy(self, tracked: TrackedDesk, writer: MemoryWriter) -> str:
+        """Keep files and memory while no program runs; where that fails they run on at once."""
+        try:
+            if not hear(writer):
+                raise explain(tracked, tracked.wall.explain_memory(tracked.room))
+            return tracked.room.layers.snapshot()
+        except BaseException:
+            self.let_go_on(tracked, writer)
+            raise
+
+    def let_go_on(self, tracked: TrackedDesk, writer: MemoryWriter) -> None:
+        """Have programs run on, and nothing written of them in their layer."""
+        with suppress(BrokenPipeError):
+            os.write(writer.go, GO)
+        goes_on = hear(writer)
+        tracked.room.layers.drop_memory()
+        if not goes_on:
+            raise KeeperError(f"desk {tracked.room.desk} does not run on: {tracked.wall.explain_memory(tracked.room)}")
+
+    def put_away(self, tracked: TrackedDesk, writer: MemoryWriter, token: str) -> None:
+        """Keep a desk that ended with its memory, beyond its keeper."""
+        room = tracked.room
+        if not hear(writer):
+            why = tracked.wall.explain_memory(room)
+            self.let_go_on(tracked, writer)
+            raise explain(tracked, why)
+        if not room.cgroup.kill(_END_TIMEOUT_S):
+            raise KeeperError(f"processes of desk {room.desk} resist")
+        size = room.layers.hibernate()
+        until = time.time() + max(0.0, tracked.ends - now())
+        spec = describe_spec(tracked.spec)
+        self.hibernated.write(HibernatedDesk(room.desk, spec, room.image.digest, token, size, until, time.time()))
+
+    # -- in the keeper's loop ---------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Tell what is done."""
+        while self.outcomes:
+            self.finish(self.outcomes.popleft())
+
+    def finish(self, outcome: MemoryOutcome) -> None:
+        """Answer: a desk that runs on listens for its guest again."""
+        tracked, failure = outcome.tracked, outcome.failure
+        desk, room = tracked.room.desk, tracked.room
+        tracked.busy = bool(outcome.snapshot) and not outcome.is_told
+        if outcome.is_told:
+            if failure is not None:
+                self.burn(desk, f"its programs did not run on: {failure}")
+            return
+        if self.desks.get(desk) is not tracked:
+            self.owner.refuse(outcome.number, DeskGone(f"desk {desk} is gone; open another"))
+            return
+        if outcome.stop and failure is None:
+            tracked.down, tracked.init = "hibernated", 0
+            tracked.record.note(state="hibernated")
+            self.reply(outcome, 0, 0)
+            return
+        if tracked.down == "hibernating" and not tracked.init:
+            self.owner.refuse(outcome.number, DeskGone(f"desk {desk} ended while it was hibernated: {failure}"))
+            self.burn(desk, "it ended while it was hibernated")
+            return
+        tracked.down = "" if tracked.down == "hibernating" else tracked.down
+        tracked.touched = now()
+        note_snapshots(tracked)
+        self.reply(outcome, *tracked.wall.caller(room, tracked.init))
+
+    def reply(self, outcome: MemoryOutcome, caller: int, uid: int) -> None:
+        """Give the owner the socket at which the guest calls next, be it soon or once it was hibernated."""
+        room = outcome.tracked.room
+        room.await_guest()
+        assert room.listener is not None
+        reply = {"failure": str(outcome.failure or ""), "snapshot": outcome.snapshot, "caller": caller, "uid": uid}
+        self.owner.send({"re": outcome.number, "ok": reply}, room.listener.fileno())
+        room.hang_up()
+
+
+def hear(writer: MemoryWriter) -> bool:
+    """Wait for the writer's next word; say whether it did what it was to do."""
+    ready, _, _ = select.select([writer.report], [], [], WRITE_TIMEOUT_S)
+    return bool(ready) and os.read(writer.report, 1) == GO
+
+
+def explain(tracked: TrackedDesk, why: str) -> DeskError:
+    """Say why a desk's memory could not be written, and what may help."""
+    return DeskError(
+        f"the memory of desk {tracked.room.desk} could not be written; it runs on. {why}; end that program, or leave "
+        "memory out"
+    )
