@@ -187,9 +187,9 @@ class Desk:
         sock.setblocking(True)
         return sock
 
-    def pause(self, *, memory: bool = True) -> None:
+    def pause(self, *, memory: bool = True, keep: seam.Keep = "ram") -> None:
         """Stop every program where it is; without memory, for good."""
-        self._call(self._desk.pause, memory=memory)
+        self._call(self._desk.pause, memory=memory, keep=keep)
 
     def resume(self) -> None:
         """Let everything go on."""
@@ -207,9 +207,9 @@ class Desk:
         """Keep the desk's files as an image."""
         self._call(self._desk.save, name, snapshot)
 
-    def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
-        """Open desks that begin with this one's files."""
-        return [Desk(self._portal, each) for each in self._call(self._desk.fork, count, snapshot)]
+    def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
+        """Open desks that begin with this one's files; with `memory`, in which its programs go on."""
+        return [Desk(self._portal, each) for each in self._call(self._desk.fork, count, snapshot, memory=memory)]
 
     def forget(self, snapshot: SnapshotId) -> None:
         """Delete a snapshot."""
@@ -266,6 +266,10 @@ class BlockingHost(LoopOwner):
     def find(self, desk: DeskId) -> Desk:
         """Give an open desk by id."""
         return Desk(self._portal, self._portal.call(self._host.find, desk))
+
+    def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
+        """Have a hibernated desk go on, also when its owner is gone."""
+        return Desk(self._portal, self._portal.call(self._host.wake, desk, scope))
 
     def burn(self, desk: DeskId) -> None:
         """End a desk and everything of it."""

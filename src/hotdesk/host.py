@@ -23,7 +23,8 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import Pool
-from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, bury, container_runtime
+from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, burn_hibernated, bury, container_runtime
+from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.identity import describe_actor
@@ -306,6 +307,10 @@ class Host:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 await self.burn(desk.id)
 
+    async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> Desk:
+        """Have a hibernated desk go on, also when its owner is gone; it reaches what `scope` lists, and no more."""
+        return await self.keeper_runtime().wake(desk, scope)
+
     async def find(self, desk: DeskId) -> Desk:
         """Give an open desk by id, whichever process of this user opened it."""
         with contextlib.suppress(DeskGone):
@@ -414,6 +419,8 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         return
     folder = settings.run / "desks" / desk
     if not folder.exists():
+        if any(record["id"] == desk for record in list_hibernated(settings.run)):
+            await burn_hibernated(settings, desk)
         return
     cgroup = Cgroup(here(), desk)
     end = time.monotonic() + seconds

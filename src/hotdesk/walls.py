@@ -206,7 +206,7 @@ TRAITS: Mapping[str, Traits] = {
     "gvisor": Traits(
         kernel="sentry",
         is_boundary=True,
-        can_keep_memory=False,
+        can_keep_memory=True,
         can_stop_programs=False,
         can_resize=False,
         survives_exhaustion=False,

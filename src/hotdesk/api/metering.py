@@ -61,20 +61,37 @@ class MeteredHost(Host):
         self.counted[desk.id] = share
         return desk
 
-    async def fork(self, desk: Desk, count: int, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
-        """Open desks that begin with another's files, if the tenant may have so many more of its size."""
+    async def fork(
+        self, desk: Desk, count: int, snapshot: SnapshotId | None = None, *, memory: bool = False
+    ) -> Sequence[Desk]:
+        """Open desks that begin with another's files, if the tenant may have so many more of its size.
+
+        With `memory` the other's programs go on in them.
+        """
         one = self.size_of(desk.id)
         each: list[QuotaShare] = []
         try:
             for _ in range(count):
                 each.append(self.take(**one))
-            forks = await desk.fork(count, snapshot)
+            forks = await desk.fork(count, snapshot, memory=memory)
         except BaseException:
             for share in each:
                 share.free()
             raise
         self.counted.update(zip((fork.id for fork in forks), each, strict=True))
         return forks
+
+    async def wake(self, desk: DeskId, scope: Scope = CLOSED, spec: Spec | None = None) -> Desk:
+        """Have a hibernated desk of a spec go on, if the tenant may have one more of its size."""
+        size = spec or Spec()
+        share = self.take(desks=1, cpus=size.cpus, memory=size.memory, disk=size.disk)
+        try:
+            woken = await super().wake(desk, scope)
+        except BaseException:
+            share.free()
+            raise
+        self.counted[woken.id] = share
+        return woken
 
     def size_of(self, desk: DeskId) -> dict[str, float]:
         """Say what one more like a desk takes."""

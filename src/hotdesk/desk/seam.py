@@ -19,6 +19,8 @@ SnapshotId = NewType("SnapshotId", str)
 """Names a snapshot among those of its desk."""
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["file", "directory", "symlink", "other"]
+Keep = Literal["ram", "disk"]
+"""Where the memory of a paused desk is."""
 
 SNAPSHOTS = 256
 """Snapshots one desk may have."""
@@ -402,11 +404,12 @@ class Desk(Protocol):
         """Connect to a server on the desk's loopback; give the socket, not blocking. Nobody listens: `DeskError`."""
         ...
 
-    async def pause(self, *, memory: bool = True) -> None:
+    async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
         """Stop every program where it is, until `resume`. Calls wait meanwhile; the deadline does not.
 
-        Without `memory` every program ends, and only the files stay: `resume` then starts the desk anew, with another
-        boot id. Twice is no error.
+        Kept on disk it takes no memory, and survives its owner: `Host.wake` then has it go on. A wall that cannot keep
+        memory is `BriefError`. Without `memory` every program ends, and only the files stay: `resume` then starts the
+        desk anew, with another boot id. Twice is no error.
         """
         ...
 
@@ -428,10 +431,11 @@ class Desk(Protocol):
         """
         ...
 
-    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
         """Open desks like this one that begin with its files, as they are or as a snapshot has them.
 
         Each is a computer of its own: own id, name, ways out, grants and placeholders, and a deadline that begins now.
+        With `memory` its programs go on in each of them, and here; a wall that cannot keep memory is `BriefError`.
         An error leaves none.
         """
         ...

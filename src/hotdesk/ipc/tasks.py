@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
 import anyio
 import anyio.abc
@@ -48,3 +48,13 @@ async def background() -> AsyncIterator[Background]:
             served.stop()
     if failure is not None:
         raise failure
+
+
+async def together(works: Iterable[Callable[[], Coroutine[None, None, None]]]) -> None:
+    """Do several things at once; the first error ends the others, and is raised alone."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            for work in works:
+                tasks.start_soon(work)
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None

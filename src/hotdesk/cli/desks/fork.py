@@ -7,7 +7,8 @@ import json
 
 from hotdesk.cli import options
 from hotdesk.cli.desks.pause import each
-from hotdesk.desk.link.handle import Handle
+from hotdesk.desk.owner.remote import RemoteHandle
+from hotdesk.errors import BriefError
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("desk", metavar="ID", help="the desk's id")
     parser.add_argument("-n", "--count", type=int, default=1, metavar="N", help="how many (1)")
     parser.add_argument("--snapshot", metavar="SNAPSHOT", help="as the files were then; as they are, if not given")
+    parser.add_argument("--memory", action="store_true", help="programs go on in each of them (wall gvisor)")
     options.add_json(parser)
 
 
@@ -25,11 +27,20 @@ def main(arguments: argparse.Namespace) -> int:
     For example:
 
       hotdesk fork $ID
+      hotdesk fork $ID --memory
       for each in $(hotdesk fork $ID -n 4); do hotdesk exec $each -- ./try.sh; done
     """
 
-    async def act(desk: Handle) -> None:
-        forks = [each.id for each in await desk.fork(arguments.snapshot or "", arguments.count)]
+    if arguments.memory and arguments.snapshot:
+        raise BriefError("a snapshot has files and no memory; leave --snapshot or --memory out")
+
+    async def act(desk: RemoteHandle) -> None:
+        opening = (
+            desk.fork_live(None, arguments.count)
+            if arguments.memory
+            else desk.fork(arguments.snapshot or "", arguments.count)
+        )
+        forks = [each.id for each in await opening]
         print(json.dumps(forks) if arguments.json else "\n".join(forks))
 
     return each([arguments.desk], act)

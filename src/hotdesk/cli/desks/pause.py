@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Awaitable, Callable
 
 from hotdesk import config
 from hotdesk.cli.ids import find_desk
 from hotdesk.cli.terminal import run_interruptible
-from hotdesk.desk.link.handle import Handle
+from hotdesk.desk.owner.remote import RemoteHandle
+from hotdesk.errors import BriefError
 from hotdesk.host import reach
 from hotdesk.linux.landlock import confine
 
@@ -18,6 +20,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     _add_desks(parser)
     parser.add_argument(
         "--no-memory", action="store_true", help="end every program and keep only the files; `resume` starts anew"
+    )
+    parser.add_argument(
+        "--keep",
+        choices=("ram", "disk"),
+        default="ram",
+        help="where memory stays: `disk` frees it, and survives the desk's owner (wall gvisor; ram)",
     )
 
 
@@ -33,11 +41,24 @@ def main(arguments: argparse.Namespace) -> int:
 
       hotdesk pause $ID
       hotdesk pause --no-memory $ID
+      hotdesk pause --keep disk $ID
     """
-    return each(arguments.desks, lambda desk: desk.halt() if arguments.no_memory else desk.pause(True))
+    if arguments.no_memory and arguments.keep == "disk":
+        raise BriefError("--no-memory keeps no memory, on disk or elsewhere; leave one of the two out")
+    return each(arguments.desks, functools.partial(_stop, no_memory=arguments.no_memory, keep=arguments.keep))
 
 
-def each(names: list[str], act: Callable[[Handle], Awaitable[object]]) -> int:
+async def _stop(desk: RemoteHandle, *, no_memory: bool, keep: str) -> None:
+    """Stop one desk."""
+    if no_memory:
+        await desk.halt()
+    elif keep == "disk":
+        await desk.hibernate(None)
+    else:
+        await desk.pause(True)
+
+
+def each(names: list[str], act: Callable[[RemoteHandle], Awaitable[object]]) -> int:
     """Do something to desks, from outside."""
 
     settings = config.load()

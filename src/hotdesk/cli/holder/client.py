@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -14,10 +16,12 @@ from hotdesk.cli.quick.place import Place, name_holder, read_settings, socket_pa
 from hotdesk.cli.quick.start import start
 from hotdesk.config import Config
 from hotdesk.desk.keeper import state
-from hotdesk.desk.owner.remote import NoOwnerError, remote_runtime
+from hotdesk.desk.owner.remote import NoOwnerError, RemoteRuntime, remote_runtime
 from hotdesk.desk.seam import DeskId, Spec
-from hotdesk.errors import DeskGone, HostError, HotdeskError
+from hotdesk.errors import BriefError, DeskGone, HostError, HotdeskError
 from hotdesk.host import server
+
+T = TypeVar("T")
 
 START_SECONDS = 15.0
 RELEASE_SECONDS = 30.0
@@ -43,9 +47,32 @@ def _has_ready(settings: Config, image: str) -> bool:
 
 async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: str = "") -> DeskId:
     """Open a desk at the holder, starting one where there is none; an ordinary user's at the server."""
+
+    async def work(runtime: RemoteRuntime) -> DeskId:
+        if key:
+            await runtime.unlock(key)
+        return (await runtime.open(spec, scope, personal=True)).id
+
     if os.geteuid() != 0:
         async with remote_runtime(server(settings)) as runtime:
             return (await runtime.open(spec, scope, personal=True)).id
+    return await _at_holder(work)
+
+
+async def wake_held(settings: Config, desk: DeskId) -> int:
+    """Have a hibernated desk go on at the holder, starting one where there is none."""
+    if os.geteuid() != 0:
+        raise BriefError(f"desk {desk} is hibernated, and its owner is gone; root can let it go on")
+
+    async def work(runtime: RemoteRuntime) -> int:
+        await runtime.wake(desk)
+        return 0
+
+    return await _at_holder(work)
+
+
+async def _at_holder(work: Callable[[RemoteRuntime], Awaitable[T]]) -> T:
+    """Do something at the holder, starting one where there is none."""
     place = Place()
     name = name_holder(read_settings(place))
     path = Path(socket_path(place, name))
@@ -55,9 +82,7 @@ async def open_held(settings: Config, spec: Spec, scope: Scope = CLOSED, key: st
         if is_private(str(path.parent)) and is_own_socket(str(path)):
             try:
                 async with remote_runtime(path) as runtime:
-                    if key:
-                        await runtime.unlock(key)
-                    return (await runtime.open(spec, scope, personal=True)).id
+                    return await work(runtime)
             except (NoOwnerError, DeskGone) as e:  # it was about to end: it had no desk for a while
                 why = str(e)
         start(place, name)

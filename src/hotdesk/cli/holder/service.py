@@ -121,7 +121,7 @@ class ResidentHolder:
         while runtime.keeper.failure is None:
             served = runtime.served
             await anyio.sleep(min(_LOOK_INTERVAL_S, patience))
-            if runtime.live() or runtime.opening or runtime.calls or runtime.served != served:
+            if runtime.list_awake() or runtime.opening or runtime.calls or runtime.served != served:
                 quiet = 0.0
             elif (quiet := quiet + _LOOK_INTERVAL_S) >= patience or not self.is_announced():
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,13 @@ from hotdesk import config
 from hotdesk.brain.models import names
 from hotdesk.cli import options
 from hotdesk.cli.desks.pause import each
-from hotdesk.cli.ids import MIN_PREFIX, begin_with
+from hotdesk.cli.holder.client import wake_held
+from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
 from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
+from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
+from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
 from hotdesk.job.record import papers
@@ -38,7 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Let paused desks go on, or one job that stopped, was killed, or used up a limit.
 
-    A desk paused without its memory starts anew. A job goes on after its last finished step, or amid one where its
+    A desk paused without its memory starts anew. One that was hibernated goes on also when its owner is gone, then
+    without a way out. A job goes on after its last finished step, or amid one where its
     workspace was kept; finished steps are not taken again, and what has an unknown outcome is told, not repeated.
 
     For example:
@@ -53,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     jobs = [each for name in arguments.ids for each in find_jobs(settings.lib / "jobs", name)]
     if not jobs:
         require_desks(settings, arguments.ids)
-        return each(arguments.ids, lambda desk: desk.pause(False))
+        return resume_desks(settings, arguments.ids)
     if len(arguments.ids) > 1:
         raise BriefError("one job at a time: `hotdesk resume JOB`")
     request = read_chosen(papers.find(settings.lib / "jobs", jobs[0]).order())
@@ -65,6 +70,22 @@ def main(arguments: argparse.Namespace) -> int:
     return go_on(
         settings, request, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
+
+
+def resume_desks(settings: Config, names: list[str]) -> int:
+    """Let desks go on: hibernated ones that no owner has at a holder, the others where they are."""
+    desks = [find_desk(settings, name) for name in names]
+    asleep = [desk for desk in desks if desk in {record["id"] for record in list_unowned(settings)}]
+    for desk in asleep:
+        run_interruptible(functools.partial(wake_held, settings, desk))
+    rest = [str(desk) for desk in desks if desk not in asleep]
+    return each(rest, lambda desk: desk.pause(False)) if rest else 0
+
+
+def list_unowned(settings: Config) -> list[dict[str, object]]:
+    """List the hibernated desks that no owner has."""
+    owned = {path.name for path in (settings.run / "desks").glob("i*")}
+    return [record for record in list_hibernated(settings.run) if record["id"] not in owned]
 
 
 def with_models(request: JobRequest, models: list[str]) -> JobRequest:

@@ -28,6 +28,7 @@ from hotdesk.desk.seam import (
     DeskId,
     Done,
     Entry,
+    Keep,
     Running,
     Size,
     SnapshotId,
@@ -301,11 +302,17 @@ class LinkedDesk:
             await self.down.wait()
         return self.link
 
-    async def pause(self, *, memory: bool = True) -> None:
-        """Stop every program where it is; without memory, for good."""
+    async def pause(self, *, memory: bool = True, keep: Keep = "ram") -> None:
+        """Stop every program where it is; without memory, for good; kept on disk, until whoever resumes it."""
+        if keep not in ("ram", "disk"):
+            raise BriefError(f"a desk is not kept in {keep!r}; its memory stays in 'ram', or goes to 'disk'")
+        if keep == "disk" and not memory:
+            raise BriefError("without memory nothing is kept on disk but files; leave `memory` or `keep` out")
         async with self.rebooting:
             if not memory:
                 await self.halt()
+            elif self.down is None and keep == "disk":
+                await self.outside.hibernate(self.link)
             elif self.down is None:
                 await self.outside.pause(True)
                 self.link.paused = True
@@ -387,10 +394,17 @@ class LinkedDesk:
         async with self.snapshot_of(snapshot) as source:
             await self.outside.save(as_name(name), source)
 
-    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None) -> Sequence[Desk]:
-        """Open desks that begin with this one's files."""
+    async def fork(self, count: int = 1, snapshot: SnapshotId | None = None, *, memory: bool = False) -> Sequence[Desk]:
+        """Open desks that begin with this one's files; with `memory`, in which its programs go on."""
         if not 0 < count <= _MAX_FORKS:
             raise BriefError(f"a desk cannot be forked {count} times; 1 to {_MAX_FORKS}")
+        if memory and snapshot is not None:
+            raise BriefError("a snapshot has files and no memory; fork with one of them, or neither")
+        if memory:
+            async with self.rebooting:
+                if self.down is not None:
+                    raise DeskError(f"nothing runs in desk {self.id}; resume it first, or fork it without memory")
+                return await self.outside.fork_live(self.link, count)
         async with self.snapshot_of(snapshot) as source:
             return await self.outside.fork(source, count)
 

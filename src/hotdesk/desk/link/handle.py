@@ -10,6 +10,8 @@ from hotdesk.desk.link.link import Link
 from hotdesk.desk.seam import Desk, Usage
 from hotdesk.errors import BriefError, HostError
 
+NO_MEMORY = "the programs of a desk without a wall cannot be copied or hibernated; open one behind gvisor"
+
 
 class Handle(Protocol):
     """Who holds a desk: nothing of this needs the guest's help."""
@@ -44,6 +46,14 @@ class Handle(Protocol):
 
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
         """Open desks that begin with what a snapshot has."""
+        ...
+
+    async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
+        """Open desks in which the programs of this one go on; `BriefError` first where its wall cannot."""
+        ...
+
+    async def hibernate(self, link: Link) -> None:
+        """Write the desk's memory to disk and end it, until `pause(False)`; `link` is then parked."""
         ...
 
     async def dial(self, port: int, link: Link) -> socket.socket:
@@ -92,6 +102,14 @@ class NoHandle:
     async def fork(self, snapshot: str, count: int) -> Sequence[Desk]:
         """Refuse."""
         raise HostError("a desk without a keeper cannot be forked")
+
+    async def fork_live(self, link: Link, count: int) -> Sequence[Desk]:
+        """Refuse."""
+        raise BriefError(NO_MEMORY)
+
+    async def hibernate(self, link: Link) -> None:
+        """Refuse."""
+        raise BriefError(NO_MEMORY)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
         """Refuse."""

@@ -44,7 +44,7 @@ from hotdesk.desk.link.lend import join, relay
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.runtime import KeeperRuntime
 from hotdesk.desk.request import parse_name, parse_port, parse_snapshot, parse_spec
-from hotdesk.desk.seam import DeskId, SnapshotId, Spec, as_id
+from hotdesk.desk.seam import DeskId, Keep, SnapshotId, Spec, as_id
 from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
 from hotdesk.event import Asked
 from hotdesk.ipc.tasks import Background, background
@@ -170,6 +170,9 @@ class ControlServer:
     async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
         """Carry out one request; what it did wrong is told."""
         try:
+            if (method, parts[::2]) == ("POST", ["desks", "wake"]):
+                await self.wake(sock, as_id(parts[1]))
+                return
             if len(parts) > 2 and parts[0] == "desks":
                 await self.use(sock, method, await self.runtime.find(as_id(parts[1])), parts[2:], body)
                 return
@@ -202,7 +205,7 @@ class ControlServer:
             case "GET", ["usage"]:
                 await respond(sock, 200, asdict(await desk.usage()))
             case "POST", ["pause"]:
-                await desk.pause()
+                await desk.pause(keep=_parse_keep(json.loads(body or b"{}")))
                 await respond(sock, 200, {})
             case "POST", ["resume"]:
                 await desk.resume()
@@ -270,9 +273,9 @@ class ControlServer:
                 return {}
         raise BriefError(NOTHING)
 
-    async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str) -> None:
+    async def fork(self, sock: socket.socket, desk: LinkedDesk, count: int, snapshot: str, memory: bool) -> None:
         """Fork a desk for a caller; one that is gone by then would never know the ids."""
-        forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None)
+        forks = await desk.fork(count, SnapshotId(snapshot) if snapshot else None, memory=memory)
         try:
             await respond(sock, 201, {"ids": [each.id for each in forks]})
         except BaseException:
@@ -295,6 +298,13 @@ class ControlServer:
             with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
                 await self.runtime.burn(desk.id)
             raise
+
+    async def wake(self, sock: socket.socket, desk: DeskId) -> None:
+        """Have a hibernated desk go on here, without a way out: none of what it reached is kept with it."""
+        if self.everyone:
+            raise BriefError("only whoever runs this machine wakes desks")
+        await self.runtime.wake(desk)
+        await respond(sock, 200, {})
 
     async def lease(self, sock: socket.socket, leases: Leases, body: bytes) -> None:
         """Open a desk for the length of a call; it is burnt once the caller is done or gone, and then the call ends."""
@@ -345,12 +355,22 @@ def _parse_order(data: object) -> tuple[Spec, Scope, bool]:
     return parse_spec(data.get("spec", {})), scope, data.get("personal") is True
 
 
-def _parse_forks(data: object) -> tuple[int, str]:
-    """Read how many desks are meant, and with which files."""
+def _parse_forks(data: object) -> tuple[int, str, bool]:
+    """Read how many desks are meant, with which files, and whether programs go on in them."""
     match data:
-        case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot"}:
-            return count, parse_snapshot(rest.get("snapshot"))
-    raise BriefError("a desk is forked by a count, and a snapshot")
+        case {"count": int(count), **rest} if type(count) is int and rest.keys() <= {"snapshot", "memory"}:
+            return count, parse_snapshot(rest.get("snapshot")), rest.get("memory") is True
+    raise BriefError("a desk is forked by a count, and a snapshot or with its memory")
+
+
+def _parse_keep(data: object) -> Keep:
+    """Read where the memory of a paused desk is kept."""
+    match data:
+        case {"keep": "disk", **rest} if not rest:
+            return "disk"
+        case {**rest} if rest in ({}, {"keep": "ram"}):
+            return "ram"
+    raise BriefError("a paused desk keeps its memory in `ram` or on `disk`")
 
 
 def _parse_answer(data: object) -> tuple[bool, str, str]:

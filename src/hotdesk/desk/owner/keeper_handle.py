@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,13 @@ from hotdesk.brief.data import Scope
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link, explain_stop
 from hotdesk.desk.link.port import call_port
+from hotdesk.desk.owner import memory
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, SAVE_SECONDS, closing
 from hotdesk.desk.owner.root import RootLedger, note_programs, supervise
 from hotdesk.desk.request import KeeperRequest
 from hotdesk.desk.seam import DeskId, Spec, Usage
 from hotdesk.errors import HotdeskError, KeeperError
+from hotdesk.ipc.tasks import together
 
 if TYPE_CHECKING:
     from hotdesk.desk.owner.runtime import KeeperRuntime
@@ -52,6 +54,8 @@ class KeeperHandle:
         self.ledger = RootLedger(desk, runtime.note)
         self.paused = False
         self.hushed = False
+        self.parked: tuple[Link, str] | None = None
+        """While the desk is hibernated: the link that goes on, and the token its guest will show."""
         self.thawing: anyio.Event | None = None
         """Set when a paused or halted desk goes on, or ends."""
 
@@ -61,7 +65,11 @@ class KeeperHandle:
         return as_usage(body)
 
     async def pause(self, paused: bool) -> None:
-        """Have the keeper stop the desk, or let it go on; not amid root's start."""
+        """Have the keeper stop the desk, or let it go on; not amid root's start. A hibernated one stays so."""
+        if self.parked is not None:
+            if not paused:
+                await memory.resume(self)
+            return
         async with self.rising if paused else contextlib.nullcontext():
             await self.runtime.keeper.ask(KeeperRequest("pause" if paused else "resume", self.desk))
         self.paused = paused
@@ -108,6 +116,7 @@ class KeeperHandle:
                     self.thaw()
                 raise
         self.paused = self.hushed = False
+        self.parked = None
         if link is not None:
             link.break_off(await explain_stop(self.desk))
 
@@ -150,13 +159,21 @@ class KeeperHandle:
             forks.append(await self.runtime.begin(self.spec, self.scope, origin=self.desk, snapshot=snapshot))
 
         try:
-            await together(one, count)
+            await together([one] * count)
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
                 for desk in forks:
                     await self.runtime.burn(desk.id)
             raise
         return forks
+
+    async def fork_live(self, link: Link, count: int) -> Sequence[LinkedDesk]:
+        """Open desks in which this one's programs go on."""
+        return await memory.fork(self, link, count)
+
+    async def hibernate(self, link: Link) -> None:
+        """Have the keeper write the desk's memory to disk, and end it."""
+        await memory.hibernate(self, link)
 
     async def dial(self, port: int, link: Link) -> socket.socket:
         """Have the keeper call a server inside; behind a wall where it cannot, have the guest.
@@ -224,16 +241,6 @@ async def hush(desk: LinkedDesk, hushed: bool) -> None:
     async with desk.rebooting:
         await desk.outside.hush(hushed)
         desk.link.hush(hushed)
-
-
-async def together(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
-    """Do something several times at once; the first error ends the others, and is raised alone."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            for _ in range(count):
-                tasks.start_soon(work)
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None
 
 
 def as_usage(body: dict[str, object]) -> Usage:

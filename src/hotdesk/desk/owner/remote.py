@@ -17,6 +17,7 @@ from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
 from hotdesk.desk.owner.keeper_client import SAVE_SECONDS
 from hotdesk.desk.owner.keeper_handle import as_usage
+from hotdesk.desk.owner.memory import SAVE_MEMORY_SECONDS
 from hotdesk.desk.seam import DeskId, Spec, Usage, as_id
 from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, KeeperError
 from hotdesk.event import Asked, from_json
@@ -81,7 +82,19 @@ class RemoteHandle:
 
     async def fork(self, snapshot: str, count: int) -> Sequence[LinkedDesk]:
         """Have the owner open desks that begin with a snapshot's files, and link to each."""
-        reply = await self.runtime.call("POST", f"/desks/{self.desk}/forks", {"snapshot": snapshot, "count": count})
+        return await self.open_forks({"snapshot": snapshot, "count": count})
+
+    async def fork_live(self, link: Link | None, count: int) -> Sequence[LinkedDesk]:
+        """Have the owner open desks in which this one's programs go on, and link to each."""
+        return await self.open_forks({"count": count, "memory": True})
+
+    async def hibernate(self, link: Link | None) -> None:
+        """Have the owner write the desk's memory to disk."""
+        await self.runtime.call("POST", f"/desks/{self.desk}/pause", {"keep": "disk"}, SAVE_MEMORY_SECONDS)
+
+    async def open_forks(self, order: dict[str, object]) -> Sequence[LinkedDesk]:
+        """Have the owner open forks, and link to each."""
+        reply = await self.runtime.call("POST", f"/desks/{self.desk}/forks", order, SAVE_MEMORY_SECONDS)
         ids = reply.get("ids")
         forks = [as_id(str(each)) for each in ids] if isinstance(ids, list) else []
         try:
@@ -165,6 +178,10 @@ class RemoteRuntime:
         await self.call("DELETE", f"/desks/{desk}")
         for link in self.links.pop(desk, []):
             link.hang_up()
+
+    async def wake(self, desk: DeskId) -> None:
+        """Have the owner let a hibernated desk go on, as one of its own."""
+        await self.call("POST", f"/desks/{desk}/wake", {}, SAVE_MEMORY_SECONDS)
 
     async def questions(self) -> list[Asked]:
         """List what the owner's desks ask for, each with the seconds it still waits."""

@@ -18,6 +18,7 @@ from hotdesk.desk import door_files
 from hotdesk.desk.keeper.spawn import Started, start
 from hotdesk.desk.link.desk import LinkedDesk
 from hotdesk.desk.link.link import Link
+from hotdesk.desk.owner import memory
 from hotdesk.desk.owner.keeper_client import BURN_SECONDS, KeeperClient, closing
 from hotdesk.desk.owner.keeper_handle import KeeperHandle
 from hotdesk.desk.owner.parts import KeeperParts, Parts
@@ -165,17 +166,28 @@ class KeeperRuntime:
         snapshot: str = "",
         spare: bool = False,
         gated: bool = False,
+        desk: DeskId | None = None,
+        token: str = "",
     ) -> LinkedDesk:
-        """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left."""
-        desk = new_id()
+        """Open a desk, or fork one; when its guest does not greet or its way out does not hold, nothing is left.
+
+        With a `token` programs go on in it, as they were in `origin` or when `desk` was hibernated.
+        """
+        desk = desk or new_id()
         self.idle = min(self.idle, spec.idle)
         requested = spec
         async with self.unless_whole(desk):
             spec, ca = await self.admit(desk, spec, scope, gated)
-            order = KeeperRequest("open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare)
+            order = KeeperRequest(
+                "open", desk, spec, ca=ca, origin=origin, snapshot=snapshot, spare=spare, memory=bool(token)
+            )
             body, fds = await self.keeper.ask(order, 2)
             with closing(fds):
-                link = await self.answer(desk, body, fds[0], fds[1])
+                if token:
+                    sock, hello = await memory.hear_guest(self, desk, body, fds[0], token)
+                    link = await memory.join(self, desk, sock, hello, memory.variables(spec, ca))
+                else:
+                    link = await self.answer(desk, body, fds[0], fds[1])
             handle = KeeperHandle(self, desk, requested, scope, str(body["image"]), int(str(body["pid"])))
             handle.env, handle.can_dial = spec.env, body.get("can_dial") is not False
             opened = self.take(desk, link, handle)
@@ -192,7 +204,7 @@ class KeeperRuntime:
             yield
         except BaseException:
             with anyio.move_on_after(BURN_SECONDS, shield=True):
-                await self.burn(desk)
+                await self.burn(desk, spare_hibernated=True)
             raise
 
     async def admit(self, desk: DeskId, spec: Spec, scope: Scope, gated: bool = False) -> tuple[Spec, str]:
@@ -283,6 +295,17 @@ class KeeperRuntime:
         await self.keeper.wait_end(desk, GREET_SECONDS, root)
         scope.cancel()
 
+    async def wake(self, desk: DeskId, scope: Scope = CLOSED) -> LinkedDesk:
+        """Have a hibernated desk go on here, be it one of this owner's or one that no owner has."""
+        if desk in self.desks:
+            await self.desks[desk].resume()
+            return self.desks[desk]
+        self.opening += 1
+        try:
+            return await memory.wake(self, desk, scope)
+        finally:
+            self.opening -= 1
+
     async def find(self, desk: DeskId) -> LinkedDesk:
         """Give an open desk of this owner."""
         if desk not in self.desks:
@@ -329,6 +352,10 @@ class KeeperRuntime:
             self.let_go(desk)
         return list(self.desks)
 
+    def list_awake(self) -> list[DeskId]:
+        """List the desks that need this owner; a hibernated one goes on at another."""
+        return [desk for desk in self.live() if self.handles[desk].parked is None]
+
     def hang_up(self) -> None:
         """Let go of every desk's links."""
         self.pool.hang_up()
@@ -343,9 +370,9 @@ class KeeperRuntime:
         self.used.discard(desk)
         self.departed(desk)
 
-    async def burn(self, desk: DeskId) -> None:
-        """End a desk."""
-        await self.keeper.ask(KeeperRequest("burn", desk))
+    async def burn(self, desk: DeskId, *, spare_hibernated: bool = False) -> None:
+        """End a desk, and what it would go on from if it was hibernated."""
+        await self.keeper.ask(KeeperRequest("burn", desk, spare_hibernated=spare_hibernated))
         self.let_go(desk)
         if self.supervisor is not None:
             await self.supervisor.dismiss(desk, self.keeper.ended.get(desk, "asked"))
@@ -360,6 +387,16 @@ async def bury(config: Config) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(undertaker.run)
         await undertaker.close()
+        tasks.cancel_scope.cancel()
+
+
+async def burn_hibernated(config: Config, desk: DeskId) -> None:
+    """Start a keeper for just long enough to remove what a hibernated desk would go on from."""
+    keeper = KeeperClient(start(config))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(keeper.run)
+        await keeper.ask(KeeperRequest("burn", desk))
+        await keeper.close()
         tasks.cancel_scope.cancel()
 
 

@@ -1,0 +1,205 @@
+"""Desks whose programs go on elsewhere or later: live forks and hibernation, an owner's side of them.
+
+The guest is told to hang up and given a token, the keeper has the desk's memory written, and whoever shows the token
+afterwards is the guest: of the same desk, whose channels go on, or of a copy, which knows of none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+
+from hotdesk.brief.data import Scope
+from hotdesk.desk import door_files
+from hotdesk.desk.link.channel import Body
+from hotdesk.desk.link.desk import LinkedDesk
+from hotdesk.desk.link.link import Link
+from hotdesk.desk.link.recognition import new_token, recognize
+from hotdesk.desk.owner.keeper_client import BURN_SECONDS, closing
+from hotdesk.desk.request import KeeperRequest, parse_spec
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
+from hotdesk.ipc.tasks import together
+from hotdesk.walls import TRAITS
+
+if TYPE_CHECKING:
+    from hotdesk.desk.owner.keeper_handle import KeeperHandle
+    from hotdesk.desk.owner.runtime import KeeperRuntime
+
+SAVE_MEMORY_SECONDS = 300.0
+"""Seconds a desk's memory may take to be written."""
+_ROOT_END_SECONDS = 5.0
+_REJOIN_SECONDS = 20.0
+
+
+def require_memory(desk: str, spec: Spec) -> None:
+    """Refuse a desk whose memory cannot be kept, before anything is done to it."""
+    if not TRAITS[spec.wall].can_keep_memory:
+        walls = " or ".join(name for name, traits in TRAITS.items() if traits.can_keep_memory)
+        raise BriefError(
+            f"the programs of desk {desk} cannot be copied or hibernated: the wall {spec.wall} cannot keep memory. "
+            f"Open a desk behind {walls}, or leave memory out: files can be kept behind every wall"
+        )
+
+
+async def save(handle: KeeperHandle, link: Link, request: KeeperRequest, token: str) -> tuple[dict[str, object], int]:
+    """Have a desk's memory written while its link is parked; return what its keeper replied, and a listening socket.
+
+    What fails leaves the desk running, its link as it was.
+    """
+    keeper, desk = handle.runtime.keeper, handle.desk
+    await end_root(handle)
+    await link.park(token)
+    try:
+        body, fds = await keeper.ask(request, 1, SAVE_MEMORY_SECONDS)
+    except HotdeskError as e:
+        link.break_off(DeskGone(f"desk {desk} is gone: {e}; open another"))
+        raise
+    if body["failure"]:
+        await rejoin(handle, link, body, fds[0], token)
+        raise DeskError(str(body["failure"]))
+    return body, fds[0]
+
+
+async def rejoin(handle: KeeperHandle, link: Link, body: dict[str, object], listening: int, token: str) -> None:
+    """Have the link go on over the next call of the same guest, and nobody listen any more."""
+    with closing([listening]), anyio.CancelScope(shield=True):
+        sock, _ = await hear_guest(handle.runtime, handle.desk, body, listening, token)
+        await link.rejoin(sock)
+
+
+async def end_root(handle: KeeperHandle) -> None:
+    """End root's guest, which cannot be kept: it has files of the host open."""
+    keeper, desk = handle.runtime.keeper, handle.desk
+    if handle.roots is not None and not handle.roots.is_over():
+        handle.roots.hang_up()
+        await keeper.wait_end(desk, _ROOT_END_SECONDS, root=True)
+    handle.roots = None
+
+
+async def hear_guest(
+    runtime: KeeperRuntime, desk: DeskId, body: dict[str, object], listening: int, token: str
+) -> tuple[socket.socket, Body]:
+    """Return the connection of a desk's guest, found by its token among all who call."""
+    found: tuple[socket.socket, Body] | None = None
+    listener = socket.socket(fileno=listening)
+    listener.setblocking(False)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runtime.stop_waiting, desk, False, tasks.cancel_scope)
+            found = await recognize(listener, (body["caller"], body["uid"]), token)
+            tasks.cancel_scope.cancel()
+    except ExceptionGroup as group:
+        raise HostError(f"the guest of desk {desk} could not be heard: {group.exceptions[0]}") from group
+    finally:
+        listener.detach()
+    if found is None:
+        raise DeskGone(f"desk {desk} did not go on: {runtime.keeper.ended.get(desk, 'its guest is silent')}")
+    return found
+
+
+async def join(runtime: KeeperRuntime, desk: DeskId, sock: socket.socket, hello: Body, env: Body) -> Link:
+    """Give the link to the guest of a copy, which forgets its origin's channels and takes these variables."""
+    link = Link(sock)
+    link.hello = hello
+    link.greeted.set()
+    link.obituary = lambda: runtime.keeper.explain_end(desk, False)
+    runtime.tasks.start(link.run)
+    try:
+        with anyio.fail_after(_REJOIN_SECONDS):
+            await link.ask_beside({"op": "rejoin", "same": False, "env": env})
+    except BaseException as e:
+        link.hang_up()
+        if isinstance(e, TimeoutError):
+            raise DeskGone(f"desk {desk} did not go on: its guest is silent") from None
+        raise
+    return link
+
+
+async def fork(handle: KeeperHandle, link: Link, count: int) -> Sequence[LinkedDesk]:
+    """Open desks in which the programs of one go on; all of them, or none. The one goes on meanwhile."""
+    require_memory(handle.desk, handle.spec)
+    token = new_token()
+    forks: list[LinkedDesk] = []
+    async with handle.rising:
+        await handle.runtime.keeper.ask(KeeperRequest("may_save", handle.desk))
+        with anyio.CancelScope(shield=True):
+            body, listening = await save(handle, link, KeeperRequest("checkpoint", handle.desk), token)
+    snapshot = str(body["snapshot"])
+
+    async def one() -> None:
+        begin = handle.runtime.begin
+        forks.append(await begin(handle.spec, handle.scope, origin=handle.desk, snapshot=snapshot, token=token))
+
+    try:
+        await together([functools.partial(rejoin, handle, link, body, listening, token), *[one] * count])
+    except BaseException:
+        with anyio.move_on_after(BURN_SECONDS, shield=True):
+            for desk in forks:
+                await handle.runtime.burn(desk.id)
+        raise
+    finally:
+        with anyio.move_on_after(BURN_SECONDS, shield=True), contextlib.suppress(HotdeskError):
+            await handle.forget(snapshot)
+    return forks
+
+
+async def hibernate(handle: KeeperHandle, link: Link) -> None:
+    """Write a desk's memory to disk and end it until it is resumed. Twice is no error."""
+    if handle.parked is not None:
+        return
+    require_memory(handle.desk, handle.spec)
+    if handle.paused:
+        await handle.pause(False)
+    token = new_token()
+    async with handle.rising:
+        await handle.runtime.keeper.ask(KeeperRequest("may_save", handle.desk, stop=True))
+        with anyio.CancelScope(shield=True):
+            request = KeeperRequest("hibernate", handle.desk, token=token)
+            _, listening = await save(handle, link, request, token)
+            os.close(listening)  # it calls at another one when it goes on
+            handle.parked = (link, token)
+            handle.thawing = handle.thawing or anyio.Event()
+
+
+async def resume(handle: KeeperHandle) -> None:
+    """Let a hibernated desk go on under the same owner: every channel is as it was."""
+    assert handle.parked is not None
+    link, token = handle.parked
+    desk = handle.desk
+    with anyio.CancelScope(shield=True):
+        async with handle.runtime.unless_whole(desk):
+            body, fds = await handle.runtime.keeper.ask(KeeperRequest("boot", desk), 2)
+            with closing(fds):
+                sock, _ = await hear_guest(handle.runtime, desk, body, fds[0], token)
+                await link.rejoin(sock)
+            await handle.runtime.keeper.ask(KeeperRequest("woken", desk))
+        handle.parked, handle.paused = None, False
+        handle.thaw()
+
+
+async def wake(runtime: KeeperRuntime, desk: DeskId, scope: Scope) -> LinkedDesk:
+    """Have a hibernated desk that no owner has go on here; it reaches what the scope of now lists."""
+    body, _ = await runtime.keeper.ask(KeeperRequest("recall", desk))
+    seconds = float(str(body["seconds"]))
+    if seconds <= 0:
+        raise DeskGone(f"the deadline of desk {desk} passed while it was hibernated; open another")
+    spec = replace(parse_spec(body["spec"]), deadline=seconds)
+    runtime.keeper.ended.pop(desk, None)  # it may have ended here once before
+    opened = await runtime.begin(spec, scope, desk=desk, token=str(body["token"]))
+    await runtime.keeper.ask(KeeperRequest("woken", desk))
+    return opened
+
+
+def variables(spec: Spec, ca: str) -> Body:
+    """Give the variables of a copy's programs, which must not have those of its origin's way out."""
+    closed = door_files.build_closed_environment()
+    found: Body = {**dict.fromkeys(closed), **dict.fromkeys(door_files.environment())}
+    return {**found, **(door_files.environment() if ca else closed), **spec.env}

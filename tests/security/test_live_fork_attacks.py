@@ -1,0 +1,161 @@
+"""Attacks on desks whose memory is kept: by programs that run in a copy before its guest is heard, and on the disk."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from hotdesk.config import MIB, Config
+from hotdesk.desk.owner.runtime import KeeperRuntime
+from hotdesk.desk.request import KeeperRequest
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import BriefError, HotdeskError
+from tests.security.conftest import Attack, Owning
+from tests.security.guards import Removal, falls_without, no_guard
+
+pytestmark = [pytest.mark.container, pytest.mark.gvisor, pytest.mark.timeout(120)]
+
+GVISOR = Spec(wall="gvisor", cpus=1, memory=512 * MIB)
+IMPOSTOR = """
+import socket, sys, time
+sys.path.insert(0, "/run/hotdesk/lib")
+from hotdesk_guest.wire import HELLO, OPEN, REPLY, encode, frame, FrameReader, HOST_KINDS, HOST_LIMIT
+print("ready", flush=True)
+while True:
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect("/run/hotdesk/link.sock")
+    except OSError:
+        continue
+    s.settimeout(30)
+    try:
+        s.sendall(frame(HELLO, 0, encode({"version": 1, "pid": 1, "home": "/stolen", "token": "0" * 64})))
+        reader = FrameReader(HOST_KINDS, HOST_LIMIT)
+        while data := s.recv(65536):
+            for kind, number, payload in reader.feed(data):
+                if kind == OPEN:
+                    s.sendall(frame(REPLY, number, encode({"code": 0, "signal": None, "timed_out": False, "text": ""})))
+    except OSError:
+        pass
+"""
+TOKEN = """
+tell({"mem": attempt(open, "/proc/1/mem", "rb"), "maps": attempt(lambda: len(open("/proc/1/maps").read())),
+      "attach": attempt_ptrace(), "fd": attempt(os.listdir, "/proc/1/fd")})
+"""
+PTRACE = """
+def attempt_ptrace():
+    return call("ptrace", 16, 1, 0, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+async def runtime(settings: Config, owning: Owning) -> AsyncIterator[KeeperRuntime]:
+    async with owning(settings) as opened:
+        yield opened
+
+
+@falls_without(
+    "a guest shows its token",
+    Removal("link/recognition.py", "self.found is None and is_right(hello, self.token):", "self.found is None:"),
+)
+async def test_a_program_that_calls_first_in_a_copy_is_not_taken_for_its_guest(runtime: KeeperRuntime) -> None:
+    desk = await runtime.open(GVISOR)
+    await desk.write("impostor.py", IMPOSTOR)
+    starting = [await desk.start(["python3", "impostor.py"]) for _ in range(2)]
+    for each in starting:
+        async for _, data in each.output():
+            assert data == b"ready\n"
+            break
+    (copy,) = await desk.fork(memory=True)
+    assert copy.home != "/stolen"
+    for each in (desk, copy):
+        assert (await each.run(["echo", "guest"])).text == "guest\n"
+        await runtime.burn(each.id)
+
+
+@no_guard("the sentry lets programs trace their descendants alone; that the guest hides its memory is one more")
+async def test_no_program_reads_the_token_in_the_guests_memory(runtime: KeeperRuntime, attack: Attack) -> None:
+    desk = await runtime.open(GVISOR)
+    told = await attack(desk, PTRACE + TOKEN)
+    assert told["mem"] in ("EACCES", "EPERM")
+    assert told["attach"] in ("EACCES", "EPERM")
+    await runtime.burn(desk.id)
+
+
+@falls_without(
+    "what is kept of a desk is root's alone",
+    Removal("keeper/hibernated.py", "os.O_TRUNC | os.O_CLOEXEC, 0o600)", "os.O_TRUNC | os.O_CLOEXEC, 0o644)"),
+)
+async def test_the_token_of_a_hibernated_desk_is_not_for_other_users(runtime: KeeperRuntime, settings: Config) -> None:
+    desk = await runtime.open(GVISOR)
+    await desk.pause(keep="disk")
+    record = settings.lib / "hibernated" / f"{desk.id}.json"
+    token = json.loads(record.read_text())["token"]
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
+    assert token not in (settings.run / "hibernated" / f"{desk.id}.json").read_text()
+    assert token not in (settings.run / "desks" / desk.id / "desk.json").read_text()
+    await runtime.burn(desk.id)
+
+
+@no_guard("the layer has the memory beside the files that programs see, not among them")
+async def test_no_program_finds_what_was_written_of_its_memory(runtime: KeeperRuntime, attack: Attack) -> None:
+    desk = await runtime.open(replace(GVISOR, root=True))
+    (copy,) = await desk.fork(memory=True)
+    find = ["sh", "-c", "find / -xdev -name 'checkpoint.img' -o -xdev -name 'pages*.img' 2>/dev/null; echo done"]
+    for each in (desk, copy):
+        assert (await each.run(find, user="root", timeout=60)).text == "done\n"
+        await runtime.burn(each.id)
+
+
+@falls_without(
+    "a hibernated desk is woken as it was",
+    Removal("keeper/open.py", "check_same(record, parse_spec(record.spec), request.spec)", "pass"),
+)
+async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: KeeperRuntime) -> None:
+    desk = await runtime.open(replace(GVISOR, tenant="first"))
+    await desk.pause(keep="disk")
+    await runtime.burn(desk.id, spare_hibernated=True)
+    for other in (replace(GVISOR, tenant="second"), replace(GVISOR, tenant="first", root=True)):
+        with pytest.raises(BriefError, match="was hibernated with another"):
+            await runtime.keeper.ask(KeeperRequest("open", desk.id, other, memory=True), 2)
+    woken = await runtime.wake(desk.id)
+    assert (await woken.run(["true"])).ok
+    await runtime.burn(desk.id)
+
+
+@no_guard("the program that renames a copy comes from its keeper, and none of the desk's files is run")
+async def test_root_that_replaced_every_program_gets_no_capability_from_a_copy(runtime: KeeperRuntime) -> None:
+    desk = await runtime.open(replace(GVISOR, root=True))
+    spy = "#!/bin/sh\ngrep Cap /proc/self/status >> /tmp/caps\n"
+    plant = "for p in /bin/hostname /usr/bin/hostname; do cp /tmp/spy $p; done; chmod 755 /bin/hostname; :> /tmp/caps"
+    await desk.write("/tmp/spy", spy, mode=0o755)
+    await desk.run(["sh", "-c", plant], user="root")
+    (copy,) = await desk.fork(memory=True)
+    assert (await copy.read("/tmp/caps")) == b""
+    uname = ["python3", "-c", "import socket; print(socket.gethostname())"]
+    assert (await copy.run(uname)).text.strip() == copy.id[:12]
+    for each in (desk, copy):
+        await runtime.burn(each.id)
+
+
+@no_guard("what is written counts against the disk's limit, which the kernel holds")
+async def test_memory_that_does_not_fit_on_the_disk_is_refused_and_the_desk_runs_on(runtime: KeeperRuntime) -> None:
+    desk = await runtime.open(replace(GVISOR, disk=64 * MIB))
+    fill = "import os,time; x=os.urandom(128 << 20); print(1, flush=True); time.sleep(600)"
+    process = await desk.start(["python3", "-c", fill])
+    async for _, data in process.output():
+        assert data == b"1\n"
+        break
+    with pytest.raises(HotdeskError, match="could not be written; it runs on"):
+        await desk.fork(memory=True)
+    assert (await desk.run(["true"])).ok
+    await process.kill()
+    await anyio.lowlevel.checkpoint()
+    await runtime.burn(desk.id)
