@@ -140,6 +140,8 @@ async def compose_app(
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
         if reloading.serving.shutdown == "leave":
             await saved.leave()
+        else:
+            await saved.burn_paused()
         tasks.cancel_scope.cancel()
 
 

@@ -1,5 +1,8 @@
 """Sandboxes that are left when a server ends, for the next one to go on with: files as images, all else as records.
 
+Behind a wall that keeps memory the desk itself is hibernated instead, and its programs go on; a sandbox that is paused
+so has its record at once, and outlasts a server that is killed.
+
 Each image is noted as a deleted snapshot's before it is made. So it is there for as long as a sandbox stands on it, and
 what a crash leaves of it is cleared like any other.
 """
@@ -13,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +25,7 @@ from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
 from hotdesk.api.e2b.responses import E2bError, log, not_found
-from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, has_ended
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
 from hotdesk.api.e2b.templates import wall_of
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
@@ -31,8 +34,8 @@ from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, settings_of
 from hotdesk.brief.data import CLOSED, Scope
 from hotdesk.config import Config
-from hotdesk.desk.seam import ID_SHAPE
-from hotdesk.errors import HostError, HotdeskError
+from hotdesk.desk.seam import ID_SHAPE, DeskId
+from hotdesk.errors import BriefError, DeskError, DeskGone, HostError, HotdeskError
 from hotdesk.linux import private_files
 
 FOLDER = "left"
@@ -72,6 +75,10 @@ class SavedSandbox(BaseModel):
     internet: bool | None
     headers: list[tuple[str, str, str]]
     """Headers that go along, which are secrets: host, name, value."""
+    desk: Annotated[str, Field(pattern=f"^({ID_SHAPE.pattern})?$")] = ""
+    """The hibernated desk in which its programs go on; empty: its files are in `image`."""
+    base: str = ""
+    """The image on which that desk stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,10 @@ class SavedSandboxes:
             private_files.remove(folder(tenant), _file_of(record.id))
             return
         same = {**record.model_dump(include=set(SAME)), "until": until, "saved_image": record.image}
-        spec = self.sandboxes.spec(record.image, record.env, wall_of(record.template, record.metadata))
-        sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode="filesystem", **same)
+        wall = wall_of(record.template, record.metadata)
+        spec = self.sandboxes.spec(record.base or record.image, record.env, wall)
+        mode: Literal["full", "filesystem"] = "full" if record.desk else "filesystem"
+        sandbox = Sandbox(None, tenant, spec=spec, scope=CLOSED, state="paused", pause_mode=mode, **same)
         self.count(sandbox, record)
         self.sandboxes.add(sandbox)
 
@@ -137,10 +146,13 @@ class SavedSandboxes:
         scope = await self.find_scope(record)
         tenant = await self.tenants.tenant(sandbox.tenant.name)
         rest = max(1.0, sandbox.started + self.longest - time.time())
-        spec = replace(sandbox.spec, deadline=rest, idle=rest)
+        spec = tenant.host.route(replace(sandbox.spec, deadline=rest, idle=rest))
         share.free()
         try:
-            desk = await tenant.host.open(spec, scope)
+            if record.desk:
+                desk = await tenant.host.wake(DeskId(record.desk), scope, spec)
+            else:
+                desk = await tenant.host.open(spec, scope)
             await self.sandboxes.begin(tenant, [desk], spec.image)
         except QuotaError as e:
             raise E2bError(429, str(e)) from None
@@ -165,8 +177,30 @@ class SavedSandboxes:
         config: Mapping[str, object] = {**(record.network or {}), "rules": rules}
         return await network.find_scope(self.sandboxes.serving, config, record.internet)
 
+    async def note_pause(self, sandbox: Sandbox) -> None:
+        """Write the record of a sandbox that was hibernated, so that it is left also by a server that is killed."""
+        sandbox.until = sandbox.started + self.longest
+        sandbox.saved_image = PREFIX + new_word()
+        data = record_of(sandbox, sandbox.desk.id).model_dump_json().encode()
+        await anyio.to_thread.run_sync(write, folder(sandbox.tenant), _file_of(sandbox.id), data)
+
+    async def note_resume(self, sandbox: Sandbox) -> None:
+        """Remove the record of a sandbox that goes on under the same server."""
+        sandbox.saved_image = ""
+        await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), _file_of(sandbox.id))
+
+    async def discard(self, sandbox: Sandbox) -> None:
+        """Leave nothing of a sandbox that ends without a desk."""
+        record = self.records[sandbox.id][0] if sandbox.id in self.records else None
+        if record is not None and record.desk:
+            tenant = await self.tenants.tenant(sandbox.tenant.name)
+            await tenant.host.burn(DeskId(record.desk))
+        await self.forget(sandbox)
+
     async def forget(self, sandbox: Sandbox) -> None:
         """Remove a sandbox's record; its image goes when nothing stands on it."""
+        if sandbox.id not in self.records and sandbox.saved_image:
+            await self.note_resume(sandbox)
         if (found := self.records.pop(sandbox.id, None)) is not None:
             found[1].free()
             await anyio.to_thread.run_sync(private_files.remove, folder(sandbox.tenant), _file_of(sandbox.id))
@@ -193,6 +227,11 @@ class SavedSandboxes:
             say(f"{burning} sandboxes are not left: they burn")
         say(f"left {len(saved)} sandboxes")
 
+    async def burn_paused(self) -> None:
+        """Burn what this server hibernated, where nothing is to be left: the rest burns with its keepers."""
+        for sandbox in [each for each in self.sandboxes.by_id.values() if each.opened is not None and each.saved_image]:
+            await self.sandboxes.kill(sandbox)
+
     def stop(self, sandbox: Sandbox) -> None:
         """Take a sandbox from its clock: one that ran and would have been killed is over when it would have been."""
         killed = sandbox.state == "running" and not sandbox.auto_pause
@@ -216,22 +255,39 @@ class SavedSandboxes:
         """Keep a sandbox's files, and last its record."""
         async with places, sandbox.turning:
             try:
-                await sandbox.desk.pause(memory=False)
-                await sandbox.desk.save(sandbox.saved_image)
-                data = record_of(sandbox).model_dump_json().encode()
+                desk = await self.hibernate(sandbox)
+                if not desk:
+                    await sandbox.desk.pause(memory=False)
+                    await sandbox.desk.save(sandbox.saved_image)
+                data = record_of(sandbox, desk).model_dump_json().encode()
                 await anyio.to_thread.run_sync(write, folder(sandbox.tenant), _file_of(sandbox.id), data)
             except (HotdeskError, OSError, ValueError) as e:
                 log(e)
                 return
         saved.append(sandbox)
 
+    async def hibernate(self, sandbox: Sandbox) -> str:
+        """Have a sandbox's desk hibernated; return it, or nothing where it cannot be."""
+        if not can_keep_memory(sandbox):
+            return ""
+        try:
+            await sandbox.desk.pause(keep="disk")
+        except DeskGone:
+            raise
+        except (BriefError, DeskError) as e:
+            log(e)
+            return ""
+        return sandbox.desk.id
 
-def record_of(sandbox: Sandbox) -> SavedSandbox:
-    """Write down what a sandbox is."""
+
+def record_of(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
+    """Write down what a sandbox is, and the desk that was hibernated."""
     values = sandbox.scope.values
     grants = [each for each in sandbox.scope.grants if each.secret in values]
     headers = [(each.host, each.places[0].name, values[each.secret].decode("latin-1")) for each in grants]
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, **{name: getattr(sandbox, name) for name in SAME})
+    same = {name: getattr(sandbox, name) for name in SAME}
+    base = sandbox.spec.image if desk else ""
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, desk=desk, base=base, **same)
 
 
 def name_of(sandbox: Sandbox) -> str:

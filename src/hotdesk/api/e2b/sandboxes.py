@@ -23,7 +23,8 @@ from hotdesk.api.settings import Serving
 from hotdesk.api.tenants import Tenant
 from hotdesk.brief.data import Scope
 from hotdesk.desk.seam import Desk, Spec
-from hotdesk.errors import DeskError, DeskGone, HotdeskError, ImageError
+from hotdesk.errors import BriefError, DeskError, DeskGone, HotdeskError, ImageError
+from hotdesk.walls import TRAITS
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.hibernate import SavedSandboxes
@@ -220,7 +221,7 @@ class Sandboxes:
                 if sandbox.opened is not None:
                     await sandbox.tenant.host.burn(sandbox.opened.id)
                 if self.saved is not None:
-                    await self.saved.forget(sandbox)
+                    await self.saved.discard(sandbox)
             except (HotdeskError, OSError) as e:
                 log(e)
 
@@ -266,11 +267,13 @@ class Sandboxes:
             sandbox.pause_mode = "full" if memory else "filesystem"
             cut(sandbox)
             try:
-                await stop(sandbox.desk, memory=memory)
+                is_on_disk = await stop(sandbox.desk, memory=memory, to_disk=can_keep_memory(sandbox))
             except BaseException:
                 sandbox.state, sandbox.pause_mode = "running", mode
                 sandbox.ends = max(ends, time.time() + _STOP_RETRY_S) if due else ends
                 raise
+            if is_on_disk and self.saved is not None:
+                await self.saved.note_pause(sandbox)
 
     async def resume(self, sandbox: Sandbox, timeout: float, *, memory: bool = True) -> bool:
         """Let a paused sandbox go on, without memory from its files alone; False when it ran already."""
@@ -281,8 +284,12 @@ class Sandboxes:
             if sandbox.opened is None:
                 assert self.saved is not None
                 await self.saved.open(sandbox)
+                if not memory and sandbox.pause_mode == "full":
+                    await self.go_on(sandbox, memory=False)
             else:
                 await self.go_on(sandbox, memory=memory)
+                if sandbox.saved_image and self.saved is not None:
+                    await self.saved.note_resume(sandbox)
             sandbox.state, sandbox.timeout = "running", timeout
             sandbox.ends = self.cap_end(sandbox, time.time() + timeout)
             self.soonest.set()
@@ -307,15 +314,22 @@ class Sandboxes:
         await self.resume(sandbox, sandbox.timeout)
 
     async def fork(self, sandbox: Sandbox, count: int, timeout: float) -> Sequence[Sandbox]:
-        """Open sandboxes that begin with the files of one, with tokens of their own."""
+        """Open sandboxes that begin with the files of one, with tokens of their own.
+
+        Behind a wall that keeps memory its programs go on in them.
+        """
         async with sandbox.turning:
             self.require(sandbox)
             if sandbox.state == "paused":
                 raise E2bError(409, f"sandbox '{sandbox.id}' is paused; connect to it first")
             try:
-                desks = await sandbox.tenant.host.fork(sandbox.desk, count)
+                desks = await sandbox.tenant.host.fork(sandbox.desk, count, memory=can_keep_memory(sandbox))
             except QuotaError as e:
                 raise E2bError(429, str(e)) from None
+            except DeskGone:
+                raise
+            except DeskError as e:
+                raise E2bError(409, str(e)) from e
         await self.begin(sandbox.tenant, desks, sandbox.spec.image)
         now = moment()
         forks = [
@@ -360,13 +374,29 @@ def has_ended(sandbox: Sandbox) -> bool:
     return runtime is not None and (sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None)
 
 
-async def stop(desk: Desk, *, memory: bool) -> None:
-    """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again."""
+def can_keep_memory(sandbox: Sandbox) -> bool:
+    """Say whether the programs of a sandbox can be copied, and written to disk while it is paused."""
+    return TRAITS[sandbox.spec.wall].can_keep_memory
+
+
+async def stop(desk: Desk, *, memory: bool, to_disk: bool = False) -> bool:
+    """Pause a desk; one that does not stop at once, amid a start or a long call to its disk, is asked again.
+
+    One whose memory cannot be written to disk just now keeps it where it is. Say whether it was written.
+    """
+    if memory and to_disk:
+        try:
+            await desk.pause(keep="disk")
+            return True
+        except DeskGone:
+            raise
+        except (BriefError, DeskError) as e:
+            log(e)
     end, interval = anyio.current_time() + STOP_TIMEOUT_S, _STOP_INTERVAL_S
     while True:
         try:
             await desk.pause(memory=memory)
-            return
+            return False
         except DeskGone:
             raise
         except DeskError as e:
