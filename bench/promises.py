@@ -14,6 +14,7 @@ from bench import (
     door,
     hands,
     journal,
+    live_fork,
     server,
     snapshots,
     start,
@@ -279,6 +280,15 @@ PROMISES = (
         hands.arrival(hands.XDOTOOL_CLICK),
         "a click, until the program has it ≤ 0.1 × `xdotool`",
         "hands",
+        aim=True,
+    ),
+    Promise(
+        live_fork.FORK,
+        "≤",
+        1.5,
+        live_fork.PLAIN,
+        "live fork behind gVisor, until the copy answers ≤ 1.5 × plain `runsc checkpoint` and `runsc restore`",
+        "live-fork",
         aim=True,
     ),
     Promise(

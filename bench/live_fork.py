@@ -1,0 +1,120 @@
+"""Live forks behind gVisor: until a copy answers, beside plain `runsc checkpoint` and `runsc restore` of as much.
+
+The peer is a container on the same root file system with the same interpreters running, started by root, without desk,
+door or proof. Its checkpoint leaves it running, and its restore is timed until runsc says that it is up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+from bench.book import Book, seconds, timed
+from bench.peers import Peers, process
+
+from hotdesk.config import MIB
+from hotdesk.desk.seam import Desk, Spec
+from hotdesk.host import Host
+
+SPEC = Spec(wall="gvisor", cpus=2, memory=1024 * MIB)
+FORK, HIBERNATE, RESUME = "live fork → answers", "pause(keep=disk)", "resume of a hibernated desk"
+PLAIN = "runsc checkpoint, then restore"
+FLAGS = ("--platform=ptrace", "--network=none", "--overlay2=none", "--file-access=shared", "--ignore-cgroups")
+"""As a desk's runsc has them."""
+COUNTER = "import time\nn = 0\nwhile True:\n    n += 1\n    time.sleep(0.01)\n"
+TWICE = f"import os\nif os.fork():\n    os.wait()\nelse:\n    exec({COUNTER!r})\n"
+"""A process that waits, as a desk's guest does, and one that counts."""
+
+
+@contextmanager
+def container(peers: Peers, name: str) -> Iterator[Path]:
+    """Give the bundle of a container that counts until the block ends."""
+    with peers.bundle(name, "python3", "-c", TWICE) as bundle:
+        (bundle / "config.json").write_text(json.dumps(configuration(str(bundle / "root"))))
+        subprocess.run([*runsc(bundle), "run", "--detach", f"--bundle={bundle}", name], check=True, **pipes())
+        try:
+            yield bundle
+        finally:
+            subprocess.run([*runsc(bundle), "delete", "--force", name], check=False, **pipes())
+
+
+def pipes() -> dict[str, object]:
+    """Give streams that a sentry may hold for as long as it lives."""
+    return {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+def configuration(root: str) -> dict[str, object]:
+    """Give an OCI configuration without what runsc does itself."""
+    kinds = ("pid", "ipc", "uts", "mount", "network")
+    return {
+        "ociVersion": "1.0.2",
+        "root": {"path": root},
+        "process": process(("python3", "-c", TWICE)),
+        "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+        "linux": {"namespaces": [{"type": kind} for kind in kinds]},
+    }
+
+
+def runsc(bundle: Path) -> list[str]:
+    """Give runsc with a state folder of its own."""
+    return ["runsc", f"--root={bundle}/state", *FLAGS]
+
+
+def copy_plainly(bundle: Path, name: str, number: int) -> float:
+    """Time a checkpoint and a restore from it; the copy is deleted again."""
+    image, state, other = bundle / f"image{number}", bundle / f"copy{number}", f"{name}-{number}"
+    took = seconds(
+        [*runsc(bundle), "checkpoint", f"--image-path={image}", "--leave-running", "--compression=none", name]
+    )
+    restore = ["runsc", f"--root={state}", *FLAGS, "restore", "--detach", f"--bundle={bundle}", f"--image-path={image}"]
+    took += seconds_detached([*restore, other])
+    subprocess.run(["runsc", f"--root={state}", *FLAGS, "delete", "--force", other], check=False, **pipes())
+    shutil.rmtree(image)
+    shutil.rmtree(state, ignore_errors=True)
+    return took
+
+
+def seconds_detached(argv: list[str]) -> float:
+    """Time a program that leaves processes with its streams behind."""
+    start = time.perf_counter()
+    done = subprocess.run(argv, check=False, **pipes())
+    took = time.perf_counter() - start
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(argv[:6])} ended with {done.returncode}")
+    return took
+
+
+async def fork(desk: Desk, host: Host) -> float:
+    """Time a live fork; the copy is burnt again."""
+    copies: list[Desk] = []
+
+    async def work() -> None:
+        copies.extend(await desk.fork(memory=True))
+
+    took = await timed(work)
+    await host.burn(copies[0].id)
+    return took
+
+
+async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
+    """Take a live fork, the peer's and a hibernation once a round; the first round only warms caches."""
+    if shutil.which("runsc") is None:
+        book.lack([FORK, PLAIN, HIBERNATE, RESUME], "runsc is not installed: hotdesk setup --wall gvisor")
+        return
+    name = f"bench-{os.getpid()}-live"
+    with container(peers, name) as bundle:
+        async with host.open_desk(SPEC) as desk:
+            await desk.start(["python3", "-c", COUNTER])
+            for number in range(-1, rounds):
+                noted = book if number >= 0 else Book()
+                noted.note(PLAIN, number, await anyio.to_thread.run_sync(copy_plainly, bundle, name, number))
+                noted.note(FORK, number, await fork(desk, host))
+                noted.note(HIBERNATE, number, await timed(lambda: desk.pause(keep="disk")))
+                noted.note(RESUME, number, await timed(desk.resume))
