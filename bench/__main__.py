@@ -59,7 +59,9 @@ PARTS: dict[str, Part] = {
         host, peers, book, bursts=asked.bursts, size=asked.burst, stream=asked.stream, resting=asked.idle
     ),
     "snapshots": lambda host, peers, home, book, asked: snapshots.measure(host, home, book, min(asked.rounds, 20)),
-    "live-fork": lambda host, peers, home, book, asked: live_fork.measure(host, peers, book, min(asked.rounds, 10)),
+    "live-fork": lambda host, peers, home, book, asked: live_fork.measure(
+        host, peers, home, book, min(asked.rounds, 10)
+    ),
     "hands": lambda host, peers, home, book, asked: hands.measure(host, book, min(asked.rounds, 30)),
     "view": lambda host, peers, home, book, asked: view.measure(host, book, min(asked.rounds, 20)),
     "worker": lambda host, peers, home, book, asked: worker.measure(host, book, min(asked.rounds, 20)),

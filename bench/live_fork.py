@@ -38,16 +38,18 @@ def container(peers: Peers, name: str) -> Iterator[Path]:
     """Give the bundle of a container that counts until the block ends."""
     with peers.bundle(name, "python3", "-c", TWICE) as bundle:
         (bundle / "config.json").write_text(json.dumps(configuration(str(bundle / "root"))))
-        subprocess.run([*runsc(bundle), "run", "--detach", f"--bundle={bundle}", name], check=True, **pipes())
+        if quietly([*runsc(bundle), "run", "--detach", f"--bundle={bundle}", name]):
+            raise RuntimeError("runsc run failed")
         try:
             yield bundle
         finally:
-            subprocess.run([*runsc(bundle), "delete", "--force", name], check=False, **pipes())
+            quietly([*runsc(bundle), "delete", "--force", name])
 
 
-def pipes() -> dict[str, object]:
-    """Give streams that a sentry may hold for as long as it lives."""
-    return {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+def quietly(argv: list[str]) -> int:
+    """Run a program with streams that a sentry may hold for as long as it lives; return its exit code."""
+    nothing = subprocess.DEVNULL
+    return subprocess.run(argv, check=False, stdin=nothing, stdout=nothing, stderr=nothing).returncode
 
 
 def configuration(root: str) -> dict[str, object]:
@@ -67,15 +69,15 @@ def runsc(bundle: Path) -> list[str]:
     return ["runsc", f"--root={bundle}/state", *FLAGS]
 
 
-def copy_plainly(bundle: Path, name: str, number: int) -> float:
-    """Time a checkpoint and a restore from it; the copy is deleted again."""
-    image, state, other = bundle / f"image{number}", bundle / f"copy{number}", f"{name}-{number}"
+def copy_plainly(bundle: Path, home: Path, name: str, number: int) -> float:
+    """Time a checkpoint to disk and a restore from it; the copy is deleted again."""
+    image, state, other = home / f"image{number}", bundle / f"copy{number}", f"{name}-{number}"
     took = seconds(
         [*runsc(bundle), "checkpoint", f"--image-path={image}", "--leave-running", "--compression=none", name]
     )
     restore = ["runsc", f"--root={state}", *FLAGS, "restore", "--detach", f"--bundle={bundle}", f"--image-path={image}"]
     took += seconds_detached([*restore, other])
-    subprocess.run(["runsc", f"--root={state}", *FLAGS, "delete", "--force", other], check=False, **pipes())
+    quietly(["runsc", f"--root={state}", *FLAGS, "delete", "--force", other])
     shutil.rmtree(image)
     shutil.rmtree(state, ignore_errors=True)
     return took
@@ -84,10 +86,10 @@ def copy_plainly(bundle: Path, name: str, number: int) -> float:
 def seconds_detached(argv: list[str]) -> float:
     """Time a program that leaves processes with its streams behind."""
     start = time.perf_counter()
-    done = subprocess.run(argv, check=False, **pipes())
+    code = quietly(argv)
     took = time.perf_counter() - start
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(argv[:6])} ended with {done.returncode}")
+    if code:
+        raise RuntimeError(f"{' '.join(argv[:6])} ended with {code}")
     return took
 
 
@@ -103,7 +105,7 @@ async def fork(desk: Desk, host: Host) -> float:
     return took
 
 
-async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
+async def measure(host: Host, peers: Peers, home: Path, book: Book, rounds: int) -> None:
     """Take a live fork, the peer's and a hibernation once a round; the first round only warms caches."""
     if shutil.which("runsc") is None:
         book.lack([FORK, PLAIN, HIBERNATE, RESUME], "runsc is not installed: hotdesk setup --wall gvisor")
@@ -114,7 +116,7 @@ async def measure(host: Host, peers: Peers, book: Book, rounds: int) -> None:
             await desk.start(["python3", "-c", COUNTER])
             for number in range(-1, rounds):
                 noted = book if number >= 0 else Book()
-                noted.note(PLAIN, number, await anyio.to_thread.run_sync(copy_plainly, bundle, name, number))
+                noted.note(PLAIN, number, await anyio.to_thread.run_sync(copy_plainly, bundle, home, name, number))
                 noted.note(FORK, number, await fork(desk, host))
                 noted.note(HIBERNATE, number, await timed(lambda: desk.pause(keep="disk")))
                 noted.note(RESUME, number, await timed(desk.resume))

@@ -147,7 +147,9 @@ ALL_CAPABILITIES = (
     ),
 )
 CALLS_ALLOWED = Removal("container/seccomp.py", "refuse(REFUSED, errno.EPERM)", "allow(REFUSED)")
-FIRST_PROCESS_SHOWN = Removal("hotdesk_guest/agent.py", "    guest.is_hidden = hide()\n    guest.run()\n", "    guest.run()\n")
+FIRST_PROCESS_SHOWN = Removal(
+    "hotdesk_guest/agent.py", "    guest.is_hidden = hide()\n    guest.run()\n", "    guest.run()\n"
+)
 FIRST_PROCESS_TRACED = Removal(
     "container/seccomp.py", 'refuse("ptrace", errno.EPERM, equal(1, 1))', 'allow("ptrace", equal(1, 1))'
 )

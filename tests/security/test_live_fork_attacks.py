@@ -68,8 +68,8 @@ async def test_a_program_that_calls_first_in_a_copy_is_not_taken_for_its_guest(r
     desk = await runtime.open(GVISOR)
     await desk.write("impostor.py", IMPOSTOR)
     starting = [await desk.start(["python3", "impostor.py"]) for _ in range(2)]
-    for each in starting:
-        async for _, data in each.output():
+    for impostor in starting:
+        async for _, data in impostor.output():
             assert data == b"ready\n"
             break
     (copy,) = await desk.fork(memory=True)

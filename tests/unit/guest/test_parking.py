@@ -98,7 +98,7 @@ async def test_a_program_goes_on_over_the_next_connection_of_the_same_host(tmp_p
         echo = await desk.start(["cat"])
         await echo.send(b"before")
         output = echo.output()
-        assert (await anext(output))[1] == b"before"  # type: ignore[call-overload]
+        assert (await anext(output))[1] == b"before"
         short = await desk.start(["sh", "-c", "read line; echo $line"])
         await short.send(b"ends meanwhile\n")
         token = new_token()
@@ -107,7 +107,7 @@ async def test_a_program_goes_on_over_the_next_connection_of_the_same_host(tmp_p
             tasks.start_soon(echo.send, b"after")
             sock, _ = await guest.hear(token)
             await desk.link.rejoin(sock)
-        assert (await anext(output))[1] == b"after"  # type: ignore[call-overload]
+        assert (await anext(output))[1] == b"after"
         told = b"".join([data async for _, data in short.output()])
         assert told == b"ends meanwhile\n"
         assert (await short.wait()).exit_code == 0
