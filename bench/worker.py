@@ -94,6 +94,10 @@ class Machine:
         """Have what was seen of a deliverable signed."""
         return self.host.certify(claim)
 
+    def certify_swarm(self, swarm: str) -> bytes:
+        """Have the records of a swarm's items signed."""
+        return self.host.certify_swarm(swarm)
+
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:
         """Name the secrets that are in some bytes."""
         return self.host.find_secrets(data, scope)
