@@ -250,3 +250,13 @@ def test_images_that_nothing_needs_are_removed(home: Path) -> None:
             time.sleep(0.1)
         assert records == []
         assert images.isdisjoint(os.listdir(found.settings.images / "images"))
+
+
+@pytest.mark.long
+@pytest.mark.gvisor
+def test_templates_are_built_behind_gvisor(home: Path, tmp_path: Path) -> None:
+    with served(home / "building-gvisor", config='[serve]\nwall = "gvisor"\n') as found:
+        template_program.runs_steps(found.e2b, tmp_path)
+        template_program.starts_servers(found.e2b, tmp_path)
+        with sandbox("steps", found.e2b) as made:
+            assert "gVisor" in made.commands.run("dmesg").stdout

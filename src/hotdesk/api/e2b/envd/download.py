@@ -122,17 +122,20 @@ class FileResponse(Response):
         remaining = part.last - part.first if part.last is not None and not packed else None
         frame = await worker.hear()
         await send(start)
+        waiting = b""
         while frame[0] == "D":
             data = frame[1] if packer is None else packer.compress(frame[1])
             if remaining is not None and (remaining := remaining - len(data)) < 0:
                 raise LinkError("the file has more bytes than it had")
-            if data:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+            if waiting and data:
+                await send({"type": "http.response.body", "body": waiting, "more_body": True})
+            waiting = data or waiting
             frame = await worker.hear()
         if remaining:
             raise LinkError("the file has fewer bytes than it had")
         rest = packer.flush() if packer is not None else b""
-        await send({"type": "http.response.body", "body": rest, "more_body": False})
+        self.call.sandbox.cuts.discard(self.call.reset)  # with its last byte the connection is for other requests
+        await send({"type": "http.response.body", "body": waiting + rest, "more_body": False})
 
 
 def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
