@@ -40,7 +40,7 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 
 .PHONY: test
 test: e2b-images gvisor test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
-	$(PYTEST) -m "not long" -n 3 --dist loadfile --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
+	$(PYTEST) -m "not long" -n 3 --dist loadfile --no-loadscope-reorder --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick
 test-quick: setup  ## The unit tests but the slow ones, and the conformance tests of a desk.
@@ -89,6 +89,14 @@ serve-demo: images  ## The same from a browser: an ERP and `hotdesk serve`, with
 .PHONY: demo-desk
 demo-desk: images  ## One minute: a desk is used, misused and burnt.
 	@$(SUDO) $(PYTHON) examples/demo-desk/demo.py
+
+.PHONY: docs
+docs: .venv/.docs  ## Build these pages as a static site into out/docs; a link that leads nowhere fails it.
+	@$(PYTHON) tools/docs.py
+
+.venv/.docs: .venv/.installed
+	@uv=uv; uv --version >/dev/null 2>&1 || uv=.venv/bin/uv; $$uv pip install --quiet --python $(PYTHON) --group docs
+	@touch $@
 
 .PHONY: dist
 dist: .venv/.installed compile  ## Build the wheel and the sdist of the last commit into dist/, twice: both must have the same bytes.

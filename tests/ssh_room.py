@@ -120,8 +120,8 @@ def ssh_room(settings: Config, *options: str) -> Iterator[SshRoom]:
 def end(process: subprocess.Popen[bytes]) -> None:
     """Terminate a program; what it runs at the desk ends with it.
 
-    OpenSSH 9.2 misses a signal that arrives after its look at `quit_pending` and before its wait for input (it calls `poll`,
-    not `ppoll`), so an idle `ssh -N` would stay forever: the signal is repeated.
+    OpenSSH 9.2 misses a signal that arrives after its look at `quit_pending` and before its wait for input, so an idle
+    `ssh -N` would stay forever: the signal is repeated.
     """
     for _ in range(100):
         process.terminate()

@@ -120,7 +120,7 @@ def loads(text: str | bytes, *, duplicates: bool = False, overflow: bool = False
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     table = dict(pairs)
     if len(table) != len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("duplicate key")
     return table
 
 

@@ -151,7 +151,7 @@ class DialledPort:
 
     def explain(self, failure: int) -> OSError:
         """Say why there is no connection."""
-        refused = "nobody listens at port %d of the desk" % self.port
+        refused = "nothing listens on port %d of the desk" % self.port
         return OSError(failure, refused if failure == errno.ECONNREFUSED else posix.strerror(failure))
 
     def turn(self, fd: int, event: int) -> None:

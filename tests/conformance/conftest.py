@@ -143,6 +143,10 @@ GVISOR_SAMPLE = frozenset(
 """What is tried behind gVisor in every run; the rest is long."""
 
 
+LONG_ON_LOCAL = frozenset(("test_desk_outside", "test_desk_snapshots", "test_desk_terminal"))
+"""Files that are tried on the wall for tests only in the long run; the container shows the same every day."""
+
+
 Open: TypeAlias = Callable[[Spec], AbstractAsyncContextManager[Desk]]
 """Opens a desk of one's own; it burns at the end of the block."""
 
@@ -162,7 +166,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.long)
             if reason := KNOWN_FAILURES.get((str(wall), item.originalname)):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict="depends" not in reason))
-            if wall == "local" and (reason or item.originalname in SLOW):
+            if wall == "local" and (reason or item.originalname in SLOW or item.path.stem in LONG_ON_LOCAL):
                 item.add_marker(pytest.mark.long)
             if wall == "gvisor" and item.originalname not in GVISOR_SAMPLE:
                 item.add_marker(pytest.mark.long)

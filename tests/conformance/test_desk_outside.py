@@ -159,6 +159,7 @@ async def test_many_calls_at_once_keep_apart(desk: Desk) -> None:
     assert heard == {number: b"%d" % number for number in range(40)}
 
 
+@pytest.mark.long
 async def test_a_server_that_never_answers_keeps_nobody_for_ever(desk: Desk) -> None:
     kept: list[socket.socket] = []
     try:
@@ -269,6 +270,7 @@ async def test_the_deadline_does_not_wait_for_a_paused_desk(fresh: Open) -> None
             await desk.run(["true"])
 
 
+@pytest.mark.long
 async def test_a_paused_desk_is_not_idle(fresh: Open) -> None:
     async with fresh(Spec(idle=0.6)) as desk:
         await desk.pause()

@@ -372,6 +372,7 @@ async def test_a_forgotten_snapshot_is_gone(fresh: Open) -> None:
         assert await desk.snapshot() not in (one, two)
 
 
+@pytest.mark.long
 async def test_a_desk_has_so_many_snapshots_and_no_more(fresh: Open) -> None:
     async with fresh(Spec(disk=32 * MIB)) as desk:
         taken = [await desk.snapshot() for _ in range(SNAPSHOTS)]
@@ -434,7 +435,7 @@ async def test_calls_wait_while_a_desk_is_halted_and_then_succeed(fresh: Open) -
             done["read"] = await desk.read("kept")
 
         async def dial() -> None:
-            with pytest.raises(DeskError, match="nobody listens"):
+            with pytest.raises(DeskError, match="nothing listens"):
                 await desk.dial(9)
             done["dial"] = True
 
@@ -472,6 +473,7 @@ async def test_the_deadline_is_not_later_for_a_desk_that_started_anew(fresh: Ope
             await go_back_often(desk, snapshot)
 
 
+@pytest.mark.long
 async def test_a_halted_desk_is_not_idle(fresh: Open) -> None:
     async with fresh(Spec(idle=2)) as desk:
         await desk.pause(memory=False)

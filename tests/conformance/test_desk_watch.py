@@ -276,6 +276,7 @@ async def test_many_changes_are_all_told(desk: Desk) -> None:
     await watch.close()
 
 
+@pytest.mark.long
 async def test_more_than_can_be_kept_is_told_as_an_overflow(desk: Desk) -> None:
     folder = await made(desk, "watch-flood")
     watch = await desk.watch(folder)
@@ -287,6 +288,7 @@ async def test_more_than_can_be_kept_is_told_as_an_overflow(desk: Desk) -> None:
     await watch.close()
 
 
+@pytest.mark.long
 async def test_a_watch_nobody_reads_keeps_nobody_waiting(desk: Desk) -> None:
     folder = await made(desk, "watch-unread")
     watch = await desk.watch(folder)
@@ -322,6 +324,7 @@ async def test_two_watches_of_one_folder_are_apart(desk: Desk) -> None:
     await two.close()
 
 
+@pytest.mark.long
 async def test_closed_watches_are_let_go_of(desk: Desk) -> None:
     folder = await made(desk, "watch-closed")
     for _ in range(300):

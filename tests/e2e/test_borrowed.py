@@ -147,7 +147,7 @@ async def test_a_server_is_dialled_by_a_borrower(settings: Config) -> None:
         for wrong in (0, -1, 65536):
             with pytest.raises(BriefError):
                 await borrowed.dial(wrong)
-        with pytest.raises(DeskError, match="nobody listens"):
+        with pytest.raises(DeskError, match="nothing listens"):
             await borrowed.dial(1)
 
 
@@ -203,6 +203,7 @@ async def test_a_borrower_pauses_and_resumes(settings: Config) -> None:
         assert [told["state"] for told in state.desks(settings)] == ["open"]
 
 
+@pytest.mark.long
 async def test_a_borrower_reads_what_a_desk_uses(settings: Config) -> None:
     async with lent(settings) as (desk, borrowed):
         before = await borrowed.usage()

@@ -174,6 +174,7 @@ def check(errand: Errand) -> None:
     assert drive.certificate(kept)
 
 
+@pytest.mark.long
 def test_killed_between_verified_certified_and_kept_a_job_has_one_certificate(nurseries: Nurseries) -> None:
     whole = replace(nurseries.new(), folder=str(PROVEN))
     said, killed = nurseries.live(whole)

@@ -236,6 +236,7 @@ def test_help_shows_examples_and_every_command(hotdesk: Hotdesk) -> None:
     assert "hotdesk run -- python3" in hotdesk("run", "--help").stdout.decode()
 
 
+@pytest.mark.long
 def test_a_desk_pauses_resumes_and_tells_what_it_uses(hotdesk: Hotdesk) -> None:
     desk = hotdesk("open").stdout.decode().strip()
     assert hotdesk("pause", desk).returncode == 0

@@ -51,6 +51,9 @@ QUICK = {
             'mount("/dev/shm", "tmpfs", "shm", "nosuid"',
         ),
     ),
+}
+"""Those that a normal run of the tests can afford."""
+SLOW = {
     "the limit of socket buffers": loss(
         "socket-buffers",
         ("linux/cgroup.py", '"memory.kmem.tcp.limit_in_bytes", KERNEL_TCP', '"memory.kmem.tcp.limit_in_bytes", -1'),
@@ -58,9 +61,6 @@ QUICK = {
     "the limit of processes": loss("processes", ("linux/cgroup.py", '"pids.max", limits.pids', '"pids.max", "max"')),
     "a verifying desk's copy": loss("own-superblock", ("desk/room/rootfs.py", "self.shown.get(layer, layer)", "layer")),
     "the limit of terminals": loss("terminals", ("desk/wall/container/bundle.py", '            "max=64",\n', "")),
-}
-"""Those that a normal run of the tests can afford."""
-SLOW = {
     "a mask": loss("proc-masks", ("desk/room/procfs.py", "modules locks partitions", "modules partitions")),
     "the network namespace": loss(
         "namespaces root-inside loopback-only gate-inside gate-refuses gate-stays no-way-out host-sockets",

@@ -90,6 +90,7 @@ async def test_hostile_bytes_at_the_gate_harm_nobody(settings: Config) -> None:
         assert "403" in (await desk.run([*CURL, "http://example.test/"])).text
 
 
+@pytest.mark.long
 async def test_traffic_through_the_door_is_use(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("erp.test"),), names={"erp.test": server.address})

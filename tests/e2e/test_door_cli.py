@@ -141,6 +141,7 @@ def test_the_self_test_of_a_door_is_in_its_log_only_on_request(place: Place) -> 
     assert "erp.test" not in {each["host"] for each in tests}
 
 
+@pytest.mark.long
 def test_a_denial_beats_what_is_allowed(place: Place) -> None:
     done = place.run(
         "--allow", "erp.test", "--deny", "erp.test/private/**", command=(*CURL, "https://erp.test/private/x")
@@ -258,6 +259,7 @@ def test_a_desk_that_may_not_ask_is_told_so(place: Place) -> None:
     assert place.call("approve", "--json").stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
     mapped = ["--map", f"erp.test={place.up.address}"]
     opened = place.call("open", *mapped, "--allow", "erp.test", "--grant", "erp-token@erp.test")
@@ -270,6 +272,7 @@ def test_an_open_desk_keeps_its_way_out(place: Place) -> None:
     assert place.up.seen[0].header("Authorization") == f"Bearer {VALUE}"
 
 
+@pytest.mark.long
 def test_a_question_of_a_held_desk_is_found_and_gone_with_it(place: Place) -> None:
     desk = place.call("open", "--map", f"erp.test={place.up.address}", "--ask", "erp.test").stdout.strip()
     argv = [PROGRAM, "exec", desk, "--", *CURL, "https://erp.test/data/x"]
@@ -281,6 +284,7 @@ def test_a_question_of_a_held_desk_is_found_and_gone_with_it(place: Place) -> No
     assert place.up.seen == []
 
 
+@pytest.mark.long
 def test_a_desk_whose_time_is_up_loses_its_way_out_while_its_owner_stays(place: Place) -> None:
     other = place.call("open").stdout.strip()
     desk = place.call("open", "--allow", "erp.test", "--grant", "erp-token@erp.test", "--deadline", "2").stdout.strip()
@@ -293,6 +297,7 @@ def test_a_desk_whose_time_is_up_loses_its_way_out_while_its_owner_stays(place: 
         place.call("burn", other)
 
 
+@pytest.mark.long
 def test_a_vault_with_a_passphrase_is_opened_for_the_run(place: Place, tmp_path: Path) -> None:
     keys = place.settings.lib / "keys"
     word = tmp_path / "passphrase"

@@ -79,6 +79,7 @@ def test_a_file_goes_in_and_comes_out_and_each_change_is_an_event(run: Hotdesk, 
     assert len({each.job for each in noted}) == 3
 
 
+@pytest.mark.long
 def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
     assert run("ls").stdout.split() == b"NAME VERSION SIZE WHEN OWNER JOB CERTIFIED SHA256".split()
     drive = Drive(state / "lib/drive")
@@ -91,6 +92,7 @@ def test_names_are_listed_for_people(run: Hotdesk, state: Path) -> None:
     assert run("ls", "--owner", "uid:0").stdout.count(b"\n") == 2
 
 
+@pytest.mark.long
 def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
     (place / "there").write_bytes(b"mine")
     for argv, said in {
@@ -98,7 +100,7 @@ def test_what_cannot_be_is_said_in_a_line(run: Hotdesk, place: Path) -> None:
         ("put", "absent"): b"absent cannot be read",
         ("put", "there", "../up"): b"is no name to keep a file under",
         ("put", "there", "a@3"): b"is a version of a name",
-        ("put", "there", "--owner", "me"): b"names nobody",
+        ("put", "there", "--owner", "me"): b"is not an identity",
         ("rm", "none"): b"no such name in the drive: none",
         ("history", "none"): b"no such name",
     }.items():

@@ -133,6 +133,7 @@ def test_what_a_worker_asks_people_is_answered_and_refused_at_once(evaluate: Run
     assert result["seconds"]["wall"] < 60
 
 
+@pytest.mark.long
 def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(evaluate: Run, tmp_path: Path) -> None:
     acting = Acting(SAMPLES / "code/sample/solution.py", HOSTS)
     with behind("chat", acting) as provider:
@@ -167,7 +168,7 @@ def test_a_recording_is_replayed_with_the_same_figures_and_without_a_provider(ev
          "grade.py ended with exit code 1: ValueError: no grade"),
         pytest.param("site.py", "    class", "    hidden['rates']\n\n    class",
          "site.py failed: KeyError: 'rates'. Correct it.", marks=pytest.mark.long),
-        ("generate.py", 'goal = ', 'gaol = ', "The job did not begin: "),
+        pytest.param("generate.py", 'goal = ', 'gaol = ', "The job did not begin: ", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_a_task_that_breaks_is_one_line_beside_others(

@@ -142,6 +142,7 @@ async def test_an_opening_given_up_in_the_queue_opens_nothing(settings: Config) 
             assert (await desk.run(["true"])).ok
 
 
+@pytest.mark.long
 async def test_a_jumping_clock_moves_no_deadline(settings: Config) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     told = encode_settings(settings)

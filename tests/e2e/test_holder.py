@@ -177,6 +177,7 @@ def test_an_image_can_be_removed_though_a_desk_of_it_is_ready(place: Place) -> N
     wait_until(lambda: place.states() == [])
 
 
+@pytest.mark.long
 def test_ps_and_doctor_name_it(place: Place) -> None:
     holder = place.warm()
     listed = place.call("ps")
@@ -190,9 +191,9 @@ def test_ps_and_doctor_name_it(place: Place) -> None:
     ("argv", "code"),
     [
         (["sh", "-c", "exit 3"], 3),
-        (["/etc/passwd"], 126),
+        pytest.param(["/etc/passwd"], 126, marks=pytest.mark.long),
         (["no-such-program"], 127),
-        (["sh", "-c", "kill -TERM $$"], 128 + 15),
+        pytest.param(["sh", "-c", "kill -TERM $$"], 128 + 15, marks=pytest.mark.long),
     ],
 )
 def test_exit_codes_and_words_are_those_of_a_command_without_a_holder(place: Place, argv: list[str], code: int) -> None:
@@ -295,6 +296,7 @@ def test_changed_settings_choose_another_holder_and_hold(place: Place) -> None:
     assert first in place.holders()
 
 
+@pytest.mark.long
 def test_changed_code_is_not_asked_for_desks(place: Place, tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))

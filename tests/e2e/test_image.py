@@ -119,6 +119,7 @@ def test_what_is_there_is_not_built_again(base: Image, images: Path) -> None:
     assert said == []
 
 
+@pytest.mark.long
 def test_a_recipe_of_ones_own(base: Image, images: Path, tmp_path: Path, fresh: FreshName) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

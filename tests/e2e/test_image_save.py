@@ -128,6 +128,7 @@ async def test_a_snapshot_is_saved_as_it_was(settings: Config, name: str) -> Non
             assert await other.read("note") == b"before"
 
 
+@pytest.mark.long
 def test_a_snapshot_that_is_not_there_is_said_to_be_missing(
     hotdesk: Hotdesk, settings: Config, desk: str, name: str
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_snapshot_that_is_not_there_is_said_to_be_missing(
     assert not (settings.images / "images" / f"{name}.json").exists()
 
 
+@pytest.mark.long
 def test_a_desk_that_broke_its_python_is_not_kept_as_an_image(
     hotdesk: Hotdesk, settings: Config, desk: str, name: str
 ) -> None:

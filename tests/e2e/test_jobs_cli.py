@@ -104,7 +104,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert (wrong.returncode, "is about" in wrong.stderr) == (125, True)
     done = place.call("approve", pending.id, "--digest", pending.digest[:16], SUDO_UID="1000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"nobody works at this job now: `hotdesk resume {job}`"
+    assert done.stdout.splitlines()[-1] == f"no process is running this job: `hotdesk resume {job}`"
     decided = waiting_in(place.journal, job).decided[pending.id]
     assert (decided.answer, decided.digest) == ("approved", pending.digest)
     assert decided.by.startswith("uid 0 pid ")
@@ -154,11 +154,12 @@ async def test_a_question_is_answered_and_a_refusal_has_its_reason(place: Place)
     assert (decided[plan.id].answer, kept.text(decided[plan.id].paper)) == ("refused", "not on a Sunday")
 
 
+@pytest.mark.long
 async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name
     with hold_lock(kept.folder):
-        assert "somebody works at" in place.call("forget", job, "--yes").stderr
+        assert "another process is running job" in place.call("forget", job, "--yes").stderr
     place.host.note(JobEnded(job, "done"))
     assert place.call("forget", job[:8], "--yes").stdout == f"forgotten: {job}\n"
     assert not kept.folder.exists()
@@ -167,6 +168,7 @@ async def test_a_job_is_forgotten_and_what_was_written_stays_whole(place: Place,
     assert "nothing is kept" in place.call("show", job, "--papers").stderr
 
 
+@pytest.mark.long
 async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_path: Path) -> None:
     kept, other = place.begin(), place.begin()
     job, file, key = kept.folder.name, tmp_path / "job.jsonl", tmp_path / "key.pub"
@@ -183,6 +185,7 @@ async def test_an_export_is_proven_with_the_public_key_alone(place: Place, tmp_p
     assert place.call(*check[:3], "-", *check[4:], stdin=whole.stdout).returncode == 0
 
 
+@pytest.mark.long
 async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     job = kept.folder.name
@@ -199,4 +202,4 @@ async def test_old_jobs_are_forgotten_by_gc_and_young_ones_stay(place: Place, tm
     done = place.call("gc", "--json", HOTDESK_IMAGES=str(tmp_path))
     assert json.loads(done.stdout)["jobs"] == [job], done.stderr
     assert not kept.folder.exists()
-    assert "nothing was heard of it for 0 days" in place.call("show", job).stdout
+    assert "no sign of life for 0 days" in place.call("show", job).stdout

@@ -216,6 +216,7 @@ def test_killed_after_every_event_a_job_still_goes_on(nurseries: Nurseries, even
     nurseries.each(lambda life: die_and_go_on(nurseries, nurseries.new(life=life, whole=False)), lives)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("life", [24, 31])
 def test_a_job_that_dies_again_and_again_gets_there(nurseries: Nurseries, life: int) -> None:
     errand, lives = nurseries.new(life=life), 1

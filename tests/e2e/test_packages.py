@@ -45,6 +45,7 @@ async def test_apt_installs_a_package_with_its_dependencies_scripts_and_user(set
             assert (await fresh.run(["tcpdump", "--version"])).exit_code == 127
 
 
+@pytest.mark.long
 async def test_apt_says_that_the_door_refuses_an_archive_nobody_listed(settings: Config) -> None:
     source = "echo 'deb [trusted=yes] http://elsewhere.test/debian x main' | sudo tee /etc/apt/sources.list"
     async with Host(settings, control=False) as host, host.open_desk(SPEC, Scope(rules())) as desk:

@@ -222,6 +222,7 @@ async def test_variables_a_pool_was_made_with_are_not_given_to_others(settings: 
         assert b"SECRET" not in (await desk.run(["env"])).stdout
 
 
+@pytest.mark.long
 async def test_deadline_and_idle_time_are_the_claims(settings: Config) -> None:
     async with pooled(settings, 2, Spec(deadline=1.0, idle=0.5)) as host:
         await anyio.sleep(1.2)

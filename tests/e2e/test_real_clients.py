@@ -174,6 +174,7 @@ async def test_every_client_says_that_the_door_refuses_a_host(equipped: Desk) ->
         assert "403" in words(told), f"{name}: {words(told)}"
 
 
+@pytest.mark.long
 async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, there: Upstream) -> None:
     there.seen.clear()
     for name, told in (await ask_each(equipped, "https://there.test/closed")).items():

@@ -260,7 +260,7 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
     place.wait_for(StepEnded, lambda event: event.step == "desk")
     assert [event.amid for event in place.all(Checkpointed)] == [True]
     refused = place.resume()
-    assert (refused.returncode, "somebody works at" in refused.stderr) == (REFUSED, True)
+    assert (refused.returncode, "another process is running job" in refused.stderr) == (REFUSED, True)
     assert place.all(Resumed) == []
     assert place.call("answer", asked.id, "this one").returncode == 0
     assert ended(working) == 0
@@ -272,9 +272,10 @@ async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with
 async def test_a_question_nobody_answers_in_time_is_told_to_the_worker(place: Place) -> None:
     place.write(ASKING, top="wait = 1")
     assert ended(place.work()) == 0
-    assert place.result == "Nobody answered in time. kept"
+    assert place.result == "No answer came in time. kept"
 
 
+@pytest.mark.long
 async def test_stopped_while_it_asks_a_job_asks_no_second_time(place: Place) -> None:
     place.write(ASKING, top='egress = ["POST https://shop.test/*"]')
     working = place.work()
@@ -295,12 +296,13 @@ async def test_a_plan_is_approved_while_nobody_works_at_the_job(place: Place) ->
     os.killpg(working.pid, signal.SIGKILL)
     assert ended(working) == -signal.SIGKILL
     said = place.call("approve", asked.id)
-    assert f"nobody works at this job now: `hotdesk resume {place.job}`" in said.stdout
+    assert f"no process is running this job: `hotdesk resume {place.job}`" in said.stdout
     done = place.resume()
     assert done.returncode == 0, done.stderr
     assert (place.result, len(place.all(Pending))) == ("done", 1)
 
 
+@pytest.mark.long
 async def test_an_edited_plan_is_the_plan(place: Place) -> None:
     place.write(QUICK, top='approve = "plan"')
     working = place.work()
@@ -378,7 +380,7 @@ async def test_a_forgotten_job_and_a_damaged_workspace_are_refused_kindly(place:
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     refused = place.resume("--acts", "9")
     assert refused.returncode == REFUSED
-    assert refused.stderr.splitlines()[-1].endswith("was changed; the job must be begun anew")
+    assert refused.stderr.splitlines()[-1].endswith("was changed; start a new job")
     assert place.all(Kept) == []
     job = place.job
     assert place.call("forget", job, "--yes").returncode == 0

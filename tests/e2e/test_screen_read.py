@@ -66,6 +66,7 @@ async def place(home: Path) -> AsyncIterator[Place]:
         yield Place(desk, await host.hands(desk))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_text_is_written_and_saved_by_references(place: Place) -> None:
     await place.use("screen_launch", argv=["mousepad"])

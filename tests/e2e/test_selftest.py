@@ -65,6 +65,7 @@ PROOF = ("desk/wall/container/prove.py", "while wrong := flaws(", "while wrong :
 REACHABLE = '        if scheme == "https" and self.tunnel(host, port):'
 LOOPBACK = "    syscalls.raise_loopback()\n"
 
+SAMPLE = ("no route", "no CONNECT to loopback", "a secret put in")
 QUICK = {
     "no route": Loss(
         "raw-ip dns ipv6 udp-443 metadata another-desk",
@@ -224,7 +225,9 @@ def see_it_burn(settings: Config, source: Path, lost: Loss) -> None:
     assert not list((settings.run / "desks").glob("*"))
 
 
-@pytest.mark.parametrize("what", QUICK)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=() if what in SAMPLE else pytest.mark.long) for what in QUICK]
+)
 def test_a_desk_without_a_guard_is_never_released(settings: Config, home: Path, what: str) -> None:
     see_it_burn(settings, home / "mutant", QUICK[what])
 

@@ -79,6 +79,7 @@ def test_setup_proves_an_image_with_a_real_desk(home: Path, shelf: Path) -> None
     assert "there" in hotdesk(home, shelf, "setup").stdout.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_gc_keeps_what_is_used_and_removes_what_is_not(home: Path, shelf: Path) -> None:
     hotdesk(home, shelf, "setup")
     (base,) = image.ls(shelf)
@@ -108,6 +109,7 @@ def test_gc_removes_nothing_while_a_record_is_damaged(home: Path, shelf: Path) -
     assert layer.is_dir()
 
 
+@pytest.mark.long
 def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(shelf)}
     argv = [*COMMAND, "run", "--", "sh", "-c", "echo up; cat"]
@@ -123,6 +125,7 @@ def test_gc_leaves_a_layer_a_desk_stands_on(home: Path, shelf: Path) -> None:
     (home / "base.json").unlink()
 
 
+@pytest.mark.long
 def test_gc_buries_a_desk_whose_keeper_was_killed(home: Path, settings: Config) -> None:
     env = {**os.environ, "HOTDESK_HOME": str(home), "HOTDESK_IMAGES": str(settings.images)}
     env["HOTDESK_HOLDER"] = "0"  # whose keeper would bury it, too

@@ -110,6 +110,7 @@ async def test_a_keeper_that_can_start_no_thread_says_so_and_keeps_its_desks(set
             assert (await other.run(["true"])).ok
 
 
+@pytest.mark.long
 @pytest.mark.container
 async def test_sudo_alone_keeps_no_desk_from_being_idle(settings: Config) -> None:
     async with Host(settings, control=False) as host:

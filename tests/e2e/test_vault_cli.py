@@ -164,6 +164,7 @@ def test_a_value_is_typed_twice_at_a_terminal_and_not_shown(here: dict[str, str]
     assert Vault.open(keys).entry("erp").version == 1
 
 
+@pytest.mark.long
 def test_a_passphrase_is_asked_for_or_read_from_a_file(
     here: dict[str, str], run: Hotdesk, keys: Path, tmp_path: Path
 ) -> None:

@@ -146,6 +146,7 @@ async def test_an_office_that_died_is_started_again_for_the_next_file(desk: Desk
     assert (await looked(desk, "good", {}))[1].passed
 
 
+@pytest.mark.long
 async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(desk: Desk) -> None:
     await looked(desk, "good", {})
     first = await desk.read(".checks/office/pid")
@@ -154,6 +155,7 @@ async def test_an_office_that_was_left_in_the_middle_of_a_file_is_not_met_again(
     assert await desk.read(".checks/office/pid") != first
 
 
+@pytest.mark.long
 async def test_a_look_whose_time_is_up_leaves_the_office_to_the_next(desk: Desk) -> None:
     await looked(desk, "good", {})
     check = XlsxCheck.from_expect({})

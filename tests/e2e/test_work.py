@@ -137,6 +137,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+@pytest.mark.long
 def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> None:
     done = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--out", str(tmp_path / "out"))
     shown = done.stderr.decode()
@@ -157,6 +158,7 @@ def test_the_example_is_carried_out_whole(office: Office, tmp_path: Path) -> Non
         assert not any(secret.encode() in text for secret in (PASSWORD, *office.erp.sessions))
 
 
+@pytest.mark.long
 def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_line(office: Office) -> None:
     lines = office.hotdesk("work", str(EXAMPLE), *SCRIPT, "--json", cwd=office.home).stdout.splitlines()
     told = json.loads(lines[-1])["data"]

@@ -345,7 +345,9 @@ async def test_a_desk_gets_its_share_of_the_processors_and_no_more(fresh: Open, 
     Removal("keeper/keeper.py", "                self.burn_flooded()\n", ""),
     cases="TCP | TCP in small pieces | TCP on IPv6 with wide buffers",
 )
-@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize(
+    "flood", ["TCP", "UDP", *(pytest.param(name, marks=pytest.mark.long) for name in [*FLOODS][1:3])]
+)
 async def test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory(
     fresh: Open, program: Program, flood: str
 ) -> None:

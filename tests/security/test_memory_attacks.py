@@ -420,6 +420,7 @@ async def test_a_job_leaves_no_more_than_a_memory_holds(machine: LocalMachine, j
     assert (kinds.count("fact"), kinds.count("file")) == (MAX_FACTS, MAX_FILES)
 
 
+@pytest.mark.long
 @falls_without(
     "bytes that one job stages",
     Removal("job/memory.py", "        if self.past.staged_bytes + size > MAX_STAGED_BYTES:\n", "        if False:\n"),
@@ -635,6 +636,7 @@ async def test_what_is_in_a_memory_is_no_input_and_no_part_of_a_check(
             parse_job(f'{BRIEF}inputs = ["{name}"]\n'.encode(), tmp_path, scope_of)
 
 
+@pytest.mark.long
 @falls_without(
     "a job keeps each thing once",
     Removal(

@@ -344,5 +344,5 @@ async def test_who_may_open_desks_at_a_shared_socket_opens_none_with_what_is_the
     async with Host(settings, control=False) as host:
         assert isinstance(host.runtime, KeeperRuntime)
         async with serve_control(host.runtime, shared, mode=0o666), remote_runtime(shared) as far:
-            with pytest.raises(BriefError, match="only whoever runs this machine"):
+            with pytest.raises(BriefError, match="only the operator may"):
                 await far.open(Spec(), scope)

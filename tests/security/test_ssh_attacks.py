@@ -148,6 +148,7 @@ def test_no_file_of_a_desk_gets_a_set_id_bit(room: SshRoom) -> None:
     assert line.startswith(b"-rwxrwxrwx "), line
 
 
+@pytest.mark.long
 @falls_without(
     "a folder has so many entries",
     Removal("ssh/sftp_replies.py", "        if total > MAX_ENTRIES:\n", "        if total > 3 * MAX_ENTRIES:\n"),

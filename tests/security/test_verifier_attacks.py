@@ -236,7 +236,7 @@ class Owned:
     ),
     cases="killed",
 )
-@pytest.mark.parametrize("ends", [0, 9], ids=["stays", "killed"])
+@pytest.mark.parametrize("ends", [pytest.param(0, id="stays", marks=pytest.mark.long), pytest.param(9, id="killed")])
 async def test_a_desk_whose_looker_was_taken_over_is_burnt_and_proves_nothing(machine: Verifier, ends: int) -> None:
     async with AsyncExitStack() as stack:
         place: CleanDesk = await machine.verifying.open_desk("base", await stack.enter_async_context(AsyncExitStack()))

@@ -8,6 +8,7 @@ import pytest
 from tools.conventions import KEEPER, MAX_MODULES, SOURCE, complaints
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_source_keeps_every_rule() -> None:
     assert complaints(SOURCE) == []

@@ -79,7 +79,7 @@ def step(**changes: object) -> str:
     [
         ("", "the plan cannot be read: it is not JSON"),
         ("[" * 100_000, "the plan cannot be read: it is not JSON"),
-        ('{"steps": [], "steps": []}', "a key stands there twice"),
+        ('{"steps": [], "steps": []}', "duplicate key"),
         ("[]", "the plan cannot be read: it is []"),
         ("{}", "steps cannot be read"),
         ('{"steps": []}', "steps cannot be read"),

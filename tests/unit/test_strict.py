@@ -169,8 +169,8 @@ def test_a_type_that_is_not_of_json_is_a_mistake_of_ours() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1, "a": 1}', "twice"),
-        ('[{"b": {"a": 1, "a": 2}}]', "twice"),
+        ('{"a": 1, "a": 1}', "duplicate"),
+        ('[{"b": {"a": 1, "a": 2}}]', "duplicate"),
         ("NaN", "no number"),
         ("[-Infinity]", "no number"),
         ("1e999", "too large"),

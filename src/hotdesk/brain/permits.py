@@ -181,7 +181,7 @@ class Stake:
 
 
 def is_risky(what: Plan | Step, scope: Scope) -> tuple[str, ...]:
-    """Say what is at stake in a plan or a step, as facts; nothing: it only reads, and as nobody."""
+    """Say what is at stake in a plan or a step, as facts; nothing: it only reads, without credentials."""
     if isinstance(what, Plan):
         return tuple(f"{step.name}: {fact}" for step in what.steps for fact in is_risky(step, scope))
     return tuple(dict.fromkeys(each.fact for each in stakes(what, scope)))

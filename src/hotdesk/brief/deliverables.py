@@ -52,9 +52,9 @@ def _file_input(field: BriefValue, folder: Path) -> tuple[str, str]:
     path = fields.path(field)
     place = folder / path
     if not place.is_file() and not place.is_dir():
-        raise field.make_error(f"the input {path!r} is not there; it must lie beside the brief, a file or a folder")
+        raise field.make_error(f"the input {path!r} is not a file or a folder next to the brief; copy it there")
     if not place.resolve().is_relative_to(folder.resolve()):
-        raise field.make_error(f"the input {path!r} is a link to somewhere else; copy it beside the brief")
+        raise field.make_error(f"the input {path!r} is a link to a place outside; copy the file next to the brief")
     return path, path
 
 

@@ -110,7 +110,7 @@ def _with_word(grant: Grant, word: str, before: str, used: set[str]) -> Grant:
         added = (*getattr(grant, listed), unquote(value, errors="strict"))
         return replace(grant, **{listed: added})  # type: ignore[arg-type]
     if name in used or bool(equals) != (name in ("env", "step", "seconds")) or (equals and not value):
-        raise ValueError(f"{printable(word[:80])!r} stands there twice, or is not part of a grant")
+        raise ValueError(f"{printable(word[:80])!r} is given twice, or is not part of a grant")
     used.add(name)
     return replace(grant, **read_option(name, value))  # type: ignore[arg-type]
 
@@ -188,7 +188,7 @@ def _check_places(places: object) -> tuple[SecretPlace, ...]:
         raise ValueError("the places are no list of places")
     done = tuple(_check_place(place) for place in places)
     if len({(place.kind, place.name.lower(), place.method, place.path) for place in done}) != len(done):
-        raise ValueError("a place stands there twice")
+        raise ValueError("a place is listed twice")
     return done
 
 

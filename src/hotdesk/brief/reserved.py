@@ -31,7 +31,7 @@ def beside(inputs: object) -> bool:
 
 CODE = Reserved(
     "a brief asks for work and never says what this machine runs",
-    "name models in `models`; whoever starts the job chooses another brain on the command line",
+    "name models in `models`; another brain is chosen on the command line when the job starts",
     when=lambda value: True,
     always=True,
 )

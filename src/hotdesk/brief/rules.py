@@ -263,7 +263,7 @@ def _canonicalize_query(query: object) -> tuple[tuple[str, str], ...]:
         raise ValueError("a parameter's name is empty or holds a `*`")
     names = [because("query", name, lambda text: unquote_plus(text, errors="strict")) for name, _ in pairs]
     if len(set(names)) != len(names):
-        raise ValueError("a parameter stands there twice")
+        raise ValueError("a parameter is given twice")
     for _, value in pairs:
         because("query", value, lambda text: paths.compile_value(text).pattern)
     return tuple(sorted(pairs))

@@ -32,7 +32,7 @@ class CustomCheck:
     """A check of the brief's own."""
 
     alone: ClassVar[bool] = True
-    file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file beside the brief")]
+    file: Annotated[Place, re.compile(r"(?s).*\.py"), Otherwise("expected a Python file next to the brief")]
     given: Table = field(default_factory=dict)
     """What it is told, as JSON on its standard input."""
     seconds: Seconds = execution.RUN_TIMEOUT_S

@@ -150,7 +150,7 @@ def _read_pages(sizes: Sequence[tuple[int, int, int]], rest: bytes) -> list[Draw
         inflating = zlib.decompressobj()
         rgb = inflating.decompress(rest[at : at + size], width * height * 3)
         if len(rgb) != width * height * 3:
-            raise ValueError("a page is not as large as it was said to be")
+            raise ValueError("a page does not have the size that was reported")
         pages.append(DrawnPixels(width, height, rgb))
         at += size
     return pages

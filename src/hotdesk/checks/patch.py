@@ -50,7 +50,7 @@ class PatchCheck:
     """A repository, its tests, and what a change to it may touch."""
 
     alone: ClassVar[bool] = True
-    repository: Annotated[Place, re.compile("(?s).+"), Otherwise("expected a folder beside the brief")]
+    repository: Annotated[Place, re.compile("(?s).+"), Otherwise("expected a folder next to the brief")]
     tests: SomeTexts
     red: Texts = ()
     """Names of tests that fail without the change."""

@@ -23,7 +23,7 @@ REMEDIES: Mapping[str, str] = {
     "count": "Pack as many files as are asked for.",
     "sizes": "Correct that file before you pack it.",
     "names": "Pack plain files alone, each name once and relative to the archive.",
-    "whole": "Make the archive anew: what it holds is damaged.",
+    "whole": "Write the archive again: its contents are damaged.",
 }
 MOST_MEMBERS = 20_000
 
@@ -124,7 +124,7 @@ def sound(members: tuple[Member, ...]) -> Iterator[Fault]:
         if path.is_absolute() or ".." in path.parts or "\\" in each.name or ":" in each.name or not each.name:
             yield Fault("names", where, "a relative name inside the archive", "one that leads out of it")
         if each.name.casefold() in visited:
-            yield Fault("names", where, "every name once, whatever its case", "a second one")
+            yield Fault("names", where, "every name once, regardless of case", "a second one")
         visited.add(each.name.casefold())
 
 

@@ -36,7 +36,7 @@ GROUPS = {
         "resume": "Go on with a job that stopped or was killed, or with paused desks.",
         "replay": "Repeat a job's recorded decisions at a fresh desk.",
         "eval": "Run evaluation tasks with hidden graders, and count what passed.",
-        "forget": "Destroy what is kept of a job beside the journal.",
+        "forget": "Delete everything about a job except its journal entries.",
         "verify": "Say whether a file is the one its certificate is of, and what was checked.",
         "drive": "List, get, put and remove what outlives desks.",
         "memory": "See and remove what workers left for later jobs.",

@@ -45,7 +45,7 @@ from hotdesk.linux.landlock import confine
 from hotdesk.strict import read
 from hotdesk.walls import NAMES, UNWALLED
 
-APPROVE = "who admits the plan: nobody; a person; a person where something is at stake; a person, and each step, too"
+APPROVE = "who approves the plan: no one; a person; a person where something is at stake; a person, and each step, too"
 MODELS = "models"
 """The folder of what was learned of models."""
 PAUSED = 75
@@ -119,7 +119,7 @@ def require_ordered(request: JobRequest, folder: Path, installed: Sequence[Path]
     right = request.script in scripts and request.source == base64.b64encode(source).decode()
     fixed = request.adversary or request.replay or request.recording
     if not right or fixed or (request.folder, request.out) != places:
-        raise BriefError(f"what is kept of {folder.name} is not what was ordered here; start the job anew")
+        raise BriefError(f"what is kept of {folder.name} differs from the original request; start a new job")
     for name in (*request.plan, *request.act):
         if why := refusal(name, listed):
             raise BriefError(f"job {folder.name} cannot go on with its model: {why}")

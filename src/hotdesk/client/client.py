@@ -120,7 +120,7 @@ class Client:
         return read(Allowed, await self.line.call("POST", f"/jobs/{job}/allow", {"rule": rule}))
 
     async def forget(self, job: str) -> None:
-        """Destroy what is kept of a job beside the journal."""
+        """Delete everything about a job except its journal entries."""
         await self.line.call("DELETE", f"/jobs/{job}")
 
     async def events(self, job: str = "", *, after: int = 0, follow: bool = True) -> AsyncIterator[Happened]:

@@ -152,7 +152,7 @@ class HttpClient:
         try:
             return json.loads(found) if found else None
         except ValueError as e:
-            raise HostError(f"the server at {self.name} answers strangely") from e
+            raise HostError(f"the server at {self.name} sent a malformed reply") from e
 
     async def every(self, path: str, **query: object) -> list[dict[str, Any]]:
         """Give all of a list, page after page."""

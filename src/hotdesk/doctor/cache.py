@@ -60,7 +60,7 @@ def judge_release(kernel: KernelReport) -> Finding:
 def sound(kernel: KernelReport) -> Finding:
     """Judge whether the kernel has oopsed."""
     if sterile.is_suspect(kernel.tainted):
-        return report_failure(f"it has oopsed (tainted {kernel.tainted}): somebody may have written what it caches")
+        return report_failure(f"it has oopsed (tainted {kernel.tainted}): others may have written its cache")
     return report_pass(f"it has not oopsed (tainted {kernel.tainted})")
 
 

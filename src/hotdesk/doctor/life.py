@@ -169,7 +169,7 @@ FREEZE = JudgedMeasure(
     Measure(
         "freeze",
         "life",
-        "a desk can be frozen whatever it does",
+        "a desk can be frozen at any time",
         "host: context switches of a program inside, before, while and after",
         "is the cgroup's freezer there? look at /proc/cgroups",
     ),
@@ -179,7 +179,7 @@ DEADLINE = JudgedMeasure(
     Measure(
         "deadline",
         "life",
-        "a desk burns at its deadline whatever it does",
+        "a desk burns at its deadline even if it is busy",
         "host: the desk's folder, while a program spins inside",
         "did its keeper stop? `hotdesk gc` buries what is left",
     ),

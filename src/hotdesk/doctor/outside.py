@@ -278,7 +278,7 @@ CHECKS: tuple[JudgedMeasure[DeskView], ...] = (
         Measure(
             "own-ids",
             "user",
-            "host user ids that nobody else has",
+            "host user ids that no other account has",
             "host: /proc/PID/status and id maps of every process, and the claim",
             "run `hotdesk setup`, then `hotdesk gc`",
         ),

@@ -101,7 +101,7 @@ class Forward:
         self.request = request
         self.meant = meant
         self.count = Count(way)
-        self.decision = PolicyDecision("deny", None, "nobody decided")
+        self.decision = PolicyDecision("deny", None, "not decided")
         self.key = (meant.scheme, meant.host, meant.port)
         self.upstream: Wire | None = None
         self.begun = time.monotonic()
@@ -196,7 +196,7 @@ class Forward:
             if why := budget.take_request(time.monotonic()):
                 raise ExchangeError(429, why)
         if self.request.body and self.only_reads:
-            raise ExchangeError(403, "whoever only reads sends no body; the rule must say write")
+            raise ExchangeError(403, "this rule is read-only; requests with a body need `write` in the rule")
 
     @property
     def only_reads(self) -> bool:
@@ -218,7 +218,7 @@ class Forward:
             case "busy":
                 raise ExchangeError(429, "too many requests wait for an approval already")
             case _:
-                raise ExchangeError(403, f"{decision.why}; nobody approved it")
+                raise ExchangeError(403, f"{decision.why}; it was not approved")
 
     # -- sending ----------------------------------------------------------------------------------------------
 

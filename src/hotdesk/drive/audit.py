@@ -97,7 +97,7 @@ class Walk:
         """See that every chain ends in a signature, and that heads kept elsewhere are still there."""
         for row in self.ends.values():
             if row.signature is None:
-                self.blame("unsigned", row.chain, row.seq, "the chain ends in an event nobody signed")
+                self.blame("unsigned", row.chain, row.seq, "the chain ends in an unsigned event")
             elif not self.thorough:
                 self.check_signature(row)
         for head in heads:

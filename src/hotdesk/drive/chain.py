@@ -91,4 +91,4 @@ def check_names(chain: str, actor: str) -> None:
     if not _CHAIN.fullmatch(chain):
         raise BriefError(f"{chain[:80]!r} is no name for a chain; it takes letters, digits, `.`, `_` and `-`")
     if not _ACTOR.fullmatch(actor):
-        raise BriefError(f"{actor[:80]!r} is nobody who writes a journal")
+        raise BriefError(f"{actor[:80]!r} does not write journals")

@@ -55,7 +55,7 @@ def describe_caller(uid: int, pid: int, variables: Mapping[str, str]) -> str:
 def check_owner(text: str) -> str:
     """Refuse what names nobody."""
     if not SHAPE.fullmatch(text):
-        raise BriefError(f"{printable(text[:80])!r} names nobody; write it like uid:1000")
+        raise BriefError(f"{printable(text[:80])!r} is not an identity; write it like uid:1000")
     return text
 
 

@@ -196,7 +196,7 @@ def _head_of(row: Row | None) -> Head | None:
     if row is None:
         return None
     if row.signature is None:
-        raise HostError(f"chain {row.chain} ends in an event nobody signed; `hotdesk journal verify`")
+        raise HostError(f"chain {row.chain} ends in an unsigned event; `hotdesk journal verify`")
     return Head(row.chain, row.seq, row.hash, row.signature)
 
 

@@ -21,10 +21,10 @@ _MAX_EVENTS = 1_000_000
 _GRACE_S = 180.0
 """How long a job may take beyond its time limit before it is ended."""
 _ANSWER_TIMEOUT_S = 60.0
-_NOBODY = "This is an evaluation. Nobody can answer: decide yourself, within the brief."
+_NOBODY = "This is an evaluation. No person can answer: decide yourself, within the brief."
 _NO_APPROVAL = (
-    "This is an evaluation. Nobody can approve more rights for a step: do what this step can without them, and leave "
-    "the rest to a later step that has them."
+    "This is an evaluation. No person can approve more rights for a step: do what this step can without them, and "
+    "leave the rest to a later step that has them."
 )
 RECEIPT = "Receipt"
 

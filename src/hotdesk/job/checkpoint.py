@@ -134,12 +134,12 @@ class Checkpoints:
         while not last:
             head = read(5)
             if len(head) < 5:
-                raise HostError(f"the checkpoint {name[:12]}… is not whole; the job must be begun anew")
+                raise HostError(f"the checkpoint {name[:12]}… is incomplete; start a new job")
             last = bool(head[4])
             try:
                 yield self.cipher.decrypt(nonce(prefix, number, last), read(int.from_bytes(head[:4], "big")), None)
             except (InvalidTag, ValueError) as e:
-                raise HostError(f"the checkpoint {name[:12]}… was changed; the job must be begun anew") from e
+                raise HostError(f"the checkpoint {name[:12]}… was changed; start a new job") from e
             number += 1
 
 

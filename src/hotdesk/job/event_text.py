@@ -51,7 +51,7 @@ WAITING = {
     "plan": "the plan",
     "step": "a step",
     "amendment": "another plan",
-    "repeat": "an act whose outcome nobody knows",
+    "repeat": "an act with an unknown outcome",
     "question": "a question",
 }
 """What a person has to decide now, by the kind of `Pending`."""
@@ -144,14 +144,14 @@ def _describe_people(event: Pending | Decided | Asked | Answered | TookOver | Ha
             line = ("warn", "waits", f"{what}: {answer_commands(event)}")
             return EventText(line, (title, f"digest {event.digest[:16]}", "wait"))
         case Decided():
-            by = f"by {event.by}" if event.by else "nobody did, and its time was up"
+            by = f"by {event.by}" if event.by else "it was not, and it expired"
             text = f"{by}; digest {event.digest[:16]}"
             return EventText(_answer_line(event), (f"It was {event.answer}", text, ANSWERS[event.answer]))
         case Asked():
             line = ("warn", "asks", f"{target(event)}: hotdesk approve {event.id} | hotdesk refuse {event.id}")
             return EventText(line, ("A desk asked at the door", f"{event.method} {event.host}{event.path}", "wait"))
         case Answered():
-            by = f"by {event.by}" if event.by else "nobody answered in time"
+            by = f"by {event.by}" if event.by else "no answer came in time"
             return EventText(_answer_line(event), (f"At the door it was {event.answer}", by, ANSWERS[event.answer]))
         case TookOver():
             line = ("warn", "wheel", f"{event.by} took over {event.desk}")

@@ -242,7 +242,7 @@ class Plans:
     def describe_refusal(self, decided: Decided) -> str:
         """Say who said no, and their reason."""
         if decided.answer == "expired":
-            return "nobody answered in time"
+            return "no answer came in time"
         reason = self.log.papers.text(decided.paper) if decided.paper else ""
         who = decided.by if decided.by and not decided.by.startswith("uid ") else "a person"
         return f"{decided.answer} by {who}{f': {reason}' if reason else ''}"

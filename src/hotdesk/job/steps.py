@@ -424,7 +424,7 @@ class Steps:
             decided = await self.people.decide("question", card, step.name)
             answered = decided.answer == "answered"
             observation = Observation(
-                self.log.papers.text(decided.paper) if answered else "Nobody answered in time.", ok=answered
+                self.log.papers.text(decided.paper) if answered else "No answer came in time.", ok=answered
             )
         note = await self.come_back()
         if tool == "amend_plan" and observation.ok and "check" in arguments:

@@ -156,7 +156,7 @@ def refusal(story: CertifiedStory, looks: list[Verified], claim: Fields) -> str:
     if any([*look.findings] != each["held"] for look, each in zip(looks, claim["checks"], strict=True)):
         return "its checks found something else"
     if any(look.beside != beside_digest(each["beside"]) for look, each in zip(looks, claim["checks"], strict=True)):
-        return "its checks had something else beside them"
+        return "other files lay next to its checks"
     if claim["brain"]["kind"] == "model" and story.begun.brain.startswith(RECORDED):
         return "no model thought: its decisions were fixed beforehand"
     return ""

@@ -131,13 +131,13 @@ class Doors:
     def note(self, *events: Event) -> None:
         """Have events on disk before anything else happens."""
         if self.keys is None:
-            raise HostError("nobody is there to note what root does")
+            raise HostError("there is no journal to record what root does")
         self.keys.note(*events)
 
     def certify(self, claim: Mapping[str, object]) -> bytes:
         """Have what was seen of a deliverable signed; give the certificate."""
         if self.keys is None:
-            raise HostError("nobody is there to sign")
+            raise HostError("there is no signer")
         return self.keys.certify(claim)
 
     def find_secrets(self, data: bytes, scope: Scope) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def as_list(value: object) -> list[object]:
 def values_of(value: object) -> dict[str, bytes]:
     """Read secrets an owner brings along."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BriefError("secrets are told by name, each as text")
+        raise BriefError("secrets are given by name, each as text")
     return {str(name): bytes_of(text) for name, text in value.items()}
 
 
@@ -36,7 +36,7 @@ def bytes_of(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise BriefError("a secret is told in base64, and this is none") from None
+        raise BriefError("a secret must be given in base64") from None
 
 
 def event_of(message: object) -> Event:

@@ -213,7 +213,7 @@ class KeysProcess:
             else:
                 self.for_door(line, message)
         except Exception as e:  # noqa: BLE001 - a rim: no request of one desk's may end the others
-            error = e if isinstance(e, HotdeskError) else HostError(f"keys were asked for something strange: {e!r}")
+            error = e if isinstance(e, HotdeskError) else HostError(f"malformed request to keys: {e!r}")
             failure = {"code": error.code, "text": str(error)[:REASON]}
             line.tell(re=number if isinstance(number, int) else None, error=failure)
 
@@ -376,7 +376,7 @@ class KeysProcess:
         rules = tuple(rule_text(parse_rule(str(each))) for each in as_list(message["rules"]))
         allowed = tuple(dict.fromkeys((*charter.allowed, *rules)))
         if len(allowed) > _MOST_ALLOWED:
-            raise BriefError(f"over {_MOST_ALLOWED} rules were allowed beside the brief; write a brief that has them")
+            raise BriefError(f"over {_MOST_ALLOWED} rules were added to the brief's; write a brief that has them")
         charter.allowed = allowed
         texts, grants = (*rule_texts(charter.scope), *charter.allowed), tuple(map(grant_text, charter.scope.grants))
         event = Rescoped(desk, digest(charter.scope), texts, grants, str(message["by"]), allowed)

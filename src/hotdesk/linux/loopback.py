@@ -24,4 +24,4 @@ def call_port(port: int) -> socket.socket:
         if not failure:
             return caller
         caller.close()
-    raise ConnectionRefusedError(f"nobody listens at port {port} of the desk")
+    raise ConnectionRefusedError(f"nothing listens on port {port} of the desk")

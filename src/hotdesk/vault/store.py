@@ -24,7 +24,7 @@ FILE = "vault.json"
 LOCK = "vault.lock"
 FORMAT = 1
 NONCE = 12
-_DAMAGED = "was changed by somebody who has not its key; restore the vault from a copy"
+_DAMAGED = "was changed without its key; restore the vault from a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Vault:
         value = check_value(public, value)
         with self._changing() as entries:
             if name not in entries or entries[name].entry.public != public:
-                raise BriefError(f"secret {name!r} was changed by somebody else meanwhile; look again")
+                raise BriefError(f"secret {name!r} was changed meanwhile; read it again")
             return self._seal(entries, name, public, value)
 
     def remove(self, name: str) -> None:

@@ -120,6 +120,7 @@ def dark(server: Served) -> Iterator[Sandbox]:
     plain.kill()
 
 
+@pytest.mark.long
 def test_a_template_that_is_no_desktop_gives_none_and_is_killed(server: Served) -> None:
     with pytest.raises(SandboxException, match="not found"):
         Sandbox.create("nobodys", **server.e2b)

@@ -376,6 +376,7 @@ def test_code_that_will_not_be_stopped_loses_its_kernel(sandbox: Sandbox) -> Non
     assert sandbox.run_code("1 + 1", context=context, timeout=30).text == "2"
 
 
+@pytest.mark.long
 def test_code_may_be_silent_for_longer_than_a_keepalive(sandbox: Sandbox) -> None:
     assert sandbox.run_code("import time; time.sleep(6); 'done'").text == "done"
 

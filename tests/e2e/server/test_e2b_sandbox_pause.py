@@ -69,6 +69,7 @@ def test_a_paused_sandbox_can_be_killed_and_then_is_gone(server: Served, sandbox
         Sandbox.connect(sandbox.sandbox_id, **server.e2b)
 
 
+@pytest.mark.long
 def test_a_paused_sandbox_outlives_the_end_of_its_time(server: Served) -> None:
     with made(server, timeout=2) as sandbox:
         over = sandbox.get_info().end_at + timedelta(seconds=1)

@@ -106,6 +106,7 @@ def test_a_browser_that_signed_in_is_signed_out_with_its_key(server: Served) -> 
         assert client.get("/api/v1/desks", headers=cookie).status_code == 401
 
 
+@pytest.mark.long
 def test_a_key_ends_by_itself(server: Served) -> None:
     shown = made(server, "--name", "brief", "--expires", "2s")
     end = listed(server)[shown[4:12]]["expires"]

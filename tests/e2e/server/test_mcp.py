@@ -139,7 +139,7 @@ async def test_whoever_waits_is_told_how_it_goes(client: Client) -> None:
     assert told[0][1] == "run: 0 s"
 
 
-@pytest.mark.parametrize("tool", ["run", "shell"])
+@pytest.mark.parametrize("tool", ["run", pytest.param("shell", marks=pytest.mark.long)])
 async def test_cancelling_a_call_ends_what_it_did(client: Client, tool: str) -> None:
     with anyio.move_on_after(2):
         await client.call_tool(tool, {"command": f"echo here > began-{tool}; sleep 97531"})
@@ -230,6 +230,7 @@ async def test_a_file_that_is_not_there_cannot_be_delivered(client: Client) -> N
 # -- sessions ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_each_session_has_a_desk_of_its_own_and_none_is_left(home: Path) -> None:
     folder = home / f"mcp-{time.monotonic_ns()}"
     with served_here(folder) as here:
@@ -255,6 +256,7 @@ async def test_a_client_that_is_killed_leaves_no_desk(home: Path) -> None:
         await until(lambda: not open_desks(here.settings), "a desk outlived its client")
 
 
+@pytest.mark.long
 async def test_a_desk_nobody_uses_is_burnt_and_the_next_use_has_another(home: Path) -> None:
     folder = home / f"mcp-{time.monotonic_ns()}"
     with served_here(folder, mcp_idle=1) as here:
@@ -268,7 +270,9 @@ async def test_a_desk_nobody_uses_is_burnt_and_the_next_use_has_another(home: Pa
 # -- stdio ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize(
+    ("mode", "version"), [("auto", "2026-07-28"), pytest.param("legacy", "2025-11-25", marks=pytest.mark.long)]
+)
 async def test_stdio_gives_a_desk_for_as_long_as_the_client_is_there(settings: Config, mode: str, version: str) -> None:
     async with over_stdio(settings, "--image", "base", "--env", "WORD=here", mode=mode) as found:
         assert found.protocol_version == version
@@ -279,7 +283,7 @@ async def test_stdio_gives_a_desk_for_as_long_as_the_client_is_there(settings: C
     assert open_desks(settings) == []
 
 
-@pytest.mark.parametrize("ending", ["client killed", "asked to stop"])
+@pytest.mark.parametrize("ending", ["client killed", pytest.param("asked to stop", marks=pytest.mark.long)])
 async def test_stdio_leaves_nothing_however_it_ends(settings: Config, ending: str) -> None:
     hello = (
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'

@@ -75,6 +75,7 @@ def looking(server: Served, desk: str) -> ClientConnection:
     return connect(url, additional_headers={"X-API-Key": server.key}, subprotocols=["binary"])  # type: ignore[list-item]
 
 
+@pytest.mark.long
 def test_a_screen_speaks_rfb_and_who_looks_takes_the_wheel_and_gives_it_back(
     server: Served, api: httpx.Client, job: str
 ) -> None:

@@ -82,6 +82,7 @@ def test_no_model_and_half_a_name_are_answered_in_words(api: httpx.Client) -> No
         assert words in told.json()["message"]
 
 
+@pytest.mark.long
 def test_a_paused_job_goes_on_with_a_key_and_with_no_model_that_is_not_allowed(
     api: httpx.Client, server: Served
 ) -> None:

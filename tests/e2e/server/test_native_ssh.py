@@ -186,7 +186,7 @@ def test_a_group_members_port_has_an_address(server: Served, home: Path) -> None
     try:
         done = as_nobody(server, home, [GROUP], "sh", "-c", FORWARD, "sh", desk, sys.executable)
         assert b"leads to port 9 of" in done.stderr, done.stderr
-        assert b"nobody listens at port 9" in done.stderr, done.stderr
+        assert b"nothing listens on port 9" in done.stderr, done.stderr
     finally:
         as_nobody(server, home, [GROUP], *HOTDESK, "burn", desk)
 

@@ -160,6 +160,7 @@ def test_memory_is_counted_by_what_each_desk_may_use(server: Served) -> None:
         assert small.post("/api/v1/desks", json={"image": "base", "memory": 400 << 20}).status_code == 201
 
 
+@pytest.mark.long
 def test_the_desks_of_a_job_count_from_its_start_to_its_end(server: Served) -> None:
     with as_tenant(server, "busy") as busy:
         first = started(busy).json()["id"]

@@ -100,7 +100,7 @@ def test_without_a_key_it_says_how_to_make_one(home: Path) -> None:
     process.communicate(timeout=PATIENCE)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_cuts_streams_burns_desks_and_ends_it_well(home: Path, number: signal.Signals) -> None:
     with served(home / f"serve-{time.monotonic_ns()}") as server:
         sandbox = Sandbox.create(**server.e2b)

@@ -84,6 +84,7 @@ def test_wrong_settings_change_nothing_and_the_log_says_why(server: Served, wron
     assert httpx.get(f"{server.url}/health").status_code == 200
 
 
+@pytest.mark.long
 def test_a_sign_in_and_refusals_are_in_the_log_and_cannot_fill_it(server: Served) -> None:
     httpx.post(f"{server.url}/api/v1/session", json={"key": server.key}).raise_for_status()
     said = server.log.read_text()

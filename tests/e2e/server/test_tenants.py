@@ -123,6 +123,7 @@ def test_every_desk_is_shown_with_the_wall_its_keeper_proved(server: Served, oth
         assert 'hotdesk_desks_by_wall{tenant="default",wall="container",kernel="host"' in client.get("/metrics").text
 
 
+@pytest.mark.long
 def test_several_tenants_get_no_desk_on_the_hosts_kernel_unless_the_operator_says_so(home: Path) -> None:
     with served(
         home / f"walls-{time.monotonic_ns()}", config='[serve.tenants.trusted]\nwall = "container"\n'

@@ -108,7 +108,7 @@ def begun(api: httpx.Client) -> str:
     return job
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
+@pytest.fixture(scope="module", params=["light", pytest.param("dark", marks=pytest.mark.long)])
 def seen(request: pytest.FixtureRequest, server: Served, browser: Browser) -> Iterator[Seen]:
     """Give a page in one of the two colour schemes, with somebody signed in."""
     with opened(browser, dark=request.param == "dark") as made:

@@ -48,6 +48,7 @@ def asked(seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Page:
     return page
 
 
+@pytest.mark.long
 def test_a_desk_is_watched_once_it_opens_taken_over_and_handed_back(seen: Seen, asked: Page) -> None:
     expect(asked.locator(".panel .chip")).to_have_text("live", timeout=LONG)
     asked.get_by_role("button", name="Take over").click()

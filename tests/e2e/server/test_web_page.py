@@ -64,6 +64,7 @@ def begun(api: httpx.Client) -> str:
 # -- who is let in --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_wrong_key_is_refused_in_words(server: Served, browser: Browser) -> None:
     with opened(browser) as seen:
         seen.page.goto(server.url)

@@ -96,6 +96,7 @@ def test_a_paused_job_says_why_and_what_helps(seen: Seen, paused: Page) -> None:
     seen.require_peace()
 
 
+@pytest.mark.long
 def test_a_page_sees_that_a_jobs_process_ended_though_no_event_tells(server: Served, paused: Page) -> None:
     job = paused.url.rpartition("/")[2]
     banner = paused.get_by_role("region", name="Paused")

@@ -107,7 +107,7 @@ async def test_many_calls_in_a_turn_do_not_push_the_last_mark_out_of_sight() -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+@pytest.mark.parametrize("kind", ["anthropic", pytest.param("openai", marks=pytest.mark.long)])
 async def test_a_long_conversation_is_sent_again_as_it_was_but_for_a_few_compactions(kind: str) -> None:
     name = {"anthropic": "claude-opus-5-5", "openai": "gpt-5.4"}[kind]
     server = await read_all(kind, name, 60, window=30_000)

@@ -226,7 +226,7 @@ GRID = [
     ('goal = "Compare."', "goal = 5", 2, "the goal is no text"),
     ('goal = "Compare."', f'goal = "{"x" * 10001}"', 2, "the goal is no text"),
     # inputs
-    ('["invoices"', '["missing"', 3, "is not there; it must lie beside the brief"),
+    ('["invoices"', '["missing"', 3, "is not a file or a folder next to the brief; copy it there"),
     ('["invoices"', '["../invoices"', 3, "no path below a folder"),
     ('["invoices"', '["/etc"', 3, "no path below a folder"),
     ('["invoices"', '[""', 3, "no path below a folder"),
@@ -409,7 +409,7 @@ def test_no_link_leads_an_input_out_of_its_folder(folder: Path, tmp_path_factory
     outside = tmp_path_factory.mktemp("outside")
     (folder / "away").symlink_to(outside)
     (folder / "near").symlink_to(folder / "invoices")
-    assert "line 1: the input 'away' is a link to somewhere else; copy it" in refusal(
+    assert "line 1: the input 'away' is a link to a place outside; copy the file" in refusal(
         folder, f'inputs = ["away"]\n{LEAST}'
     )
     assert parse_job(f'inputs = ["near"]\n{LEAST}'.encode(), folder, scope_of).inputs == ("near",)

@@ -84,7 +84,7 @@ def test_a_receipt_has_a_line_for_each_fact() -> None:
         "  step     write: broken off, 7.0 s, 1 act",
         "  step     send: not taken",
         "  time     18.0 s, 2 acts",
-        "  unknown  act 2 browser_open: it was begun, and nobody wrote down what came of it",
+        "  unknown  act 2 browser_open: it was started, and its outcome was not recorded",
         "  burnt    desk i2",
         "  LEFT     desk i3; `hotdesk burn i3`",
         "  destroyed: 2 checkpoints",

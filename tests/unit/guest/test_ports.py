@@ -132,7 +132,7 @@ async def test_a_port_at_which_nobody_listens_is_told(tmp_path: Path, proxy: int
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         async with guest(tmp_path, proxy) as dial:
-            with pytest.raises(DeskError, match="nobody listens"):
+            with pytest.raises(DeskError, match="nothing listens"):
                 await dial(probe.getsockname()[1])
 
 

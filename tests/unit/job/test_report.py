@@ -94,7 +94,7 @@ def test_who_decided_is_said_plainly() -> None:
     assert "written adversary, not from a model" in brain("adversary hijacked").html
     assert "no model was asked" in brain("replay of job x").html
     assert "written" not in brain("anthropic:claude").html
-    assert "nobody wrote down who" in brain("").html
+    assert "not recorded" in brain("").html
 
 
 def finished(ledger: Ledger, summary: str, *, kept: bool = True, outcome: str = "done") -> None:
@@ -170,7 +170,7 @@ def test_how_a_job_ended_is_one_sentence(ledger: Ledger, outcome: str, sentence:
 
 def test_a_job_that_was_killed_is_said_to_have_no_known_end(ledger: Ledger) -> None:
     ledger.begin()
-    assert "nobody wrote down how it ended" in told(ledger)
+    assert "its end was not recorded" in told(ledger)
 
 
 def test_papers_that_were_destroyed_are_said_to_be(ledger: Ledger) -> None:

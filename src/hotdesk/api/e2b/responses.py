@@ -61,9 +61,9 @@ def refusal_of(error: Exception) -> E2bError:
             return E2bError(400, "the caller hung up before the request was read")
     log(error)
     if isinstance(error, HostError):
-        return E2bError(503, "this server has no room for that now; try later, or ask whoever runs it")
+        return E2bError(503, "this server has no capacity for that now; try later, or ask its operator")
     kind = error.code if isinstance(error, HotdeskError) else "internal"
-    return E2bError(500, f"the server could not do this ({kind}); whoever runs it finds the reason in its log")
+    return E2bError(500, f"the server could not do this ({kind}); its operator finds the reason in the log")
 
 
 def log(error: Exception) -> None:

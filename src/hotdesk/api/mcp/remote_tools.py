@@ -30,7 +30,7 @@ class LentTools:
         match reply:
             case {"text": str(text), "ok": bool(ok), "note": str(note), "media": str(media), "image": str(image)}:
                 return Observation(text, ok, decode_image(image), media, note=note)
-        raise KeeperError("the owner answered strangely")
+        raise KeeperError("malformed reply from the desk's owner")
 
 
 async def tools_from(runtime: RemoteRuntime, desk: DeskId) -> list[Mapping[str, Any]]:
@@ -44,4 +44,4 @@ def decode_image(image: str) -> bytes:
     try:
         return base64.b64decode(image, validate=True)
     except ValueError as e:
-        raise KeeperError("the owner answered strangely") from e
+        raise KeeperError("malformed reply from the desk's owner") from e

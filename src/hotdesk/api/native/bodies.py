@@ -62,7 +62,7 @@ async def save_body(request: Request, path: Path, most: int, floor: int) -> int:
 def require_room(folder: Path, floor: int) -> None:
     """Refuse to fill the disk that everybody shares."""
     if shutil.disk_usage(folder).free < floor:
-        raise ProblemError(507, "disk.full", "this server's disk is nearly full; try later, or ask whoever runs it")
+        raise ProblemError(507, "disk.full", "this server's disk is nearly full; try later, or ask its operator")
 
 
 def attachment(name: str) -> dict[str, str]:

@@ -138,7 +138,7 @@ def methods(request: Request) -> list[str]:
 
 async def _answer_disconnected(request: Request, error: Exception) -> JSONResponse:
     """Answer nobody: whoever asked is gone."""
-    return problem(400, "request.left", "whoever asked went away")
+    return problem(400, "request.left", "the client disconnected")
 
 
 async def _answer_unknown(request: Request, error: Exception) -> JSONResponse:

@@ -89,7 +89,7 @@ class FileInspection:
             return "font"
         text = active_text.decode_text(data)
         if text is None:
-            self.found.add("unknown-format", where, "bytes that nobody here knows how to look into")
+            self.found.add("unknown-format", where, "bytes of a format that no check can read")
             return "unknown"
         active_text.look(text, suffix, self.code, self.found, where)
         if FLAT.search(text[:4096]) and not PAGE.match(text):

@@ -164,7 +164,7 @@ def object_streams(data: bytes, found: Found, where: str) -> list[bytes]:
         if NUMBERS.match(whole[:HEAD]):
             streams.append(unescape_names(whole))
     if named_streams < len(PACKED.findall(unescape_names(data))):
-        found.add("unreadable", where, "objects that are packed where nobody finds them")
+        found.add("unreadable", where, "objects packed where a reader does not find them")
     return streams
 
 

@@ -60,7 +60,7 @@ def names(file: zipfile.ZipFile, found: Found, where: str) -> None:
             found.add("ambiguous-archive", where + name, f"a name that is there {same}")
         by_folded_name[name.casefold()] = name
         if leads_out(name):
-            found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or is written strangely")
+            found.add("ambiguous-archive", where + name, "a name that leads out of its folder, or has odd characters")
     for info in file.infolist():
         if info.external_attr >> 16 & 0o170000 == LINK:
             found.add("ambiguous-archive", where + info.filename, "a link to another file")
@@ -88,7 +88,7 @@ def layout(data: bytes, file: zipfile.ZipFile, found: Found, where: str) -> None
     for info in sorted(file.infolist(), key=lambda each: each.header_offset):
         signature, *_, name_size, more = LOCAL.unpack_from(data, info.header_offset)
         if signature != b"PK\x03\x04":
-            raise zipfile.BadZipFile("a member is not where it is said to be")
+            raise zipfile.BadZipFile("a member is not at its declared position")
         begun = info.header_offset + LOCAL.size
         name, local = data[begun : begun + name_size], data[begun + name_size : begun + name_size + more]
         for fields in (info.extra, local):

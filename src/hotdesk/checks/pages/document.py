@@ -207,7 +207,7 @@ class Frame:
 class DocumentEvidence:
     """Everything told of a file."""
 
-    count: Annotated[int, Range(0), Otherwise("nobody counted its pages")]
+    count: Annotated[int, Range(0), Otherwise("its pages were not counted")]
     leaves: Annotated[tuple[PageContent, ...], Alias("pages"), _limit_length(MOST_PAGES, "pages")] = ()
     title: Short = ""
     tools: Annotated[Mapping[Word, Word], Length(20)] = field(default_factory=dict)

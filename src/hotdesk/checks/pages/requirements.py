@@ -21,7 +21,7 @@ REMEDIES: Mapping[str, str] = {
     "text": "Write it as text, not as a picture of text.",
     "words": "Write these words.",
     "leftovers": "Replace it, or delete it.",
-    "garbled": "Write the text anew in a font that has these letters.",
+    "garbled": "Write the text again in a font that has these letters.",
     "links": "Correct the link.",
     "title": "Set the title in the file's properties.",
 }

@@ -40,7 +40,7 @@ class Table:
     def rows(self) -> Mapping[int, list[Cell]]:
         """Give the rows' cells under the heads."""
         if self.last > _MOST_ROWS:
-            raise ValueError("a sheet has rows so far down that nobody can look at all of them")
+            raise ValueError("a sheet has too many rows to examine all of them")
         found: dict[int, list[Cell]] = {row: [] for row in range(2, self.last + 1)}
         columns = set(self.heads.values())
         for (row, column), cell in self.sheet.cells.items():

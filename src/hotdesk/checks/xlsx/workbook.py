@@ -188,7 +188,7 @@ def read_book(data: bytes) -> Workbook:
                 _read_like(like) if like is not None else None,
                 {"LibreOffice": text(office), "Python": text(python)},
             )
-    raise ValueError("it has no sheet, too many, or what was told of it is not what was asked for")
+    raise ValueError("it has no sheet, too many sheets, or the description does not match the request")
 
 
 def _read_sheets(records: list[object]) -> list[Sheet]:
@@ -288,7 +288,7 @@ def _read_like(record: Mapping[object, object]) -> Like:
             return Like(why=text(why))
         case {"sheets": list(sheets), "names": list(names)} if max(len(sheets), len(names)) <= _MOST_NAMED:
             return Like(dict(_read_counts(each) for each in sheets), [text(each) for each in names])
-    raise ValueError("what was told of the input workbook is not what was asked for")
+    raise ValueError("the description of the input workbook does not match the request")
 
 
 def _read_counts(record: object) -> tuple[str, Mapping[str, int]]:

@@ -73,7 +73,7 @@ def took(receipt: Receipt) -> Iterator[tuple[str, str]]:
     if receipt.seconds:
         yield "time", f"{lasting(receipt.seconds)}, {plural(receipt.acts, 'act')}"
     for act in receipt.unknown:
-        yield "unknown", f"act {act}: it was begun, and nobody wrote down what came of it"
+        yield "unknown", f"act {act}: it was started, and its outcome was not recorded"
 
 
 def _cost_of(cost: ModelCost) -> str:

@@ -21,7 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=3600.0,
         metavar="SECONDS",
-        help="burn it after this, whatever it is doing (3600)",
+        help="burn it after this time, even if it is busy (3600)",
     )
     parser.add_argument(
         "--idle", type=seconds, default=900.0, metavar="SECONDS", help="burn it after this without use (900)"

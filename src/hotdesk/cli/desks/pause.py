@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     _add_desks(parser)
     parser.add_argument(
-        "--no-memory", action="store_true", help="end every program and keep only the files; `resume` starts anew"
+        "--no-memory", action="store_true", help="end every program and keep only the files; `resume` boots it again"
     )
     parser.add_argument(
         "--keep",

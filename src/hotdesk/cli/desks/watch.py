@@ -88,7 +88,7 @@ async def serve(server: PageServer, listener: socket.socket) -> int:
     if gone is not None and not server.login.sessions:
         raise gone
     if not server.login.sessions:
-        raise BriefError(f"nobody opened the page within {CODE_SECONDS:.0f} s; run `hotdesk watch` again")
+        raise BriefError(f"the page was not opened within {CODE_SECONDS:.0f} s; run `hotdesk watch` again")
     return 0
 
 

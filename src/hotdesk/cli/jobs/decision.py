@@ -48,7 +48,7 @@ def settle(
     else:
         print(f"{answer}:\n{case.text(int(time.time() * 1000))}")
         if not is_held(settings.lib / JOBS / case.pending.job):
-            print(f"nobody works at this job now: `hotdesk resume {case.pending.job}`")
+            print(f"no process is running this job: `hotdesk resume {case.pending.job}`")
     return 0
 
 

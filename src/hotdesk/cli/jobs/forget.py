@@ -39,9 +39,9 @@ def main(arguments: argparse.Namespace) -> int:
     tale = tell(journal_of(settings), find_job(journal_of(settings), arguments.job))
     folder = settings.lib / JOBS / tale.job
     if not folder.is_dir():
-        raise BriefError(f"nothing is kept of job {tale.job} beside the journal: it was forgotten, or never had any")
+        raise BriefError(f"job {tale.job} has only its journal entries: there is nothing to delete")
     if is_held(folder):
-        raise BriefError(f"somebody works at job {tale.job}; wait for it, or stop it with Ctrl-C there")
+        raise BriefError(f"another process is running job {tale.job}; wait for it, or stop it with Ctrl-C there")
     if not arguments.yes:
         confirm(tale)
     forget_all(settings, [tale])

@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     chosen.add_argument(
         "--papers", "--transcript", action="store_true", help="what was thought, done and seen: may hold private data"
     )
-    parser.add_argument("--follow", action="store_true", help="go on with what happens, while somebody works at it")
+    parser.add_argument("--follow", action="store_true", help="follow the job while it runs")
     options.add_json(parser)
 
 

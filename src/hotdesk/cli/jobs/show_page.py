@@ -124,12 +124,12 @@ def decisions(tale: JobSummary, now: int) -> list[str]:
         decided = tale.waiting.decided.get(number)
         of = f"{KINDS[kind]}{f' in {step}' if step else ''}"
         if decided is not None:
-            by, at = decided.by or "nobody: its time was up", moment(tale.waiting.decided_at[number])
+            by, at = decided.by or "no one: it expired", moment(tale.waiting.decided_at[number])
             lines.append(f"  {number}  {of}: {decided.answer} by {by} at {at}, digest {decided.digest[:16]}")
         elif number in tale.waiting.pending:
             lines.append(f"  {number}  {of}: WAITS, {describe_deadline(tale.waiting.pending[number], now)}")
         else:
-            lines.append(f"  {number}  {of}: nobody decided")
+            lines.append(f"  {number}  {of}: not decided")
     return lines
 
 
@@ -137,7 +137,7 @@ def format_questions(door: DoorActivity) -> list[str]:
     """Give what desks asked for at the door, and what people said."""
     lines = []
     for _, each, answer in door.questions:
-        outcome = "nobody decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
+        outcome = "not decided" if answer is None else f"{answer.answer}{f' by {answer.by}' if answer.by else ''}"
         lines.append(
             f"  {each.id}  {each.method} {each.host}{cut(each.path, MAX_CHARS)}: {outcome}, digest {each.digest[:16]}"
         )

@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--signer",
         action="append",
         metavar="KEY",
-        help="who is believed: a fingerprint, or a file with a public key; repeatable, and then nobody else is",
+        help="a trusted signer: a fingerprint, or a file with a public key; repeatable; no other is trusted then",
     )
     parser.add_argument("--all", action="store_true", help="say all of it: values, pages, tools, digests, the plan")
     options.add_json(parser)

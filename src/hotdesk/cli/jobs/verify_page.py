@@ -73,7 +73,7 @@ def head(claim: Fields, name: str, signer: str, believed: str) -> Iterator[tuple
     )
     yield "signed by", f"{signer}, {believed}"
     yield "made by", brain(claim["brain"])
-    yield "job", f"{job['id']}, begun by {job['by'] or 'nobody who is known'}"
+    yield "job", f"{job['id']}, begun by {job['by'] or 'an unknown key'}"
     yield "goal", f"sha256 {job['goal']}; of the brief: {job['brief']}"
     yield "plan", f"{plan['digest']}; {approvals(plan['approvals'])}"
     yield (
@@ -97,7 +97,7 @@ def approvals(records: Sequence[Fields]) -> str:
     """Say who approved what."""
     words = [f"{each['kind']}{' ' * bool(each['step'])}{each['step']} {each['answer']} by {each['by'] or 'nobody'}"
              for each in records]  # fmt: skip
-    return "; ".join(words) or "approved by nobody"
+    return "; ".join(words) or "approved by no one"
 
 
 def check(record: Fields) -> Iterator[tuple[str, str]]:

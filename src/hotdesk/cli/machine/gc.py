@@ -32,7 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Clear away what killed processes, replaced images and old jobs left.
 
     Desks whose keeper was killed are buried; layers no image uses, stale bytecode and what no name in the drive leads
-    to are removed. A job is forgotten when nothing was heard of it for as long as `[jobs] retention_days` says (30).
+    to are removed. A job is forgotten when no sign of life for as long as `[jobs] retention_days` says (30).
 
     For example:
 
@@ -75,7 +75,7 @@ def _forget_old(settings: Config) -> list[str]:
     summaries = tales(journal_of(settings))
     found = due(summaries, jobs, now, days)
     if found:
-        forget_all(settings, found, f"nothing was heard of it for {days:g} days")
+        forget_all(settings, found, f"no sign of life for {days:g} days")
     stray = strays((tale.job for tale in summaries), jobs, now, days)
     for folder in stray:
         destroy(folder)

@@ -68,7 +68,7 @@ def add_signer(parser: argparse.ArgumentParser) -> None:
         "--signer",
         action="append",
         metavar="KEY",
-        help="who may have signed the image: a fingerprint, or a file with a public key; repeatable",
+        help="a trusted signer of the image: a fingerprint, or a file with a public key; repeatable",
     )
 
 

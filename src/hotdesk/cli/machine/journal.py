@@ -56,7 +56,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
         "--since", action="append", metavar="HEAD", help="a head you kept, or a file of them; repeatable"
     )
     parser.add_argument(
-        "--key", type=Path, metavar="FILE", help="the public key you trust; else the one beside the journal"
+        "--key", type=Path, metavar="FILE", help="the public key you trust; default: the one next to the journal"
     )
     parser.add_argument("--export", metavar="FILE", help="prove what `export` wrote instead, with --key; - to read it")
     options.add_json(parser)

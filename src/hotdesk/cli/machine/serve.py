@@ -197,7 +197,7 @@ def announce(serving: Serving, *, as_json: bool, has_keys: bool) -> None:
     if tls:
         print(tls, file=sys.stderr)
     if not has_keys:
-        print("hotdesk: nobody has a key yet: `hotdesk key new --name NAME` makes one", file=sys.stderr)
+        print("hotdesk: there are no API keys yet: `hotdesk key new --name NAME` creates one", file=sys.stderr)
     sys.stderr.flush()
     if as_json:
         print(json.dumps({"url": url, "tls": tls, "domain": serving.reached}), flush=True)

@@ -32,10 +32,10 @@ def run(order: QuickExec) -> int | None:
     except Interrupted as e:
         return 128 + e.number
     confine([])
-    return _follow(Follower(sock, answer[1], signals), order)
+    return follow(Follower(sock, answer[1], signals), order)
 
 
-def _follow(follower: Follower, order: QuickExec) -> int:
+def follow(follower: Follower, order: QuickExec) -> int:
     """Follow the command; broken off, it is killed with all its descendants."""
     ask: dict[str, object] = {"op": "exec", "argv": order.command, "stdin": True, "tell": True}
     ask |= {name: value for name, value in (("env", order.env), ("cwd", order.cwd)) if value}

@@ -13,7 +13,7 @@ import sys
 import time
 
 from hotdesk.cli.quick.link_socket import CHUNK, read_some, send_some
-from hotdesk.cli.quick.signals import EndingSignals
+from hotdesk.cli.quick.signals import EndingSignals, Interrupted
 from hotdesk.errors import DeskGone, HotdeskError, KeeperError, LinkError, printable
 from hotdesk_guest import wire
 
@@ -27,6 +27,8 @@ SILENCE_SECONDS = 60.0
 START_SECONDS, EXIT_GRACE_S = 5.0, 2.0
 """Seconds a program with less time may take to start, and those after its time is up until its guest must say so."""
 KILL_SECONDS = 10.0
+HANG_UP_SECONDS = 2.0
+"""Seconds the desk's owner may take to pass a kill order on and hang up."""
 TIMED_OUT = 124
 CHANNEL = 1
 _TEXT_LIMIT = 500
@@ -102,7 +104,7 @@ class Follower:
             )
         code, text = body.get("code"), body.get("text", "")
         if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-            raise LinkError("the guest gave a strange exit")
+            raise LinkError("malformed exit status from the guest")
         if text:
             print(f"hotdesk: {printable(text[:_TEXT_LIMIT])}", file=sys.stderr)
         return tell_timeout(timeout) if body.get("timed_out") is True else code
@@ -193,7 +195,7 @@ class Follower:
         elif number == CHANNEL:
             self.take_own(kind, payload)
         elif kind != wire.PONG:
-            raise wire.WireError("words on a channel nobody opened")
+            raise wire.WireError("a frame on a channel that is not open")
 
     def take_own(self, kind: int, payload: bytes) -> None:
         """Take a frame of our program's channel."""
@@ -239,12 +241,27 @@ class Follower:
             waiting.register(self.sock.fileno(), select.POLLOUT)
             waiting.poll(remaining * 1000)
             self.flush()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Say that nothing more comes, and discard output until the owner hangs up, too.
+
+        Closing a socket with unread output would break the owner's next write, and with it the reading of our order.
+        """
+        end = time.monotonic() + HANG_UP_SECONDS
+        try:
+            self.sock.shutdown(_socket.SHUT_WR)
+            while (remaining := end - time.monotonic()) > 0 and self.signals.wait(self.sock.fileno(), remaining):
+                if read_some(self.sock) == b"":
+                    return
+        except (OSError, Interrupted):
+            return  # the owner is gone, or somebody will not wait
 
 
 def _end_of_desk(body: object) -> HotdeskError:
     """Make an error of what a holder says about the end of a desk."""
     if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
-        return KeeperError("the holder answered strangely")
+        return KeeperError("malformed reply from the holder")
     return DeskGone(text)
 
 
@@ -255,12 +272,14 @@ def tell_timeout(timeout: float | None) -> int:
 
 
 def write_all(fd: int, data: bytes, signals: EndingSignals) -> None:
-    """Write to a terminal or pipe of ours."""
+    """Write to a terminal or pipe of ours, also to one whose reader sleeps: a signal ends the wait."""
     try:
         while data:
             try:
+                signals.interrupts = True
                 data = data[os.write(fd, data) :]
             except BlockingIOError:
+                signals.interrupts = False
                 waiting = select.poll()
                 waiting.register(fd, select.POLLOUT)
                 waiting.register(signals.fd, select.POLLIN)
@@ -268,3 +287,5 @@ def write_all(fd: int, data: bytes, signals: EndingSignals) -> None:
                 signals.raise_pending()
     except BrokenPipeError:
         raise Deaf from None
+    finally:
+        signals.interrupts = False

@@ -23,9 +23,17 @@ class EndingSignals:
 
     def __init__(self) -> None:
         self.fd, self.writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.interrupts = False
+        """Whether a signal raises at once: set around a call that blocks, which Python would otherwise repeat."""
         _signal.set_wakeup_fd(self.writing, warn_on_full_buffer=False)
         for number in ENDING:
-            _signal.signal(number, lambda number, frame: None)
+            _signal.signal(number, self.handle)
+
+    def handle(self, number: int, frame: object) -> None:
+        """Raise a signal that came during a blocking call; any other waits in the pipe."""
+        if self.interrupts:
+            self.interrupts = False
+            self.raise_pending()
 
     def close(self) -> None:
         """Have signals do what they do by default again; raise one that came meanwhile."""

@@ -172,7 +172,7 @@ class DeskLink:
         elif (channel := self.channels.get(number)) is not None:
             channel.take(kind, payload)
         elif kind != wire.PONG and not 0 < number <= self.last:
-            raise wire.WireError("words on a channel nobody opened")
+            raise wire.WireError("a frame on a channel that is not open")
 
 
 def read_end(body: object) -> tuple[int, str]:

@@ -74,7 +74,7 @@ class ServerDialer:
         try:
             if line.recv(OPEN_SECONDS) == OPENED:
                 return line
-            why = "it answered strangely"
+            why = "malformed reply"
         except TimeoutError:
             why = "it took too long"
         except ConnectionClosed as e:

@@ -285,7 +285,7 @@ class Keeper:
         """Give an open desk of ours; `idle`, one whose disk nobody is busy with."""
         tracked = self.desks.get(desk)
         if tracked is not None and tracked.runtime and tracked.ends < math.inf:
-            raise DeskError(f"desk {desk} is starting anew; try again")
+            raise DeskError(f"desk {desk} is restarting; try again")
         if tracked is None or not (tracked.init or tracked.down):
             raise DeskGone(f"desk {desk} is not open here")
         if idle:

@@ -167,7 +167,7 @@ def note_snapshots(tracked: TrackedDesk) -> None:
 def claim(tracked: TrackedDesk, request: KeeperRequest) -> dict[str, object]:
     """Give a desk that was kept ready to whoever asked for one like it."""
     if not tracked.spare:
-        raise BriefError(f"desk {tracked.room.desk} is not kept ready; it is somebody's")
+        raise BriefError(f"desk {tracked.room.desk} is not a spare of the pool; it is in use")
     if request.spec.tenant != tracked.spec.tenant or request.spec.disk_in != tracked.spec.disk_in:
         raise BriefError(f"desk {tracked.room.desk} is kept ready for another tenant, or with another disk")
     if request.spec.wall != tracked.spec.wall:

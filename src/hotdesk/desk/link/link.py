@@ -175,7 +175,7 @@ class Link:
             self.moves += 1
             channel.deliver(kind, payload)
         elif not 0 < number <= self.last:
-            raise wire.WireError("words on a channel nobody opened")
+            raise wire.WireError("a frame on a channel that is not open")
 
     def greet(self, payload: bytes) -> None:
         """Take the guest's first word, once."""

@@ -21,9 +21,9 @@ def as_done(body: Body) -> Done:
     """Check how the guest says a program ended."""
     code, signal, text = body.get("code"), body.get("signal"), body.get("text", "")
     if type(code) is not int or not 0 <= code <= 255 or not isinstance(text, str):
-        raise LinkError("the guest gave a strange exit")
+        raise LinkError("malformed exit status from the guest")
     if signal is not None and (type(signal) is not int or not 1 <= signal <= 127):
-        raise LinkError("the guest gave a strange signal")
+        raise LinkError("malformed signal number from the guest")
     return Done(code, signal=signal, timed_out=body.get("timed_out") is True, reason=text[:_TEXT_LIMIT])
 
 
@@ -43,12 +43,12 @@ def as_error(path: str, body: Body) -> FileError:
 def as_entry(value: object) -> Entry:
     """Check how the guest describes a path."""
     if not isinstance(value, dict):
-        raise LinkError("the guest described a path strangely")
+        raise LinkError("malformed description of a path from the guest")
     texts = [text for name in ("name", "path") if isinstance(text := value.get(name), str)]
     numbers = [n for name in ("size", "mode", "uid", "gid", "modified") if type(n := value.get(name)) is int]
     target = value.get("target")
     if len(texts) != 2 or len(numbers) != 5 or not (target is None or isinstance(target, str)):
-        raise LinkError("the guest described a path strangely")
+        raise LinkError("malformed description of a path from the guest")
     name, path = texts
     size, mode, uid, gid, modified = numbers
     kind = KINDS.get(str(value.get("kind")), "other")
@@ -58,18 +58,18 @@ def as_entry(value: object) -> Entry:
 def as_change(value: object) -> Change:
     """Check how the guest describes a change."""
     if not isinstance(value, dict) or not isinstance(path := value.get("path"), str):
-        raise LinkError("the guest described a change strangely")
+        raise LinkError("malformed description of a change from the guest")
     kind = CHANGES.get(str(value.get("kind")))
     if kind is None:
-        raise LinkError("the guest described a change strangely")
+        raise LinkError("malformed description of a change from the guest")
     return Change(kind, path)
 
 
 def as_running(value: object) -> Running:
     """Check how the guest describes a program."""
     if not isinstance(value, dict) or type(pid := value.get("pid")) is not int:
-        raise LinkError("the guest described a program strangely")
+        raise LinkError("malformed description of a process from the guest")
     argv, code = value.get("argv"), value.get("code")
     if not isinstance(argv, list) or not all(isinstance(text, str) for text in argv):
-        raise LinkError("the guest described a program strangely")
+        raise LinkError("malformed description of a process from the guest")
     return Running(pid, tuple(argv), code if type(code) is int else None)

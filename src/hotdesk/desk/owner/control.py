@@ -240,7 +240,7 @@ class ControlServer:
             case "DELETE", ["snapshots", name]:
                 await desk.forget(SnapshotId(parse_snapshot(name)))
             case "POST", ["images"] if self.everyone:
-                raise BriefError("only whoever runs this machine keeps images on it")
+                raise BriefError("only the operator may save images on this machine")
             case "POST", ["images"]:
                 await desk.save(parse_name(data.get("name")), snapshot or None)
             case "POST", ["halt"]:
@@ -287,7 +287,7 @@ class ControlServer:
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
         if self.everyone and (scope.names or scope.grants or scope.anywhere):
-            raise BriefError("only whoever runs this machine says where a name leads, grants secrets and opens it all")
+            raise BriefError("only the operator may map names to addresses, grant secrets or allow every host")
         pid, uid = peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
         if personal and self.personal is not None:
@@ -392,7 +392,7 @@ def _parse_allow(data: object) -> tuple[str, str]:
 def parse_behind(name: object) -> str:
     """Read on whose behalf something is done: a name, and never more than that."""
     if not isinstance(name, str) or (name and not BEHIND.fullmatch(name)):
-        raise BriefError("whoever is behind a call has a short, plain name")
+        raise BriefError("the name of a caller must be short and plain")
     return name
 
 

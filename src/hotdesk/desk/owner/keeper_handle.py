@@ -247,5 +247,5 @@ def as_usage(body: dict[str, object]) -> Usage:
     """Read what a desk uses, as its keeper or its owner tells."""
     numbers = {field.name: body.get(field.name, 0) for field in fields(Usage)}
     if not all(type(number) in (int, float) for number in numbers.values()):
-        raise KeeperError("what the desk uses was told strangely")
+        raise KeeperError("malformed usage reply from the keeper")
     return Usage(**numbers)  # type: ignore[arg-type]

@@ -216,7 +216,7 @@ class RemoteRuntime:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError) as e:
-            raise KeeperError("the owner answered strangely") from e
+            raise KeeperError("malformed reply from the desk's owner") from e
         return found if isinstance(found, dict) else {"items": found}
 
     async def exchange(self, sock: socket.socket, data: bytes, seconds: float = CALL_SECONDS) -> tuple[int, bytes]:
@@ -250,9 +250,9 @@ def as_question(data: object) -> Asked:
     try:
         event = from_json(Asked.__name__, json.dumps(data))
     except ValueError as e:
-        raise KeeperError("the owner answered strangely") from e
+        raise KeeperError("malformed reply from the desk's owner") from e
     if not isinstance(event, Asked) or not (event.id.isascii() and event.id.isalnum()):
-        raise KeeperError("the owner answered strangely")
+        raise KeeperError("malformed reply from the desk's owner")
     return event
 
 
@@ -264,11 +264,11 @@ def try_connect(sock: socket.socket, path: Path) -> bool:
         return False
     except PermissionError as e:
         raise NotAdmittedError(
-            f"{path} is not for this user; ask whoever runs this machine to put you into group hotdesk "
+            f"{path} is not open to this user; ask the administrator to add you to the group hotdesk "
             "(`usermod -aG hotdesk USER`), and sign in again"
         ) from e
     except OSError as e:
-        raise NoOwnerError(f"nobody answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
+        raise NoOwnerError(f"nothing answers at {path}: {e.strerror}; `hotdesk ps` says what is open") from e
     return True
 
 
@@ -322,7 +322,7 @@ def failure(body: bytes) -> Exception:
         match json.loads(body):
             case {"code": str(code), "text": str(text)}:
                 return ERRORS.get(code, DeskError)(text)
-    return KeeperError("the owner answered strangely")
+    return KeeperError("malformed reply from the desk's owner")
 
 
 @contextlib.asynccontextmanager

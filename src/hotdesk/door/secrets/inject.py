@@ -56,7 +56,7 @@ from hotdesk.door.secrets.signature import (
 )
 
 COMPRESSED = "a secret cannot be put into a compressed body; send it as it is"
-_COMPRESSED_SIGNED = "a request cannot be signed anew with a compressed body; send it as it is"
+_COMPRESSED_SIGNED = "a request with a compressed body cannot be signed again; send the body uncompressed"
 NO_UPGRADE = "a secret went with this request, and what follows an upgrade cannot be looked through"
 USER = b"x-access-token"
 """The user a token goes with in `Basic` where the place names none."""

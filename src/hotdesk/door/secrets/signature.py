@@ -28,9 +28,9 @@ _CREDENTIAL = re.compile(
 LONGEST_AUTHORIZATION = 2048
 _AMAZON = re.compile(r"(?:(.+)\.)?s3(?:[.-][a-z0-9.-]+)?\.amazonaws\.com(?:\.cn)?")
 """Hosts of S3, and the bucket that is named there."""
-PRESIGNED = "a presigned address is good for whoever holds it, so none is made or used here; sign in a header"
+PRESIGNED = "a presigned URL works for everyone who has it, so presigned URLs are refused; sign in a header"
 STREAMED = (
-    "a body signed chunk by chunk cannot be signed anew; send it whole or unsigned"
+    "a body signed chunk by chunk cannot be signed again; send it in one piece or unsigned"
     " (SDKs do with AWS_REQUEST_CHECKSUM_CALCULATION=when_required)"
 )
 BODY_TOO_LARGE = "a request is signed with bodies of at most 1 MiB, but at S3; send a smaller one"

@@ -151,7 +151,7 @@ class Connection:
         for tab in [*self.all_tabs.by_target.values()]:
             if dialog := tab.dialog:
                 await self.answer(cdp, tab, accept=False)
-                self.all_tabs.note(f"the {dialog.kind} in tab {tab.id} was dismissed, as nobody answered it")
+                self.all_tabs.note(f"the {dialog.kind} in tab {tab.id} was dismissed because it was not answered")
 
     async def answer(self, cdp: Cdp, tab: TabState, accept: bool, text: str = "") -> None:
         """Answer a dialog; one that closed meanwhile is no error."""

@@ -175,7 +175,7 @@ class DeskSide(Side):
         self.back += VERSION
         count = (yield 1)[0]
         if not count or NO_SECURITY not in (yield count):
-            raise ProtocolError("it asks for a password, or lets nobody in")
+            raise ProtocolError("it asks for a password, or refuses connections")
         self.back.append(NO_SECURITY)
         if (yield 4) != bytes(4):
             raise ProtocolError("it does not let us in")

@@ -322,7 +322,7 @@ class Wheel:
         while self.holder is holder:
             remaining = holder.renewed_at + self.lease - time.monotonic()
             if remaining <= 0:
-                await self.hand_back(holder.viewer, "", "its viewer was not heard of")
+                await self.hand_back(holder.viewer, "", "its viewer did not respond")
                 return
             await anyio.sleep(remaining)
 

@@ -101,7 +101,7 @@ class Watching:
         """Show somebody the screen for as long as they stay; who leaves hands the wheel back."""
         viewers = self.viewers.setdefault(desk.id, {})
         if name in viewers:
-            raise BriefError("somebody of that name looks already")
+            raise BriefError("a viewer of that name is connected already")
         (await dial(desk, SCREEN_PORT)).close()  # it is there, or whoever looks is told why not
         ours, theirs = socket.socketpair()
         ours.setblocking(False)

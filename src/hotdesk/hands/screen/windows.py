@@ -119,7 +119,7 @@ async def pointer(seat: Seat) -> tuple[int, int]:
     """Tell where the pointer is."""
     done = await run(seat, ["xdotool", "getmouselocation"])
     if (match := PLACE.match(done.stdout)) is None:
-        raise DeskError(f"where the pointer is cannot be told: {_describe_failure(done)}")
+        raise DeskError(f"the position of the pointer is not known: {_describe_failure(done)}")
     return int(match[1]), int(match[2])
 
 

@@ -25,7 +25,7 @@ from hotdesk.plan import Plan, Step, to_json
 MAX_CHARS = 300
 """Characters of a line."""
 ALL = "all the brief has for it"
-FOREIGN = "at stake: whoever asks for the secret may have read foreign content in this step"
+FOREIGN = "at stake: the program that uses the secret may have read foreign content in this step"
 
 
 def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Sequence[str] = ()) -> Card:
@@ -33,7 +33,7 @@ def plan_card(plan: Plan, job: Brief, held_lines: Sequence[str] = (), failed: Se
     stakes = is_risky(plan, job.scope)
     facts = {
         "steps": str(len(plan.steps)),
-        "at stake": f"{len(stakes)} things, listed below" if stakes else "nothing: it only reads, and as nobody",
+        "at stake": f"{len(stakes)} things, listed below" if stakes else "nothing: it only reads, without credentials",
         "preflight": f"{len(held_lines)} held, {len(failed)} failed",
         "brief": job.digest,
         "digest": plan.digest,

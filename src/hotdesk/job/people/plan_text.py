@@ -107,7 +107,7 @@ def _stake_words(stake: Stake) -> str:
         case Stake(kind="foreign"):
             return "uses secrets at a desk that may have read foreign content."
         case Stake(kind="processes"):
-            return "uses secrets beside programs that the step before left running."
+            return "uses secrets while programs of the step before are still running."
         case Stake(kind="root"):
             return "may install packages, as root where the desk has root."
     return f"{stake.fact}."

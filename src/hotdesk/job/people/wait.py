@@ -138,7 +138,7 @@ def require_open(pending: Pending, waiting: OpenQuestions, digest: str, now: int
 
 def describe_decision(decided: Decided, at: int) -> str:
     """Say who was first."""
-    return f"{decided.id} was {decided.answer} by {decided.by or 'nobody: its time was up'} at {clock(at)}"
+    return f"{decided.id} was {decided.answer} by {decided.by or 'no one: it expired'} at {clock(at)}"
 
 
 def clock(at: int) -> str:

@@ -27,7 +27,7 @@ def hold_lock(folder: Path) -> Iterator[None]:
         end = time.monotonic() + LOCK_TIMEOUT_S
         while not _try_lock(fd):
             if time.monotonic() > end:
-                raise BriefError(f"somebody works at job {folder.name}; wait for it, or stop it with Ctrl-C there")
+                raise BriefError(f"another process is running job {folder.name}; wait for it, or stop it with Ctrl-C")
             time.sleep(0.01)
         yield
     finally:

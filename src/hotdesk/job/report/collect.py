@@ -101,5 +101,5 @@ def _list_decisions(report: JobReport) -> list[ReportedDecision]:
 
 def _decide(at: int, what: str, answer: Decided | Answered | None, digest: str) -> ReportedDecision:
     if answer is None:
-        return ReportedDecision(at, what, "nobody decided", "", digest)
-    return ReportedDecision(at, what, answer.answer, answer.by or "nobody: its time was up", digest)
+        return ReportedDecision(at, what, "not decided", "", digest)
+    return ReportedDecision(at, what, answer.answer, answer.by or "no one: it expired", digest)

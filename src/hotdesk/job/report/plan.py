@@ -50,7 +50,7 @@ def digest(report: JobReport) -> Markup | None:
 def approvals(decisions: list[ReportedDecision]) -> Markup:
     """List who decided what, and when."""
     if not decisions:
-        return note("wait", "Nobody was asked for anything.")
+        return note("wait", "No approvals were requested.")
     rows = [
         (
             isolate(each.what),

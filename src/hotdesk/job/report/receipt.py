@@ -57,7 +57,7 @@ def _unknowns(report: JobReport) -> list[str]:
     if tale.course.unknown or tale.course.running:
         acts = [*tale.course.unknown, *(f"{act} {tool}" for act, (tool, _) in tale.course.running.items())]
         listed = ", ".join(acts[:MAX_ITEMS])
-        sentences.append(f"Acts that were begun, and nobody wrote down what came of them: {listed}.")
+        sentences.append(f"Acts that were started, and whose outcome was not recorded: {listed}.")
     if tale.strange:
         sentences.append(f"{plural(tale.strange, 'event')} of a later version could not be read.")
     if report.left_out:

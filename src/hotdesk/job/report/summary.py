@@ -74,9 +74,9 @@ def outcome(report: JobReport) -> Markup:
         case "done":
             parts: tuple[Markup | str, ...] = (f"Finished in {took}. ", results(report))
         case "failed":
-            parts = (f"The work failed after {took}: ", because or "nobody wrote down why", ".")
+            parts = (f"The work failed after {took}: ", because or "the reason was not recorded", ".")
         case "broken":
-            parts = ("hotdesk itself failed: ", because or "nobody wrote down why", ".")
+            parts = ("hotdesk itself failed: ", because or "the reason was not recorded", ".")
         case "paused":
             parts = (
                 f"It stopped after {took}: ",
@@ -92,7 +92,7 @@ def outcome(report: JobReport) -> Markup:
         case "running":
             parts = (f"It is still being worked at, since {took}; this is how it stood when the report was made.",)
         case _:
-            parts = ("It was cut short: nobody works at it, and nobody wrote down how it ended. ", resume(report), ".")
+            parts = ("It was cut short: no process is running it, and its end was not recorded. ", resume(report), ".")
     return tag("span", *parts)
 
 
@@ -151,7 +151,7 @@ def price(cost: Cost) -> str:
 
 def brain(name: str) -> Markup:
     """Say who decided, plainly."""
-    who = isolate(name or "nobody wrote down who", 200)
+    who = isolate(name or "not recorded", 200)
     if name.startswith(("written script", "recorded script")):
         sentence = join_markup(
             tag("strong", "The decisions came from a written script, not from a model."),

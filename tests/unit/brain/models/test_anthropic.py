@@ -181,7 +181,7 @@ def test_a_model_that_must_begin_with_a_thought_is_not_made_to_think_amid_anothe
 
 
 def test_a_history_that_is_out_of_order_is_refused() -> None:
-    with pytest.raises(ModelError, match="results that follow no call"):
+    with pytest.raises(ModelError, match="results without a call"):
         body(request(Results(((Call("1", "look", {}), Observation("x")),))), "m", "anthropic:m")
 
 

@@ -236,7 +236,7 @@ def test_many_lines_in_one_place_do_not_keep_anybody_busy() -> None:
         (put(0, "size", [0, 800]), "no size"),
         (put(0, "size", [600, 1e9]), "farther away"),
         (lambda seen: seen.update(frames=[{}]), "a frame is not"),
-        (lambda seen: seen.update(count=True), "nobody counted"),
+        (lambda seen: seen.update(count=True), "were not counted"),
     ],
 )
 def test_evidence_that_cannot_be_is_a_file_that_does_not_open(change: Any, said: str) -> None:

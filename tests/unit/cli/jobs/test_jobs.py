@@ -85,7 +85,7 @@ def test_a_page_tells_a_job_from_its_plan_to_its_ashes(ledger: Ledger, capsys: p
         "  [>] 2 write: write the report",
         "OUTCOME UNKNOWN of acts 3",
         "a plan: approved by uid 0 pid 7 at",
-        "late0001  a change of the plan in write: nobody decided",
+        "late0001  a change of the plan in write: not decided",
         "  1 x allow GET erp.test with t",
         "  refused POST evil\\u202e.test/x: no rule",
         "  passed  a.xlsx by xlsx: 5 rows",
@@ -146,7 +146,7 @@ def test_a_page_has_what_people_said_at_the_door_and_no_step_but_the_plans(
     carry_out(["show", JOB])
     text = capsys.readouterr().out
     assert "  11223344  POST erp\\x1b[2J.test/x: refused by uid 0 pid 9, digest abababababababab" in text
-    assert "  55667788  PUT erp.test/y: nobody decided" in text
+    assert "  55667788  PUT erp.test/y: not decided" in text
     assert "] 2 write" in text
     assert "] 3 " not in text
 

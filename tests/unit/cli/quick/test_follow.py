@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +25,15 @@ from hotdesk.cli.quick.leased import follow_lease
 from hotdesk.cli.quick.signals import EndingSignals
 timeout = float(sys.argv[2]) if sys.argv[2:] else None
 sys.exit(follow_lease(_socket.socket(fileno=int(sys.argv[1])), b"", EndingSignals(), QuickRun([], ["true"], timeout)))
+"""
+FOLLOW_EXEC = """
+import _socket, sys
+from hotdesk.cli.quick.arguments import QuickExec
+from hotdesk.cli.quick.borrowed import follow
+from hotdesk.cli.quick.follow import Follower
+from hotdesk.cli.quick.signals import EndingSignals
+order = QuickExec("", ["true"], timeout=float(sys.argv[2]))
+sys.exit(follow(Follower(_socket.socket(fileno=int(sys.argv[1])), b"", EndingSignals()), order))
 """
 HELLO = wire.frame(wire.HELLO, 0, wire.encode({"version": wire.VERSION}))
 STARTED = wire.frame(wire.EVENT, 1, wire.encode({"pid": 7}))
@@ -72,11 +84,11 @@ class Running:
 
 
 @contextmanager
-def following(*arguments: str, stdin: bytes | None = b"") -> Iterator[Running]:
+def following(*arguments: str, stdin: bytes | None = b"", program: str = FOLLOW) -> Iterator[Running]:
     """Have a command follow a program of a guest that is us."""
     ours, theirs = socket.socketpair()
     ours.settimeout(20)
-    argv = [sys.executable, "-c", FOLLOW, str(theirs.fileno()), *arguments]
+    argv = [sys.executable, "-c", program, str(theirs.fileno()), *arguments]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(argv, env=env, pass_fds=[theirs.fileno()], **pipes) as process:  # type: ignore[call-overload]
@@ -90,6 +102,14 @@ def following(*arguments: str, stdin: bytes | None = b"") -> Iterator[Running]:
             yield Running(ours, process)
         finally:
             process.kill()
+
+
+def wait_until_full(pipe: int) -> None:
+    """Wait until the writer of a pipe cannot go on: what it holds no longer grows."""
+    before, count = -1, 0
+    while count != before or not count:
+        time.sleep(0.05)
+        before, count = count, int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_streams_and_the_exit_code_come_through_unmixed() -> None:
@@ -171,15 +191,15 @@ def test_credit_is_given_back_as_output_is_written() -> None:
         pytest.param(HELLO + STARTED + wire.frame(wire.DATA, 1, b"\1"), b"broke the protocol", id="an empty frame"),
         pytest.param(HELLO + STARTED + STARTED, b"out of turn", id="two starts"),
         pytest.param(HELLO + wire.frame(wire.EVENT, 1, wire.encode([])), b"out of turn", id="a strange start"),
-        pytest.param(HELLO + STARTED + ended(256), b"strange exit", id="a strange code"),
-        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode({})), b"strange exit", id="no code"),
+        pytest.param(HELLO + STARTED + ended(256), b"malformed exit", id="a strange code"),
+        pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode({})), b"malformed exit", id="no code"),
         pytest.param(HELLO + STARTED + wire.frame(wire.REPLY, 1, wire.encode(1)), b"broke the protocol", id="no table"),
         pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\0\0\0\1"), b"broke the protocol", id="too much credit"),
         pytest.param(HELLO + wire.frame(wire.CREDIT, 1, b"\1"), b"broke the protocol", id="credit cut short"),
         pytest.param(
             HELLO + wire.frame(wire.REPLY, 0, wire.encode({"text": "desk gone\x1b[2J"})), rb"desk gone\x1b[2J", id="why"
         ),
-        pytest.param(HELLO + wire.frame(wire.REPLY, 0, b"n"), b"answered strangely", id="no reason"),
+        pytest.param(HELLO + wire.frame(wire.REPLY, 0, b"n"), b"malformed reply", id="no reason"),
     ],
 )
 def test_a_guest_that_breaks_the_rules_is_hotdesks_failure_in_one_line(sent: bytes, words: bytes) -> None:
@@ -228,6 +248,31 @@ def test_it_ends_when_nobody_reads_its_output() -> None:
         running.process.stdout = None
         running.guest.sendall(HELLO + STARTED + said(1, b"x"))
         assert running.end()[0] == 128 + signal.SIGPIPE
+
+
+def test_a_signal_ends_it_while_nobody_reads_its_output() -> None:
+    with following() as running:
+        running.guest.sendall(HELLO + STARTED)
+        running.frames(2)
+        running.guest.sendall(said(1, bytes(wire.CHUNK)) * 3)  # more than a pipe holds: it waits in a write
+        assert running.process.stdout is not None
+        wait_until_full(running.process.stdout.fileno())
+        running.process.send_signal(signal.SIGTERM)
+        while running.guest.recv(1 << 16):
+            pass  # it gives credit back, then says that nothing more comes
+        assert running.end()[0] == 128 + signal.SIGTERM
+
+
+def test_a_kill_order_is_followed_by_reading_until_the_owner_hangs_up() -> None:
+    """An owner that writes to a closed socket would stop reading, and the order would be lost."""
+    with following("0.1", program=FOLLOW_EXEC) as running:
+        running.guest.sendall(HELLO + STARTED)
+        running.frames(4)  # the last two: kill, forget
+        assert running.guest.recv(1) == b""
+        running.guest.sendall(said(1, bytes(wire.CHUNK)) * 8)  # more than the socket's buffer
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.process.wait(0.3)
+        assert running.end()[0] == 124
 
 
 def test_a_command_that_follows_has_given_up_its_privileges() -> None:

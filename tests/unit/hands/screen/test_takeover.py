@@ -270,7 +270,7 @@ async def test_a_viewer_that_is_not_heard_of_loses_the_wheel(drive: Drive) -> No
             await anyio.sleep(0.01)
     back = drive.events[-1]
     assert isinstance(back, HandedBack)
-    assert (back.by, back.note) == ("", "its viewer was not heard of")
+    assert (back.by, back.note) == ("", "its viewer did not respond")
 
 
 async def test_the_worker_is_told_once_what_changed(drive: Drive) -> None:

@@ -61,7 +61,7 @@ def test_a_plan_is_told_in_sentences() -> None:
         (Step("one", "", hosts=("read in.test",), grants=()), ""),
         (Step("one", "", hosts=("read 10.0.0.0/8",), grants=()), "may reach a private network: 10.0.0.0/8"),
         (Step("one", "", hosts=(), grants=("erp",), desk="same"), "uses secrets at a desk that may have read foreign"),
-        (Step("one", "", hosts=(), grants=("erp",), keeps=True), "uses secrets beside programs that the step before"),
+        (Step("one", "", hosts=(), grants=("erp",), keeps=True), "uses secrets while programs of the step before"),
         (Step("one", "", hosts=(), grants=(), tools=("packages",)), "may install packages, as root where"),
     ],
     ids=["secret", "tunnel", "write", "signed in", "read", "private", "foreign", "processes", "root"],

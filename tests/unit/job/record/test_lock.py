@@ -30,7 +30,7 @@ def test_a_lock_is_one_processs_and_goes_with_it(tmp_path: Path) -> None:
     assert holder.stdout is not None
     holder.stdout.readline()
     assert is_held(tmp_path)
-    with pytest.raises(BriefError, match="somebody works at"), hold_lock(tmp_path):
+    with pytest.raises(BriefError, match="another process is running"), hold_lock(tmp_path):
         pass
     holder.kill()
     holder.wait(10)

@@ -140,7 +140,7 @@ def as_head(frame: tuple[str, bytes]) -> tuple[int, int]:
     match frame[0], as_json(frame[1]):
         case "H", {"size": int(size), "modified": int(modified)} if 0 <= size < 1 << 60:
             return size, modified
-    raise LinkError("the program for files spoke strangely")
+    raise LinkError("malformed reply from the file program inside the desk")
 
 
 def build_headers(path: str, part: ByteRange, modified: int, packed: bool) -> list[tuple[bytes, bytes]]:

@@ -51,4 +51,4 @@ def as_time(nanoseconds: int) -> str:
 
 def strange() -> LinkError:
     """Say that a description makes no sense."""
-    return LinkError("a path was described strangely")
+    return LinkError("malformed description of a path")

@@ -69,7 +69,7 @@ class Worker:
         with anyio.move_on_after(silence) as scope:
             letter, size = (head := await self.take(5))[:1], int.from_bytes(head[1:], "big")
             if size > MAX_FRAME_BYTES or letter not in b"DEHRF":
-                raise LinkError("the program for files spoke strangely")
+                raise LinkError("malformed reply from the file program inside the desk")
             payload = await self.take(size)
         if scope.cancelled_caught:
             raise LinkError(f"the program for files said nothing for {silence:.0f} s")
@@ -207,7 +207,7 @@ def as_json(payload: bytes) -> object:
     try:
         value: object = json.loads(payload)
     except (ValueError, RecursionError):
-        raise LinkError("the program for files spoke strangely") from None
+        raise LinkError("malformed reply from the file program inside the desk") from None
     return value
 
 
@@ -216,4 +216,4 @@ def _as_failed(payload: bytes) -> Exception:
     match as_json(payload):
         case [str(code), str(text)]:
             return GuestFilesError(code[:20], text[:200])
-    return LinkError("the program for files spoke strangely")
+    return LinkError("malformed reply from the file program inside the desk")

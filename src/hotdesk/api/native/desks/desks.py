@@ -272,7 +272,7 @@ async def owner_of(context: RequestContext, desk: DeskId) -> AsyncIterator[Remot
         async with remote_runtime(owner_path(context.tenant.settings, desk)) as owner:
             yield owner
     except NoOwnerError:
-        raise DeskGone(f"desk {desk} is gone, with whoever kept it; GET /desks lists those that are open") from None
+        raise DeskGone(f"desk {desk} is gone, with the process that kept it; GET /desks lists open desks") from None
 
 
 async def burn(context: RequestContext, desk: DeskId) -> None:

@@ -129,7 +129,7 @@ def require_other(context: RequestContext, tale: JobSummary) -> None:
     """Refuse whoever asked for a job, where somebody else has to decide."""
     if not context.native.serving.requester_may_approve and requester(context, tale) == context.caller.name:
         raise ProblemError(
-            403, "approval.requester", "who asked for a job does not approve it here; somebody else has to"
+            403, "approval.requester", "the person who requested a job may not approve it here; another person must"
         )
 
 

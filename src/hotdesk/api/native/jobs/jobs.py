@@ -224,7 +224,7 @@ async def resume(
     if tale.forgotten is not None or not folder.is_dir():
         raise ProblemError(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise ProblemError(409, "job.running", f"somebody works at job {job} already")
+        raise ProblemError(409, "job.running", f"another process is running job {job} already")
     if not folder_of(context.tenant.settings, job).is_dir():
         raise ProblemError(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
     order = order or ResumeOrder(models=[])
@@ -247,7 +247,7 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
     tale = await find(context, job)
     settings, folder = context.tenant.settings, context.tenant.settings.lib / JOBS / job
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
-        raise ProblemError(409, "job.running", f"somebody works at job {job}; stop it first")
+        raise ProblemError(409, "job.running", f"another process is running job {job}; stop it first")
     if isinstance(tale, JobSummary) and folder.is_dir():
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
