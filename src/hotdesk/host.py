@@ -24,7 +24,7 @@ from hotdesk.desk.owner.keeper_client import BURN_SECONDS
 from hotdesk.desk.owner.parts import Parts
 from hotdesk.desk.owner.pool import Pool
 from hotdesk.desk.owner.runtime import SESSION, KeeperRuntime, burn_hibernated, bury, container_runtime
-from hotdesk.desk.records import list_hibernated
+from hotdesk.desk.records import is_hibernated
 from hotdesk.desk.seam import Desk, DeskId, Runtime, Spec
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.identity import describe_actor
@@ -396,6 +396,8 @@ def control_path(settings: Config, owner: int) -> Path:
 def owner_path(settings: Config, desk: DeskId) -> Path:
     """Give the control socket of a desk's owner; `DeskGone` when there is no such desk."""
     facts = state.facts(settings.run / "desks" / desk)
+    if facts is None and is_hibernated(settings.run, desk):
+        raise DeskGone(f"desk {desk} is hibernated, and nobody has it; `hotdesk resume {desk}` has it go on")
     if facts is None:
         raise DeskGone(f"desk {desk} is not open; `hotdesk ps` lists those that are")
     return control_path(settings, int(str(facts.get("owner", 0))))
@@ -423,7 +425,7 @@ async def burn(settings: Config, desk: DeskId, seconds: float = BURN_SECONDS) ->
         return
     folder = settings.run / "desks" / desk
     if not folder.exists():
-        if any(record["id"] == desk for record in list_hibernated(settings.run)):
+        if is_hibernated(settings.run, desk):
             await burn_hibernated(settings, desk)
         return
     cgroup = Cgroup(here(), desk)

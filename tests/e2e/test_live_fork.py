@@ -233,7 +233,7 @@ async def test_a_hibernated_desk_goes_on_after_owner_and_keeper_were_killed(sett
     await bury(settings)
     assert HibernatedDesks(settings, lambda: None).has(desk)  # type: ignore[arg-type, return-value]
     async with Host(settings, control=False) as host:
-        with pytest.raises(DeskGone):
+        with pytest.raises(DeskGone, match=f"is hibernated, and nobody has it; `hotdesk resume {desk}`"):
             await host.find(desk)
         woken = await host.wake(desk)
         assert woken.id == desk

@@ -53,6 +53,11 @@ def list_hibernated(run: os.PathLike[str] | str) -> list[dict[str, object]]:
     return found
 
 
+def is_hibernated(run: os.PathLike[str] | str, desk: str) -> bool:
+    """Say whether a desk waits on disk for whoever wakes it."""
+    return any(record.get("id") == desk for record in list_hibernated(run))
+
+
 def has_live_keeper(folder: os.PathLike[str] | str) -> bool:
     """Say whether a live keeper holds a desk."""
     lock = take(folder)
