@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hotdesk.brief import grant_text, rule_text
-from hotdesk.brief.brief import DRIVE, Brief, Deliverable
+from hotdesk.brief.brief import DRIVE, Brief, Deliverable, Each
 from hotdesk.cli.terminal import align_columns
 
 MAX_LINES = 20
@@ -32,7 +32,14 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     """Give each field's name and lines."""
     yield "goal", [shorten_text(job.goal)]
     yield "inputs", some([_describe_input(job.folder, name) for name in job.inputs]) or ["none"]
+    if job.each is not None:
+        yield "items", [_describe_items(job.each)]
     yield "deliverables", some([_describe_deliverable(item) for item in job.deliverables])
+    if job.reduce is not None:
+        yield (
+            "report",
+            [shorten_text(job.reduce.goal), *some([_describe_deliverable(item) for item in job.reduce.deliverables])],
+        )
     yield "may go to", some([rule_text(rule) for rule in job.scope.rules]) or ["nowhere"]
     yield "secrets", some([grant_text(grant) for grant in job.scope.grants]) or ["none"]
     if job.scope.names:
@@ -46,6 +53,17 @@ def meaning(job: Brief) -> Iterator[tuple[str, list[str]]]:
     size = f"{job.size.cpus:g} CPUs, {amount(job.size.memory)} of memory, {amount(job.size.disk)} of disk"
     more = f"steps that hold secrets or read foreign files: behind the wall {job.sensitive_wall}"
     yield "desk", [f"{job.image} behind the wall {job.wall}, {size}", *([more] if job.sensitive_wall else [])]
+
+
+def _describe_items(each: Each) -> str:
+    """Write which items there are, and what one may use."""
+    batch = f", {each.batch} at a time" if each.batch > 1 else ""
+    limits = ((each.budget.tokens, "tokens"), (each.budget.dollars, "dollars"), (each.budget.acts, "acts"))
+    budget = "".join(f", {limit:g} {name}" for limit, name in limits if limit is not None)
+    return (
+        f"{each.over}{batch}: each at a desk of its own, {each.seconds:g} s{budget}, tried {each.attempts} times; "
+        f"pauses where over {each.quarantine:.0%} fail"
+    )
 
 
 def _describe_input(folder: Path, name: str) -> str:

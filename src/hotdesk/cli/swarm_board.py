@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from hotdesk.errors import printable
@@ -27,6 +28,18 @@ class SwarmBoard:
         self.ends: list[float] = []
         """When items ended lately."""
         self.is_drawn = False
+        self.asides = 0
+        """How many questions have the terminal now."""
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Leave the terminal to somebody who is asked, for the length of a block."""
+        self.erase()
+        self.asides += 1
+        try:
+            yield
+        finally:
+            self.asides -= 1
 
     def watch(self, run: SwarmRun) -> None:
         """Show a swarm from now on."""
@@ -60,7 +73,7 @@ class SwarmBoard:
 
     def tick(self) -> None:
         """Show how far it is."""
-        if self.run is None or self.run.state.begun is None:
+        if self.run is None or self.run.state.begun is None or self.asides:
             return
         if self.live:
             self.erase()

@@ -138,7 +138,8 @@ class TerminalSwarm:
         """Ask whoever sits here."""
         if self.terminal is None:
             return None
-        outcome = await ask(self.terminal, card, pending)
+        with self.board.aside():
+            outcome = await ask(self.terminal, card, pending)
         if outcome.answer not in ANSWERS:
             return None
         folder = papers.find(self.settings.lib / "jobs", self.id)
