@@ -240,6 +240,8 @@ class Computer:
         self.listeners: dict[int, tuple[_socket.socket, str]] = {}
         self.guest = self.root = 0
         """Their pids; 0: there is none."""
+        self.wants_root = False
+        """Whether another root's guest shall follow the one that is ending."""
         self.link = open_port("link")
         self.mux = Mux(self.poll, open_port("mux"), HOST_LIMIT, self.hear)
         self.wake, wake_w = posix.pipe()
@@ -286,7 +288,10 @@ class Computer:
         """Take a word of the process outside."""
         if "seed" in word and not self.seed:
             self.seed = word["seed"]
-        elif word.get("root") and not self.root and self.guest:
+        elif word.get("root") and self.root:
+            self.wants_root = True  # its host has lost the one there is
+            posix.kill(self.root, _signal.SIGKILL)
+        elif word.get("root") and self.guest:
             self.start_root()
 
     def listen(self) -> None:
@@ -347,6 +352,7 @@ class Computer:
 
     def start_root(self) -> None:
         """Start root's guest, which calls at its socket here."""
+        self.wants_root = False
         self.root = posix.fork()
         if self.root:
             return
@@ -375,6 +381,8 @@ class Computer:
                 power_off()
             elif pid == self.root:
                 self.root = 0
+                if self.wants_root:
+                    self.start_root()
 
 
 def power_off() -> None:

@@ -77,6 +77,9 @@ test_the_deadline_is_not_later_for_a_desk_that_started_anew
 test_a_forks_deadline_begins_when_it_is_forked
 test_a_timeout_kills_all_descendants
 test_a_listing_stops_at_its_limit
+test_forks_are_computers_of_their_own
+test_root_starts_again_after_its_guest_was_killed
+test_whoever_waits_for_a_killed_root_is_told_that_the_desk_goes_on
 """.split()
 """What gives a desk less time than an emulated machine takes."""
 

@@ -27,6 +27,8 @@ from hotdesk_vmm.task import RAM, STATE
 
 MAX_AGE_S = 86400.0
 """How long a template is used: addresses inside are the same for all its machines, so it is made anew each day."""
+MAX_TEMPLATES = 8
+"""Templates of one image: whoever opens desks of many sizes makes many."""
 MAX_STATE = 16 * MIB
 """Bytes of a machine's state beside its memory; known ones take half a MiB."""
 HAND_OVER_TIMEOUT_S = 240.0
@@ -124,11 +126,18 @@ def publish(place: Path, fds: list[int], most: tuple[int, int]) -> None:
             place.rename(old)
             remove(old)
         fresh.rename(place)
-        for other in place.parent.iterdir():
-            if other.is_dir() and not other.name.startswith(".") and not find(other):
-                remove(other)  # of another day, guest or emulator
+        tidy(place.parent)
     finally:
         remove(fresh)
+
+
+def tidy(folder: Path) -> None:
+    """Remove an image's templates that are no longer used, and the oldest of too many: each size of memory has one."""
+    usable = [place for place in folder.glob("[!.]*") if place.is_dir()]
+    usable.sort(key=lambda place: (find(place), (place / STATE).stat().st_mtime if find(place) else 0.0))
+    for place in usable:
+        if not find(place) or place in usable[:-MAX_TEMPLATES]:
+            remove(place)
 
 
 def copy(source: int, file: Path, most: int) -> None:

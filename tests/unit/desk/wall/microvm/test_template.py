@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -113,3 +114,15 @@ def test_who_waits_for_a_template_ends_with_its_desk(tmp_path: Path, listener: s
     waiting = template.receive(tmp_path / "vm/key", listener, os.getuid(), 8 << 20)
     os.close(waiting)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+
+
+def test_templates_of_many_sizes_and_of_yesterday_make_way(tmp_path: Path) -> None:
+    folder = tmp_path / "vm"
+    folder.mkdir()
+    for number in range(template.MAX_TEMPLATES + 3):
+        template.publish(folder / f"key{number:02}", make(tmp_path), (8 << 20, 100))
+        os.utime(folder / f"key{number:02}" / STATE, (time.time() - 1000 + number,) * 2)
+    os.utime(folder / "key07" / STATE, (1, 1))
+    template.tidy(folder)
+    left = [place.name for place in sorted(folder.iterdir())]
+    assert left == [f"key{number:02}" for number in range(3, template.MAX_TEMPLATES + 3) if number != 7]
