@@ -138,6 +138,7 @@ async def compose_app(
         tasks.start_soon(warm, keys, registry, sandboxes)
         tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
+        tasks.start_soon(volumes.processes.run)
         content_api = VolumeContent(volumes, quotas)
         control = ControlPlane(keys, registry, sandboxes, snapshots, volumes, content_api, E2bSecrets(starter))
         native = native_app(shared)
