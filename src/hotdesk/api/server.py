@@ -141,6 +141,7 @@ async def compose_app(
         _survey_walls(settings, walls, reloading, tasks, lambda: tasks.start_soon(warm, keys, registry, sandboxes))
         tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
+        tasks.start_soon(volumes.processes.run)
         content_api = VolumeContent(volumes, quotas)
         builds = TemplateBuilds(starter, sandboxes, snapshots)
         tasks.start_soon(builds.run)

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from hotdesk.linux import private_files
 
 _FILE = "volumes.json"
 _MAX_PER_TENANT = 1000
+_RETRY_INTERVAL_S = 30.0
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -74,6 +75,8 @@ class VolumeRegistry:
         """Volumes that sandboxes are about to mount."""
         self.copying: Counter[str] = Counter()
         """Volumes that are being copied: nobody uses them meanwhile."""
+        self.changing: set[str] = set()
+        """Volumes that are being made or deleted."""
         self.writing = anyio.Lock()
 
     # -- at the start ---------------------------------------------------------------------------------------------
@@ -89,14 +92,15 @@ class VolumeRegistry:
                 log(e)
 
     async def run(self) -> None:
-        """Delete what earlier servers did not finish making or deleting, then end processes that nobody uses."""
-        for name, record in list(self.records.values()):
-            if not record.ready:
-                try:
-                    await self.finish(await self.tenants.tenant(name), record)
-                except (HotdeskError, OSError) as e:
-                    log(e)
-        await self.processes.run()
+        """Delete what this server or an earlier one did not finish making or deleting; what fails is tried again."""
+        while True:
+            for name, record in list(self.records.values()):
+                if not record.ready and record.id not in self.changing:
+                    try:
+                        await self.finish(await self.tenants.tenant(name), record)
+                    except (HotdeskError, OSError) as e:
+                        log(e)
+            await anyio.sleep(_RETRY_INTERVAL_S)
 
     # -- looking --------------------------------------------------------------------------------------------------
 
@@ -164,13 +168,23 @@ class VolumeRegistry:
         size = origin.size if origin is not None else self.sandboxes.serving.volume_size
         record = VolumeRecord(new_id(), name, secrets.token_hex(32), size, round(time.time(), 6))
         self.add(tenant.name, record)
+        with self.hold_change(record.id):
+            try:
+                with self.hold_copy(origin):
+                    return await self.make(tenant, record, origin, by)
+            except BaseException:
+                with anyio.CancelScope(shield=True), suppress(HotdeskError):  # `run` tries again
+                    await self.finish(tenant, record)
+                raise
+
+    @contextmanager
+    def hold_change(self, volume: str) -> Iterator[None]:
+        """Have nobody else delete a volume that is being made or deleted."""
+        self.changing.add(volume)
         try:
-            with self.hold_copy(origin):
-                return await self.make(tenant, record, origin, by)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self.finish(tenant, record)
-            raise
+            yield
+        finally:
+            self.changing.discard(volume)
 
     def add(self, tenant: str, record: VolumeRecord) -> None:
         """Take a name and the quota for a volume."""
@@ -219,7 +233,7 @@ class VolumeRegistry:
         """Delete a volume and everything in it."""
         record = self.get(tenant.name, volume)
         self.require_unused(record)
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True), self.hold_change(volume):
             self.records[volume] = (tenant.name, replace(record, ready=False))
             await self.write(tenant)
             await self.note(tenant, record, "removed", by)
