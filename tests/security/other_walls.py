@@ -122,6 +122,7 @@ NOT_BEHIND: dict[tuple[str, str], str] = {
             test_queued_signals_are_limited_and_not_charged_to_the_hosts_root
             test_no_desk_takes_the_hosts_terminals_or_aio_slots
             test_callers_who_say_nothing_end_with_themselves
+            test_many_processes_with_many_sockets_have_no_more_unread_than_a_desks_memory
             test_unread_socket_buffers_stay_within_a_limit
         """,
         _ENDS: "test_an_interrupt_does_not_end_the_first_process",
