@@ -43,7 +43,7 @@ check: .venv/.installed  ## Lint, types, import direction, names.
 	$(PYTHON) tools/conventions.py
 
 .PHONY: test
-test: e2b-images gvisor microvm test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
+test: e2b-images gvisor test-tools  ## Every test but the long ones; opens real desks. RETRY=1 tries what failed once more, alone.
 	$(PYTEST) -m "not long" -n 3 --dist loadfile --no-loadscope-reorder --durations=15 $(if $(RETRY),|| { [ $$? -eq 1 ] && $(SUDO) $(PYTHON) tests/retry.py; })
 
 .PHONY: test-quick

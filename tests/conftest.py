@@ -91,6 +91,13 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(told, str) and PLACEHOLDER.search(told) else None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave virtual machines to the long run: without KVM each takes up to a minute to boot."""
+    for item in items:
+        if item.get_closest_marker("microvm") is not None:
+            item.add_marker(pytest.mark.long)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fail a test that needs what this machine lacks: skipped, it would prove nothing."""
     if item.get_closest_marker("container") is None:
