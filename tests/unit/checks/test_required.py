@@ -79,7 +79,7 @@ def test_a_brief_can_say_what_its_own_check_looks_for() -> None:
 def test_every_check_is_described() -> None:
     needed: dict[str, dict[str, object]] = {
         "command": {"run": ["true"]}, "custom": {"file": "c.py"}, "patch": {"repository": "r", "tests": ["true"]},
-        "sheet": {"columns": ["A"], "rows": 1},
+        "quotes": {"source": "a.pdf"}, "sheet": {"columns": ["A"], "rows": 1},
     }  # fmt: skip
     for name in CHECKS:
         assert len(describe_deliverable(deliverable("a.zip", name, needed.get(name))).splitlines()) > 1
