@@ -263,7 +263,10 @@ def test_another_tenants_volume_is_as_unknown_as_one_that_never_was(
     eve: httpx.Client, theirs: dict[str, str], act: str
 ) -> None:
     volume = theirs["volumeID"]
-    mount = lambda name: {"templateID": "base", "volumeMounts": [{"name": name, "path": "/data"}]}  # noqa: E731
+
+    def mount(name: str) -> dict[str, object]:
+        return {"templateID": "base", "volumeMounts": [{"name": name, "path": "/data"}]}
+
     answer = {
         "shown": lambda: eve.get(f"/volumes/{volume}"),
         "destroyed": lambda: eve.delete(f"/volumes/{volume}"),

@@ -46,7 +46,7 @@ def server(home: Path, outside: Upstream) -> Iterator[Served]:
         yield found
 
 
-def rules(value: str, header: str = "Authorization") -> dict[str, Any]:
+def rules(value: str, header: str = "Authorization") -> Any:
     transform = {"transform": {"headers": {header: value}}}
     return {"allow_out": ["api.erp.test"], "deny_out": ["0.0.0.0/0"], "rules": {"api.erp.test": [transform]}}
 
