@@ -171,6 +171,7 @@ async def test_a_copy_has_a_name_and_an_identity_of_its_own_and_the_right_time(h
         await host.burn(desk.id)
 
 
+@pytest.mark.long
 async def test_a_copy_has_a_way_out_of_its_own(settings: Config, tmp_path: Path) -> None:
     with upstream(tmp_path, "erp.test") as server:
         scope = Scope(rules=(parse_rule("read erp.test/one"),), names={"erp.test": server.address})
@@ -185,6 +186,7 @@ async def test_a_copy_has_a_way_out_of_its_own(settings: Config, tmp_path: Path)
             await host.burn(copy.id)
 
 
+@pytest.mark.long
 async def test_root_can_be_had_again_in_origin_and_copy(host: Host) -> None:
     origin = await host.open(replace(SPEC, root=True))
     assert (await origin.run(["id", "-u"], user="root")).text == "0\n"
@@ -215,7 +217,7 @@ async def test_a_hibernated_desk_takes_no_memory_and_goes_on_with_every_channel(
     await host.burn(desk.id)
 
 
-@pytest.mark.parametrize("keeper_too", [False, True])
+@pytest.mark.parametrize("keeper_too", [pytest.param(False, marks=pytest.mark.long), True])
 async def test_a_hibernated_desk_goes_on_after_owner_and_keeper_were_killed(settings: Config, keeper_too: bool) -> None:
     places = [str(settings.run), str(settings.lib), str(settings.images), settings.gvisor_program]
     owner = subprocess.Popen([sys.executable, "-c", OWNER, *places, COUNTER], stdout=subprocess.PIPE)
@@ -243,6 +245,7 @@ async def test_a_hibernated_desk_goes_on_after_owner_and_keeper_were_killed(sett
         await host.burn(desk)
 
 
+@pytest.mark.long
 async def test_a_hibernated_desk_that_is_burnt_is_gone(settings: Config) -> None:
     async with Host(settings, control=False) as host:
         desk = await host.open(SPEC)

@@ -104,6 +104,7 @@ async def test_the_token_of_a_hibernated_desk_is_not_for_other_users(runtime: Ke
     await runtime.burn(desk.id)
 
 
+@pytest.mark.long
 @no_guard("the layer has the memory beside the files that programs see, not among them")
 async def test_no_program_finds_what_was_written_of_its_memory(runtime: KeeperRuntime, attack: Attack) -> None:
     desk = await runtime.open(replace(GVISOR, root=True))
@@ -130,6 +131,7 @@ async def test_a_hibernated_desk_is_not_woken_as_another_tenants(runtime: Keeper
     await runtime.burn(desk.id)
 
 
+@pytest.mark.long
 @no_guard("the program that renames a copy comes from its keeper, and none of the desk's files is run")
 async def test_root_that_replaced_every_program_gets_no_capability_from_a_copy(runtime: KeeperRuntime) -> None:
     desk = await runtime.open(replace(GVISOR, root=True))
