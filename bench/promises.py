@@ -190,6 +190,7 @@ PROMISES = (
         builds.COMMAND,
         "a template build of one command ≤ 1.3 × that command in a sandbox",
         "builds",
+        aim=True,
     ),
     Promise(door.RATE, "≥", 3, door.PEER_RATE, "the door's requests a CPU second ≥ 3 × mitmproxy 11", "door"),
     Promise(door.grew("up"), "≤", 16, "", "1 GiB up: the door's memory grows ≤ 16 MiB", "door"),
