@@ -97,7 +97,9 @@ def test_a_key_without_that_power_has_no_secrets(server: Served) -> None:
         Secret.create("mine", VALUE, **{**server.e2b, "api_key": f"e2b_{'0' * 40}"})
 
 
-@pytest.mark.parametrize(("header", "prefix"), [("Authorization", "Bearer "), ("X-Api-Key", "")])
+@pytest.mark.parametrize(
+    ("header", "prefix"), [("Authorization", "Bearer "), pytest.param("X-Api-Key", "", marks=pytest.mark.long)]
+)
 def test_the_door_attaches_a_secret_that_nobody_inside_sees(
     server: Served, outside: Upstream, header: str, prefix: str
 ) -> None:

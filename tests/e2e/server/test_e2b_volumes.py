@@ -175,6 +175,7 @@ def test_a_file_outlives_the_sandbox_that_wrote_it(server: Served, volume: Volum
     assert volume.get_info("/link").target == "d/file"
 
 
+@pytest.mark.long
 def test_sandboxes_share_a_volume_as_programs_of_one_machine_share_a_file_system(
     server: Served, volume: Volume
 ) -> None:
@@ -186,6 +187,7 @@ def test_sandboxes_share_a_volume_as_programs_of_one_machine_share_a_file_system
     assert volume.read_file("/n") == "400\n"
 
 
+@pytest.mark.long
 def test_uploads_at_once_leave_one_whole_file(volume: Volume) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda word: volume.write_file("/a", word * 100_000), "abcdefgh"))
@@ -227,6 +229,7 @@ def test_a_volume_in_use_is_not_destroyed(server: Served, volume: Volume) -> Non
         assert sandbox.commands.run("touch /data/still").exit_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", [True, False], ids=["with memory", "files alone"])
 def test_a_volume_stays_mounted_over_a_pause(server: Served, volume: Volume, memory: bool) -> None:
     with mounted(server, volume) as sandbox:
@@ -240,6 +243,7 @@ def test_a_volume_stays_mounted_over_a_pause(server: Served, volume: Volume, mem
         assert sandbox.commands.run("cat /data/a /data/b").stdout == "before\nmeanwhile"
 
 
+@pytest.mark.long
 def test_a_fork_shares_the_volume_and_a_snapshot_has_nothing_of_it(server: Served, volume: Volume) -> None:
     with mounted(server, volume) as sandbox:
         sandbox.commands.run("echo shared > /data/a")
@@ -282,6 +286,7 @@ def test_a_volume_that_is_not_there_is_not_mounted(server: Served) -> None:
     assert Sandbox.list(**server.e2b).next_items() == []
 
 
+@pytest.mark.long
 @pytest.mark.gvisor
 def test_a_volume_is_shared_by_desks_behind_different_walls(server: Served, volume: Volume) -> None:
     with mounted(server, volume) as one:
