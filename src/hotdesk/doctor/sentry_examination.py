@@ -28,8 +28,10 @@ _PATIENT = Spec(memory=256 * MIB, disk=64 * MIB, cpus=1.0, pids=64, deadline=120
 _PROBE_TIMEOUT_S = 30.0
 _WATCH_S = 0.3
 """Seconds a spinning program is watched."""
-_SPARE_THREADS = 256
-"""Processes beyond its limit that a desk tries to have: a sentry has threads of its own within the limit."""
+_MANY_PROGRAMS = 256
+"""Programs that a desk of 16 tries to have: each takes several threads of the host, and the sentry has its own."""
+_MUCH_MEMORY = 1024 * MIB
+"""Memory enough for those that fit in."""
 
 _Work: TypeAlias = Callable[[Examiner, list[Result]], Awaitable[None]]
 _WalledWork: TypeAlias = Callable[[str, Examiner, list[Result]], Awaitable[None]]
@@ -122,15 +124,17 @@ async def _count_until_used(cgroup: Cgroup) -> float:
 
 async def _fill_memory(wall: str, examiner: Examiner, results: list[Result]) -> None:
     """Have a desk take more memory than it may."""
-    await _exhaust(wall, examiner, results, sentry.MEMORY, limits.BOMB, OVER * TIGHT.memory, "out of memory")
+    await _exhaust(TIGHT, wall, examiner, results, sentry.MEMORY, limits.BOMB, OVER * TIGHT.memory, "out of memory")
 
 
 async def _fork(wall: str, examiner: Examiner, results: list[Result]) -> None:
     """Have a desk start more programs than it may."""
-    await _exhaust(wall, examiner, results, sentry.PROCESSES, limits.FORK, _SPARE_THREADS, "out of processes")
+    spec = replace(TIGHT, memory=_MUCH_MEMORY)
+    await _exhaust(spec, wall, examiner, results, sentry.PROCESSES, limits.FORK, _MANY_PROGRAMS, "out of processes")
 
 
 async def _exhaust(
+    spec: Spec,
     wall: str,
     examiner: Examiner,
     results: list[Result],
@@ -140,7 +144,7 @@ async def _exhaust(
     expected: str,
 ) -> None:
     """Have a desk take more than it may; judge how it ended."""
-    async with open_examined(examiner, replace(TIGHT, wall=wall)) as it:
+    async with open_examined(examiner, replace(spec, wall=wall)) as it:
         end = ""
         try:
             await it.desk.run(program(code, most=most), timeout=examiner.seconds(_PROBE_TIMEOUT_S), output_limit=LIMIT)
