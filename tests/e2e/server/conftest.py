@@ -56,8 +56,9 @@ GVISOR_FAILURES: dict[str, str] = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of E2B's programs on desks behind gVisor, too, in the long run."""
-    if "server" not in metafunc.fixturenames or not metafunc.module.__name__.rpartition(".")[2].startswith("test_e2b_"):
+    """Run the tests of E2B's programs behind gVisor, too, in the long run; not those with a server of their own."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if "server" not in metafunc.fixturenames or hasattr(metafunc.module, "server") or not name.startswith("test_e2b_"):
         return
     marks = [pytest.mark.long, pytest.mark.gvisor, pytest.mark.container]
     if reason := GVISOR_FAILURES.get(metafunc.function.__name__):
