@@ -73,7 +73,7 @@ WRONG = {
     "flat_row": ("shown", "Data: expected no hidden rows, found 1"),
     "hidden_column": ("shown", "Data: expected no hidden columns, found 1"),
     "hidden_sheet": ("shown", "Data: expected no hidden sheet, found a hidden sheet"),
-    "chance": ("mutation", "Summary!B2 gives something else each time"),
+    "chance": ("mutation", "Summary!B2 gives a different result each time"),
     "beside": ("opens", "what an office opens is not where workbooks have it"),
     "no_chart": ("kept", "Summary: expected charts as in model.xlsx: 1, found 0"),
     "ghost_chart": ("kept", "Summary: expected charts as in model.xlsx: 1, found 0"),

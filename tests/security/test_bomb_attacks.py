@@ -318,7 +318,7 @@ async def test_a_bomb_stays_in_its_limits_another_desk_answers_and_it_burns(
 
 
 @falls_without(
-    "word of what memory killed", Removal("link/desk.py", "out_of_memory=self.kills > kills", "out_of_memory=False")
+    "word of what memory killed", Removal("link/desk.py", "done.out_of_memory or self.kills > kills", "False")
 )
 async def test_a_memory_bomb_is_killed_and_its_desk_lives(fresh: Open, program: Program) -> None:
     async with fresh(SMALL) as desk:

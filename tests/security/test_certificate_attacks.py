@@ -383,17 +383,17 @@ UNPROVEN: dict[str, tuple[list[Event], dict[str, Any], str]] = {
     "another rule": (
         [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "beside them",
+        "lay next to its checks",
     ),
     "a rule nobody ran": (
         [*BEGUN, passed()],
         {"checks": [{**claim()["checks"][0], "beside": {"rule.py": "34" * 32}}]},
-        "beside them",
+        "lay next to its checks",
     ),
     "no rule where there was one": (
         [*BEGUN, replace(passed(), beside=beside_digest({"rule.py": "12" * 32}))],
         {},
-        "beside them",
+        "lay next to its checks",
     ),
     "sent back since": ([*BEGUN, passed(), SentBack(JOB, "count", NAME, "cd" * 32, "ab" * 32)], {}, "does not have"),
     "resumed since": ([*BEGUN, passed(), Resumed(JOB, "uid 0 pid 1")], {}, "does not have"),
