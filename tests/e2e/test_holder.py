@@ -86,7 +86,7 @@ class Place:
         """Have a holder started by a first command; give its pid."""
         before = self.holders()
         assert self.call("run", "--", "true", env=env).returncode == 0
-        wait_until(lambda: len(self.holders()) > len(before))
+        wait_until(lambda: set(self.holders()) - set(before))
         [holder] = set(self.holders()) - set(before)
         return holder
 
