@@ -5,6 +5,7 @@ The repository's own layout is the site's, so the same relative links work on bo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ ASSETS = frozenset((".svg", ".png", ".ipynb"))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ENTRY = re.compile(r"^- \[([^\]]+)\]\(([^)#\s]+)\)", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+SLUGIFY = '!!python/object/apply:pymdownx.slugs.slugify {"kwds": {"case": "lower"}}'
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
@@ -111,13 +113,11 @@ def main() -> int:
     if broken := list(broken_links()):
         print("\n".join(broken), file=sys.stderr)
         return 1
-    import yaml
-
     with tempfile.TemporaryDirectory() as folder:
         source, config = Path(folder) / "pages", Path(folder) / "mkdocs.yml"
         stage(source)
-        text = yaml.safe_dump(configuration(source), sort_keys=False, allow_unicode=True)
-        config.write_text(text.replace("SLUGIFY", "!!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}"))
+        text = json.dumps(configuration(source))  # which is YAML, too
+        config.write_text(text.replace('"SLUGIFY"', SLUGIFY))
         argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(config)]
         env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
         code = subprocess.run(argv, check=False, env=env).returncode
