@@ -524,7 +524,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))
     if get_origin(hint) is tuple:
-        return st.lists(TEXT, max_size=3).map(tuple)
+        return st.lists(values(get_args(hint)[0]), max_size=3).map(tuple)
     kinds: dict[Any, st.SearchStrategy[Any]] = {
         str: TEXT,
         int: st.integers(-(2**40), 2**40),

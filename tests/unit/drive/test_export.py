@@ -49,7 +49,7 @@ def look(lines: list[str]) -> set[str]:
 def test_an_export_is_whole_by_itself(path: Path) -> None:
     lines = list(export(path))
     assert all(line.isascii() and line.isprintable() for line in lines)
-    assert verify_export(lines, SIGNER.public) == AuditReport(4, len(ONE_OF_EACH), ())
+    assert verify_export(lines, SIGNER.public) == AuditReport(5, len(ONE_OF_EACH), ())
     assert verify_export([f"{line}\n" for line in lines], SIGNER.public).faults == ()
 
 
@@ -110,7 +110,7 @@ def test_events_that_change_chains_show(path: Path) -> None:
     lines = list(export(path))
     told = [json.loads(line) for line in lines]
     firsts = {each["chain"]: place for place, each in reversed(list(enumerate(told))) if "chain" in each}
-    assert len(firsts) == 4
+    assert len(firsts) == 5
     one, other = firsts["i1"], firsts["i2"]
     for fields in (("chain",), ("chain", "seq"), ("data",), ("data", "event"), ("chain", "seq", "id")):
         changed = [dict(each) for each in told]
