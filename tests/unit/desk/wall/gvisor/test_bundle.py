@@ -55,7 +55,11 @@ def test_a_desk_has_its_own_memory_in_proc(config: Any) -> None:
     assert f"size={1 << 29}" in shm["options"]
 
 
-def test_a_call_that_the_sentry_gets_wrong_is_missing_and_no_other_is_kept_from_programs(config: Any) -> None:
+def test_calls_that_the_sentry_gets_wrong_are_kept_from_programs_and_no_others(config: Any) -> None:
     profile = config["linux"]["seccomp"]
     assert profile["defaultAction"] == "SCMP_ACT_ALLOW"
-    assert [each["names"] for each in profile["syscalls"]] == [["close_range"], *[["socket"]] * 3]
+    missing, *sockets = profile["syscalls"]
+    assert (missing["names"], missing["action"]) == (["close_range"], "SCMP_ACT_TRACE")
+    assert {(*each["names"], each["action"]) for each in sockets} == {("socket", "SCMP_ACT_ERRNO")}
+    refused = [[(arg["index"], arg["valueTwo"]) for arg in each["args"]] for each in sockets]
+    assert refused == [[(0, 2), (1, 3)], [(0, 10), (1, 3)], [(0, 17)]], "raw ones of IPv4 and IPv6, and packets"
