@@ -364,7 +364,8 @@ def kill_tree(leader: int, mark: str, alive: bool) -> None:
         doomed |= {pid for pid in parents if pid not in doomed and marked in _environment(pid)}
         doomed.discard(posix.getpid())
         killed = 0
-        for pid in doomed:
+        # The leader first: a shell that sees its child killed exits with 137 by itself, and its signal would be lost.
+        for pid in sorted(doomed, key=leader.__ne__):
             try:
                 posix.kill(pid, _signal.SIGKILL)
                 killed += 1
