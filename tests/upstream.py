@@ -64,7 +64,11 @@ class Talk(BaseHTTPRequestHandler):
 
     def do(self) -> None:
         """Take one request."""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        if len(body) < length:  # the connection was closed: an incomplete request is not one that arrived
+            self.close_connection = True
+            return
         if self.headers.get("Transfer-Encoding") == "chunked":
             while size := int(self.rfile.readline(), 16):
                 body += self.rfile.read(size)
