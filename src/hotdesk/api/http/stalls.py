@@ -28,6 +28,7 @@ _LOOK_INTERVAL_S = 0.02
 _LOOKS = 8
 _CONTENDED_S = 0.001
 """Seconds without a processor that show a busy machine, on which a wait must be a tick longer to be told from it."""
+_STEAL = "steal"
 FRAMES = 30
 """Innermost frames of a report."""
 
@@ -103,8 +104,9 @@ class StallWatch:
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
-        stolen = sum(max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items())
-        seconds = max(cpu, elapsed - stolen)
+        taken = {name: max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items()}
+        cpu -= taken.get(_STEAL, 0.0)  # a thread's own time contains what the hypervisor took meanwhile
+        seconds = max(cpu, elapsed - sum(taken.values()))
         if seconds > self.limit:
             seen_in, summary = self.last_stack
             stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
@@ -140,7 +142,7 @@ def others(but: str) -> dict[str, float]:
     """Give the seconds each other thread of this process ran or was ready to, and those the hypervisor took."""
     try:
         with open("/proc/stat") as file:
-            found = {"steal": int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}
+            found = {_STEAL: int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")}
         names = os.listdir("/proc/self/task")
     except OSError:
         return {}  # too many files are open: whoever watches must not be what ends a server

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from hotdesk.api.http import stalls
 from hotdesk.api.http.stalls import Stall, watch_loop
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +82,17 @@ async def test_a_busy_machine_is_no_stall() -> None:
             await anyio.sleep(0.001)
             await anyio.to_thread.run_sync(compute, 0.015)
     assert found == []
+
+
+@pytest.mark.parametrize(("taken", "stalls_found"), [(0.0, 1), (0.2, 0)], ids=["its own", "the hypervisor's"])
+async def test_time_that_the_hypervisor_took_is_no_stall(
+    monkeypatch: pytest.MonkeyPatch, taken: float, stalls_found: int
+) -> None:
+    found: list[Stall] = []
+    with watch_loop(LIMIT, found.append):
+        await anyio.sleep(0.03)
+        before = stalls.others("")
+        compute(0.1)
+        monkeypatch.setattr(stalls, "others", lambda but: {**before, "steal": before["steal"] + taken})
+        await anyio.sleep(0)
+    assert len([each for each in found if each.cpu > LIMIT]) == stalls_found
