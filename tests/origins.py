@@ -143,7 +143,7 @@ WALL_SAMPLE: frozenset[str] = frozenset(
     """.split()
 )
 """Attacks that are made from behind those in every run; the rest is long."""
-ONE_IN = 3
+ONE_IN = 6
 OPENERS = frozenset({"crafted", "fresh", "host", "owning", "room", "runtime"})
 """Fixtures by which a test opens desks of its own."""
 SLOW = frozenset(

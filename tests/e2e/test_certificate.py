@@ -85,6 +85,7 @@ def guide(settings: Config, home: Path) -> Iterator[Guide]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 @pytest.mark.container
 def test_the_guide_to_certificates_works(guide: Guide) -> None:
     results = guide.folder / "results"

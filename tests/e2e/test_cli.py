@@ -147,6 +147,7 @@ def test_the_beginning_of_an_id_is_enough(hotdesk: Hotdesk, tmp_path: Path) -> N
     assert hotdesk("burn", second).returncode == 0
 
 
+@pytest.mark.long
 def test_what_begins_no_id_or_several_is_told_so(hotdesk: Hotdesk, settings: Config) -> None:
     names = ["i" + "aaaa" * 4 + end * 4 for end in ("b", "c")]
     for name in names:
@@ -167,6 +168,7 @@ def test_verifying_a_file_that_is_missing_names_that_file(hotdesk: Hotdesk, tmp_
     assert f"{tmp_path / 'nofile'} cannot be read".encode() in done.stderr
 
 
+@pytest.mark.long
 def test_an_image_that_others_are_built_on_is_asked_about(tmp_path: Path, hotdesk: Hotdesk) -> None:
     store = tmp_path / "images"
     shared, own = "a" * 64, "b" * 64
@@ -184,6 +186,7 @@ def test_an_image_that_others_are_built_on_is_asked_about(tmp_path: Path, hotdes
     assert os.listdir(store / "images") == []
 
 
+@pytest.mark.long
 def test_two_open_desks_share_a_holder_and_burn_together(hotdesk: Hotdesk) -> None:
     names = {hotdesk("open").stdout.decode().strip() for _ in range(2)}
     listed = json.loads(hotdesk("ps", "--json").stdout)

@@ -238,6 +238,7 @@ def test_what_nobody_answers_expires(place: Place) -> None:
     assert place.call("approve").stdout == "nothing waits for an answer\n"
 
 
+@pytest.mark.long
 def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
     script = f"{shlex.join(ASK)}; for path in more/x else; do {shlex.join(CURL)} https://erp.test/$path; done"
     with place.start("--allow", "GET erp.test/data/*", command=("sh", "-c", script)) as running:
@@ -253,6 +254,7 @@ def test_a_desk_asks_for_more_and_gets_exactly_that(place: Place) -> None:
     assert "".join(codes).split() == ["200", "403"]
 
 
+@pytest.mark.long
 def test_a_desk_that_may_not_ask_is_told_so(place: Place) -> None:
     done = place.run("--allow", "erp.test/data/*", "--no-ask", command=ASK)
     assert "may not ask" in done.stdout

@@ -142,6 +142,7 @@ def test_the_second_command_finds_the_holder_that_the_first_started(place: Place
     assert place.desks() == []
 
 
+@pytest.mark.long
 def test_the_next_desk_is_ready_like_the_last_one_unless_settings_say_otherwise(place: Place) -> None:
     place.warm()
     assert place.call("run", "--memory", "256M", "--", "true").returncode == 0
@@ -164,6 +165,7 @@ def test_the_next_desk_is_ready_like_the_last_one_unless_settings_say_otherwise(
     assert place.states() == []
 
 
+@pytest.mark.long
 def test_an_image_can_be_removed_though_a_desk_of_it_is_ready(place: Place) -> None:
     desk, name = place.call("open").stdout.decode().strip(), f"test-{secrets.token_hex(6)}"
     assert place.call("image", "save", desk, name).returncode == 0
@@ -271,6 +273,7 @@ def test_whoever_is_killed_nothing_is_left(place: Place, whom: str) -> None:
     assert (again.returncode, again.stdout, again.stderr) == (0, b"again\n", b"")
 
 
+@pytest.mark.long
 def test_a_desk_that_ends_early_is_told_as_without_a_holder(place: Place) -> None:
     place.warm()
     said = []
@@ -346,6 +349,7 @@ def test_undoing_the_set_up_ends_it(place: Place) -> None:
     assert not (place.home / "run").exists()
 
 
+@pytest.mark.long
 def test_many_commands_at_once_share_one_holder(place: Place) -> None:
     commands = [place.start("run", "--", "sh", "-c", "echo up; cat") for _ in range(3)]
     wait_until(place.holders)

@@ -117,6 +117,7 @@ async def test_a_plan_is_approved_by_another_process_once(place: Place) -> None:
     assert place.told("approve") == []
 
 
+@pytest.mark.long
 async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(place: Place) -> None:
     kept = place.begin()
     pending = place.ask(kept)
@@ -128,6 +129,7 @@ async def test_of_two_who_decide_at_once_one_is_told_that_the_other_was_first(pl
     assert f"was {first} by uid 0 pid" in one.stderr + other.stderr
 
 
+@pytest.mark.long
 async def test_a_plan_is_edited_and_what_is_approved_is_the_edit(place: Place, tmp_path: Path) -> None:
     kept = place.begin()
     pending = place.ask(kept)

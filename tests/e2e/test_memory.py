@@ -79,6 +79,7 @@ def work(run: Hotdesk, folder: Path, script: str) -> str:
     return str(json.loads(done.stdout.splitlines()[0])["data"]["job"])
 
 
+@pytest.mark.long
 def test_the_next_job_works_with_what_one_left(run: Hotdesk, settings: Config, tmp_path: Path) -> None:
     folder = tmp_path / "brief"
     folder.mkdir()

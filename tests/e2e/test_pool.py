@@ -216,6 +216,7 @@ async def test_a_desk_claimed_without_root_has_none(settings: Config) -> None:
             await desk.run(["id"], user="root")
 
 
+@pytest.mark.long
 async def test_variables_a_pool_was_made_with_are_not_given_to_others(settings: Config) -> None:
     async with pooled(settings, 1, Spec(env={"SECRET": "of the one who made the pool"})) as host:
         desk = await claim(host, settings, Spec())
@@ -282,6 +283,7 @@ async def test_a_pool_is_bounded_refilled_and_emptied(settings: Config) -> None:
     assert state.desks(settings) == []
 
 
+@pytest.mark.long
 async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: Config) -> None:
     names: list[str] = []
 
@@ -299,6 +301,7 @@ async def test_many_claims_at_once_are_all_answered_and_share_nothing(settings: 
         assert len(state.desks(settings)) == 4
 
 
+@pytest.mark.long
 async def test_a_killed_desk_is_replaced_when_the_pool_looks(settings: Config) -> None:
     async with pooled(settings, 2) as host:
         before = ready(settings)

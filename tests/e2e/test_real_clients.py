@@ -168,6 +168,7 @@ async def test_every_client_uses_the_door_and_believes_it(equipped: Desk, there:
         assert [seen.path for seen in there.seen if seen.path.startswith("/data/")], name
 
 
+@pytest.mark.long
 async def test_every_client_says_that_the_door_refuses_a_host(equipped: Desk) -> None:
     for name, told in (await ask_each(equipped, "https://elsewhere.test")).items():
         assert not told.ok, name
@@ -184,6 +185,7 @@ async def test_every_client_says_that_the_door_refuses_a_path(equipped: Desk, th
     assert there.seen == []
 
 
+@pytest.mark.long
 async def test_a_client_that_was_told_no_certificate_believes_nobody(equipped: Desk, there: Upstream) -> None:
     there.seen.clear()
     given = [name for name, value in door_files.environment().items() if value.endswith(".crt")]

@@ -252,6 +252,7 @@ async def test_a_budget_that_is_used_up_pauses_and_more_of_it_goes_on(place: Pla
     assert len(place.all(Kept)) == 1
 
 
+@pytest.mark.long
 async def test_a_long_wait_gives_the_desk_back_and_the_answer_finds_another_with_its_files(place: Place) -> None:
     (place.settings.run.parent / "etc/config.toml").write_text("[jobs]\npatience = 1\n")
     place.write(ASKING)

@@ -102,6 +102,7 @@ def test_a_refused_order_is_never_placed_and_the_job_says_so(seed: int, settings
 # -- D: a contract --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.container
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=LONG) for seed in (2, 7, 16, 41))])
 def test_every_clause_found_in_a_contract_stands_on_its_page(seed: int, settings: Config, tmp_path: Path) -> None:

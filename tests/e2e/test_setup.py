@@ -47,6 +47,7 @@ def hotdesk(home: Path, images: Path, *argv: str) -> subprocess.CompletedProcess
     return subprocess.run([*COMMAND, *argv], capture_output=True, text=True, check=False, timeout=200, env=env)
 
 
+@pytest.mark.long
 def test_setup_repeated_changes_nothing(home: Path, settings: Config) -> None:
     assert hotdesk(home, settings.images, "setup").returncode == 0
     done = hotdesk(home, settings.images, "setup", "--json")
@@ -57,6 +58,7 @@ def test_setup_repeated_changes_nothing(home: Path, settings: Config) -> None:
     assert uids.is_reserved()
 
 
+@pytest.mark.long
 def test_setup_brings_the_viewer_whole_and_brings_it_again_when_it_is_damaged(home: Path, settings: Config) -> None:
     assert hotdesk(home, settings.images, "setup", "--no-image").returncode == 0
     place = novnc.folder(settings.lib)

@@ -99,6 +99,7 @@ def test_much_passes_both_ways_as_it_is(room: SshRoom, options: tuple[str, ...])
     assert (done.returncode, done.stdout == data) == (0, True), done.stderr
 
 
+@pytest.mark.long
 def test_a_reader_that_is_slow_gets_everything(room: SshRoom) -> None:
     argv = ["ssh", "-F", str(room.config), room.name, "seq 1 400000"]
     with room.running(argv) as process:
@@ -143,6 +144,7 @@ def test_who_is_no_user_of_the_desk_is_told(room: SshRoom) -> None:
     assert (done.returncode, b"was opened without root" in done.stderr) == (255, True), done.stderr
 
 
+@pytest.mark.long
 def test_roots_commands_are_in_the_journal(settings: Config) -> None:
     with ssh_room(settings, "--root") as room:
         done = room.ssh("-l", "root", "--", "id -u; cat /etc/shadow >/dev/null && echo read")
@@ -500,6 +502,7 @@ def test_a_forwarded_port_where_nobody_listens_is_told_and_stays(room: SshRoom) 
         assert process.poll() is None
 
 
+@pytest.mark.long
 def test_a_forwarded_port_ends_with_its_desk(settings: Config) -> None:
     with ssh_room(settings) as room, forwarding(room, "9", "--listen", "0") as (_, process):
         room.hotdesk("burn", room.desk)

@@ -89,6 +89,7 @@ async def test_a_sterile_desk_stands_on_ext4_where_erofs_does_not_work(shelf: Co
     assert settled(shelf) == []
 
 
+@pytest.mark.long
 async def test_a_keeper_whose_owner_is_gone_takes_its_mounts_with_it(shelf: Config) -> None:
     async with Host(shelf, control=False) as host:
         await host.open(STERILE)

@@ -81,6 +81,7 @@ def test_a_value_from_standard_input_is_kept_and_never_shown(run: Hotdesk, keys:
     assert json.loads(run("vault", "ls", "--json").stdout) == []
 
 
+@pytest.mark.long
 def test_every_kind_is_put_in_with_what_is_public_of_it(run: Hotdesk, keys: Path) -> None:
     url = "https://login.test/token"
     for argv, value in [
@@ -232,6 +233,7 @@ def journal(keys: Path) -> Path:
     return keys / "journal.db"
 
 
+@pytest.mark.long
 def test_the_journal_is_shown_one_line_an_event_with_nothing_that_steers(run: Hotdesk, journal: Path) -> None:
     lines = run("journal", "show").stdout.decode().splitlines()
     assert len(lines) == 8

@@ -205,6 +205,7 @@ def test_it_works_again_and_every_step_is_in_the_journal_in_the_order_of_the_lin
     assert {row.name for row in read(office.config.lib / "keys" / FILE, second)} <= {"Opened", "Burnt"}
 
 
+@pytest.mark.long
 async def test_nothing_in_the_desk_holds_password_or_session_while_it_works_with_them(office: Office) -> None:
     told: list[bytes] = []
 
@@ -259,6 +260,7 @@ def test_a_job_that_failed_says_why_and_prints_no_path(office: Office, tmp_path:
     assert b"expected a workbook, found it cannot be opened" in done.stderr
 
 
+@pytest.mark.long
 async def test_a_worker_that_makes_nothing_or_breaks_or_tells_a_false_story_is_a_result(office: Office) -> None:
     async def idle(hands: Hands) -> None:
         """Do nothing."""

@@ -85,6 +85,7 @@ done; wait"""
 SEARCH = "for n in $(seq 40); do xdotool search --name watcher || exit $?; done"
 
 
+@pytest.mark.long
 def test_a_search_for_windows_does_not_fail_while_others_come_and_go(desktop: Sandbox) -> None:
     flicker = desktop.commands.run(FLICKER, background=True, timeout=0)
     try:

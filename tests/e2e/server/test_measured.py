@@ -109,6 +109,7 @@ def test_a_server_whose_keeper_cannot_start_is_not_ready_until_it_can(server: Se
     assert ready_when(server.url, 200).json() == {"status": "ready"}
 
 
+@pytest.mark.long
 def test_a_server_whose_disk_is_full_is_not_ready_and_tells_strangers_nothing_of_it(home: Path) -> None:
     folder = home / f"full-{time.monotonic_ns()}"
     with served(folder, config=f"disk_floor = {1 << 60}\n") as full:

@@ -113,6 +113,7 @@ def test_a_plan_is_edited_by_somebody_else_and_the_job_stops_goes_on_and_is_done
     job_when(api, job, "done")
 
 
+@pytest.mark.long
 def test_a_plan_that_is_refused_ends_its_job_and_everything_is_stopped_at_once(
     api: httpx.Client, boss: httpx.Client
 ) -> None:

@@ -130,6 +130,7 @@ def test_it_fits_a_phone(server: Served, browser: Browser) -> None:
 # -- people decide --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_plan_is_edited_and_what_was_edited_is_carried_out(seen: Seen, api: httpx.Client, server: Served) -> None:
     job = begun(api)
     plan = waits(api, job, "plan")
@@ -146,6 +147,7 @@ def test_a_plan_is_edited_and_what_was_edited_is_carried_out(seen: Seen, api: ht
     api.post(f"/jobs/{job}/stop")
 
 
+@pytest.mark.long
 def test_a_refused_plan_ends_the_job(seen: Seen, api: httpx.Client, server: Served) -> None:
     job = begun(api)
     waits(api, job, "plan")

@@ -95,6 +95,7 @@ def test_a_plan_says_first_and_in_words_what_is_at_stake(seen: Seen, server: Ser
     seen.require_peace()
 
 
+@pytest.mark.long
 def test_a_plan_fits_a_phone(server: Served, browser: Browser, waiting: str) -> None:
     with opened(browser, 390, 844, dark=True) as phone:
         phone.sign_in(server)
@@ -133,6 +134,7 @@ def test_an_act_is_opened_and_everything_is_shown_on_request(seen: Seen, server:
     seen.require_peace()
 
 
+@pytest.mark.long
 def test_a_timeline_fits_a_phone(server: Served, browser: Browser, done: str) -> None:
     with opened(browser, 390, 844) as phone:
         phone.sign_in(server)

@@ -141,6 +141,7 @@ def test_another_model_carries_it_out_to_the_certificate(seen: Seen, paused: Pag
     seen.require_peace()
 
 
+@pytest.mark.long
 def test_a_key_that_a_client_supplies_goes_to_its_provider_and_is_kept_nowhere(
     server: Served, keyless: Provider, provider: Provider
 ) -> None:

@@ -277,6 +277,7 @@ async def test_a_model_goes_on_with_a_note_of_what_a_person_did_and_a_fresh_pict
     assert told[1].pictures == 1
 
 
+@pytest.mark.long
 async def test_no_programs_time_is_up_because_a_person_drives(tmp_path: Path) -> None:
     settings = Config(run=tmp_path / "run", lib=tmp_path / "lib", images=tmp_path / "images")
     async with local_machine(settings) as machine:
