@@ -208,6 +208,10 @@ def test_a_table_that_cannot_be_meant_is_refused(table: dict[str, object]) -> No
             ),
         ),
         (
+            "erp@erp.test header=X-Token:token%20%3a:%3bv1",
+            Grant("erp", "erp.test", places=(SecretPlace("header", "X-Token", before="token :", after=";v1"),)),
+        ),
+        (
             "erp@erp.test form=password:POST:/login",
             Grant("erp", "erp.test", places=(SecretPlace("form", "password", "POST", "/login", True),)),
         ),
@@ -245,7 +249,8 @@ def test_a_grant_is_read(text: str, grant: Grant) -> None:
         "erp@https://erp.test", "erp@erp.test swap", "erp@erp.test env=A swap", "erp@erp.test bearer=x",
         "erp@erp.test bearer bearer", "erp@erp.test header=X-A header=x-a", "erp@erp.test header",
         "erp@erp.test header=",
-        "erp@erp.test header=a:b", "erp@erp.test header=Host", "erp@erp.test header=content-length",
+        "erp@erp.test header=a:b", "erp@erp.test header=a:b:%0a", "erp@erp.test header=a:b:c swap",
+        "erp@erp.test header=Host", "erp@erp.test header=content-length",
         "erp@erp.test header=Transfer-Encoding", "erp@erp.test header=Connection", "erp@erp.test header=Cookie",
         "erp@erp.test header=Proxy-Authorization", "erp@erp.test header=Upgrade", "erp@erp.test header=TE",
         "erp@erp.test cookie=a;b", "erp@erp.test query=key", "erp@erp.test query=key:GET",

@@ -64,6 +64,9 @@ class SecretPlace:
     """For `query`, `form` and `json`: the one method and the exact path at which it is put in."""
     swap: bool = False
     """Put in only where the desk wrote the placeholder; else attached to every request. Always for `form`, `json`."""
+    before: str = ""
+    after: str = ""
+    """For `header`: text around the secret, as in `token SECRET`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,37 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadToken:
+    """A signed statement of which desk this is, made for each use (JWT-SVID)."""
+
+    name: str
+    """What its program calls it."""
+    audience: str
+    """For whom it is."""
+    issuer: str
+    """Where the key that verifies it is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class EgressProxy:
+    """A SOCKS5 proxy that connects a desk's requests once they are admitted; its password is one of `Scope.values`."""
+
+    host: str
+    port: int
+    username: str = ""
+    tls: bool = False
+    """Whether the proxy itself is spoken to by TLS."""
+    server_name: str = ""
+    """The name its certificate must have; empty: `host`."""
+    ca: str = ""
+    """Authorities to trust for it, in PEM; empty: those of this machine."""
+
+
+PROXY_PASSWORD = "egress-proxy"  # noqa: S105 - the name of a value
+"""What the password of a scope's proxy is called among its values."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """Everything a desk may reach, and as whom. Empty: nothing."""
 
@@ -107,6 +141,10 @@ class Scope:
     """Whether the desk may ask for more at `http://door.local/ask`."""
     anywhere: bool = False
     """Whether any host of the internet may be reached that no rule denies. No brief can say so: operator-only."""
+    tokens: Annotated[Mapping[str, WorkloadToken], Length(MOST_GRANTS)] = field(default_factory=dict)
+    """Tokens that are made for each use, by the names its grants use."""
+    proxy: EgressProxy | None = None
+    """What connects instead of the door itself."""
     values: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     """Secrets whoever gives the scope brings along, by the names its grants use; others are the vault's.
 

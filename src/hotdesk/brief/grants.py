@@ -1,8 +1,8 @@
 """Grants as text: which secret goes to which host, and where in a request.
 
-    NAME@host[:port] [bearer|basic|header=NAME|cookie=NAME|query=NAME:METHOD:/path|form=FIELD:METHOD:/path
-        |json=FIELD:METHOD:/path [swap]]… [env=VAR] [step=S] [seconds=600] [field=NAME]… [foreign] [identity]
-        [allow-header=NAME]… [allow-field=NAME]…
+    NAME@host[:port] [bearer|basic|header=NAME[:BEFORE:AFTER]|cookie=NAME|query=NAME:METHOD:/path
+        |form=FIELD:METHOD:/path|json=FIELD:METHOD:/path [swap]]… [env=VAR] [step=S] [seconds=600] [field=NAME]…
+        [foreign] [identity] [allow-header=NAME]… [allow-field=NAME]…
 
 `swap` is for the place it stands behind. A name with a character of the grammar in it is written with %XX.
 """
@@ -23,6 +23,7 @@ from hotdesk.errors import BriefError, printable
 EXAMPLE = "erp-token@erp.example.test bearer"
 _SECRET_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _TOKEN_SHAPE = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_AROUND_SHAPE = re.compile(r"[\x20-\x7e]{0,200}")
 _VARIABLE_SHAPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _HOST_SHAPE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([1-9][0-9]{0,4}))?")
 MOST_SECONDS = 31 * 24 * 3600.0
@@ -76,6 +77,8 @@ def _place_text(place: SecretPlace) -> str:
     """Write one place."""
     name = f"={encode_name(place.name)}" if place.name else ""
     pinned = f":{place.method}:{place.path}" if place.kind in PINNED else ""
+    if place.before or place.after:
+        pinned = f":{encode_name(place.before)}:{encode_name(place.after)}"
     return f"{place.kind}{name}{pinned}{' swap' if place.swap and place.kind not in ('form', 'json') else ''}"
 
 
@@ -129,8 +132,13 @@ def read_option(name: str, value: str) -> dict[str, object]:
 
 def _read_place(kind: str, value: str) -> SecretPlace:
     """Read one place."""
-    name, _, pinned = value.partition(":") if kind in PINNED else (value, "", "")
+    name, _, pinned = value.partition(":") if kind in (*PINNED, "header") else (value, "", "")
     method, _, path = pinned.partition(":")
+    if kind == "header":
+        if value.count(":") not in (0, 2):
+            raise ValueError("text around a secret is written as header=NAME:BEFORE:AFTER")
+        name, before, after = (unquote(each, errors="strict") for each in (name, method, path))
+        return SecretPlace("header", name, before=before, after=after)
     name = unquote(name, errors="strict")
     return SecretPlace(kind=kind, name=name, method=method, path=path, swap=kind in ("form", "json"))  # type: ignore[arg-type]
 
@@ -198,6 +206,7 @@ def _check_place(place: object) -> SecretPlace:
         raise ValueError("a place is none")
     one_of("place", place.kind, get_args(PlaceKind))
     one_of("swap", place.swap, (True, False))
+    _check_around(place)
     if place.kind in PINNED:
         return _check_pin(place)
     if (place.method, place.path) != ("", ""):
@@ -211,6 +220,17 @@ def _check_place(place: object) -> SecretPlace:
     if place.kind == "header" and _is_framing(place.name):
         raise ValueError(f"the header {place.name} says how a message is sent; use cookie= for a cookie, or another")
     return place
+
+
+def _check_around(place: SecretPlace) -> None:
+    """Refuse text around a secret that cannot stand in a header."""
+    for text in (place.before, place.after):
+        if (
+            not isinstance(text, str)
+            or not _AROUND_SHAPE.fullmatch(text)
+            or (text and (place.kind != "header" or place.swap))
+        ):
+            raise ValueError("only header= takes text around a secret: printable, 200 characters at most, and no swap")
 
 
 def _is_framing(name: str) -> bool:

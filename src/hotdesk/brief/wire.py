@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TypeVar
 
 from hotdesk.brief.data import Grant, Rule, Scope
+from hotdesk.brief.egress_proxy import check_proxy
 from hotdesk.brief.grants import check_grant
 from hotdesk.brief.names import canonicalize_name, split_authority
 from hotdesk.brief.rules import check_rule
@@ -16,6 +17,8 @@ from hotdesk.errors import BriefError, printable
 from hotdesk.strict import StrictError, read
 
 Thing = TypeVar("Thing", Rule, Grant)
+MAX_TOKEN_TEXT = 1024
+"""Characters of a workload token's name, audience and issuer, each."""
 
 
 def scope_json(scope: Scope) -> str:
@@ -42,6 +45,9 @@ def parse_scope(value: object) -> Scope:
     for grant in scope.grants:
         _require_canonical(grant, check_grant)
     _require_names(scope.names)
+    _require_tokens(scope)
+    if scope.proxy is not None and check_proxy(scope.proxy) != scope.proxy:
+        raise make_scope_error("its egress proxy is not in canonical form")
     return scope
 
 
@@ -57,12 +63,18 @@ def _asdict_shallow(scope: Scope) -> dict[str, object]:
         "grants": [_grant_values(grant) for grant in scope.grants],
         "may_ask": scope.may_ask,
         **({"anywhere": True} if scope.anywhere else {}),
+        **({"tokens": {name: asdict(each) for name, each in scope.tokens.items()}} if scope.tokens else {}),
+        **({"proxy": asdict(scope.proxy)} if scope.proxy else {}),
     }
 
 
 def _grant_values(grant: Grant) -> dict[str, object]:
     """Give a grant as plain values; lists that older versions did not have only where there is something in them."""
     values = asdict(grant)
+    for place in values["places"]:
+        for name in ("before", "after"):
+            if not place[name]:
+                del place[name]
     return {name: value for name, value in values.items() if value or name not in ("allow_headers", "allow_fields")}
 
 
@@ -81,6 +93,15 @@ def _require_names(names: Mapping[str, str]) -> None:
             right = False
         if not right:
             raise make_scope_error(f"the name {printable(name[:80])!r} does not lead to a host:port")
+
+
+def _require_tokens(scope: Scope) -> None:
+    """Refuse tokens that no grant uses or that cannot be written into a statement."""
+    granted = {grant.secret for grant in scope.grants}
+    for name, token in scope.tokens.items():
+        texts = (token.name, token.audience, token.issuer)
+        if name not in granted or not all(each.isprintable() and 0 < len(each) <= MAX_TOKEN_TEXT for each in texts):
+            raise make_scope_error(f"the token {printable(name[:80])!r} has no grant, or texts that cannot be signed")
 
 
 def make_scope_error(why: str) -> BriefError:

@@ -17,6 +17,7 @@ from hotdesk.brief import Grant, Rule, digest, parse_rule, parse_scope, rule_tex
 from hotdesk.door import canary
 from hotdesk.door.grant import LiveGrant
 from hotdesk.door.http.ca import CertificateAuthority, Leaves
+from hotdesk.door.http.socks import SocksProxy
 from hotdesk.door.policy.budget import RuleBudget
 from hotdesk.door.policy.policy import Policy
 from hotdesk.door.policy.target import Target
@@ -77,6 +78,8 @@ class Egress:
         self.policy = Policy(())
         self.step = ""
         self.names: Mapping[str, str] = {}
+        self.proxy: SocksProxy | None = None
+        """What connects its requests, once they are admitted; None: the door itself."""
         self.leaves: Leaves | None = None
         self.live: dict[str, GrantValue] = {}
         self.ours: frozenset[str] = frozenset()
@@ -125,6 +128,8 @@ class Egress:
         allowed = [parse_rule(text) for text in charter.get("allowed", ())]
         self.policy = Policy([*scope.rules, *tried], self.step, top, allowed, scope.anywhere)
         self.names = scope.names
+        password = base64.b64decode(charter.get("proxy_password", ""))
+        self.proxy = SocksProxy.of(scope.proxy, password) if scope.proxy is not None else None
         self.may_ask = scope.may_ask
         self.live = {}
         for each in charter["grants"]:

@@ -250,6 +250,7 @@ class Forward:
                 named=self.decision.rule.host,
                 names=self.way.names,
                 bars=self.way.policy.bars,
+                proxy=self.way.proxy,
             )
 
     async def prepare(self) -> tuple[Headers, bytes, bytes | None]:

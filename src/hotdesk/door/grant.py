@@ -11,7 +11,7 @@ from hotdesk.door.secrets.outgoing import AUTHORIZATION, Slot, extract_placehold
 from hotdesk.door.secrets.placeholder import PREFIX, name_in
 from hotdesk.door.secrets.signature import SigV4Signer, key_of
 
-Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4"]
+Kind: TypeAlias = Literal["token", "basic", "oauth2", "totp", "command", "sigv4", "identity"]
 
 
 @dataclass(frozen=True, slots=True)

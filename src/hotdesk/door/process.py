@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +39,8 @@ CROWD = 256 << 10
 BACKLOG = 16 << 20
 """Bytes of events at which keys must be taken for stopped."""
 _MINT_SECONDS = 30.0
+IDENTITY_REFRESH_S = 300.0
+"""Seconds a workload token is used: half its life. Each one is watched for in answers from then on."""
 NO_KEYS = "the journal cannot be written, so nothing may pass; the desk's owner must open another"
 
 
@@ -224,17 +227,22 @@ class Door:
         """Get a value that is made for its use: a token from its server, a code or a program's word from keys."""
         if live.live_grant.kind == "oauth2":
             return await mint.client_credentials(self.way(desk), live, self.upstreams)
+        if live.live_grant.kind == "identity" and time.time() < live.fresh_until:
+            return live.minted
         self.number += 1
         number = self.number
         self.minting[number] = asyncio.get_running_loop().create_future()
         try:
             self.tell(print=live.live_grant.id, desk=desk, n=number)
             async with asyncio.timeout(_MINT_SECONDS):
-                return await self.minting[number]
+                value = await self.minting[number]
         except TimeoutError:
             raise UnreachableError(f"no value for {live.live_grant.grant.secret} came in time") from None
         finally:
             del self.minting[number]
+        if live.live_grant.kind == "identity":
+            live.minted, live.fresh_until = value, time.time() + IDENTITY_REFRESH_S
+        return value
 
 
 class KeysLine(asyncio.Protocol):

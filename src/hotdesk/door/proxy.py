@@ -192,6 +192,7 @@ class DeskConnection:
                     named=rule.host,
                     names=self.way.names,
                     bars=self.way.policy.bars,
+                    proxy=self.way.proxy,
                 )
             self.place.keep(("tunnel", where.host, where.port), upstream)
             status = 200

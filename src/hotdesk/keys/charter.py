@@ -8,7 +8,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -66,6 +66,8 @@ class Charter:
     """When its door had been tried."""
     scopes: int = 0
     """How often its scope was changed."""
+    proxy_password: bytes = field(default=b"", repr=False)
+    """What its scope's egress proxy is shown."""
     allowed: tuple[str, ...] = ()
     """Rules that somebody allowed beside the scope, unasked; as an approval, none undoes a deny or the ceiling."""
 
@@ -105,6 +107,7 @@ class Charter:
             "step": self.step,
             "resumed": self.was_sent(),
             "identities": self.identities(),
+            "proxy_password": encode(self.proxy_password),
             "certificate": self.authority.certificate_pem.decode(),
             "key": self.authority.key_pem.decode(),
             "grants": [
@@ -144,8 +147,17 @@ def grant(vault: Vault, number: int | str, requested: Grant) -> Granted:
     return Granted(str(number), requested, entry.kind, make_placeholder(requested.secret), values(entry, secret), until)
 
 
+def grant_token(number: str, requested: Grant) -> Granted:
+    """Grant a workload token: the door has it made for its use."""
+    return Granted(number, requested, "identity", make_placeholder(requested.secret), {}, None)
+
+
 def grant_all(
-    vault: Vault | None, requested: Sequence[Grant], values: Mapping[str, bytes] = NOTHING, scopes: int = 0
+    vault: Vault | None,
+    requested: Sequence[Grant],
+    values: Mapping[str, bytes] = NOTHING,
+    scopes: int = 0,
+    tokens: Collection[str] = (),
 ) -> list[Granted]:
     """Take the secrets of one desk; one that several steps have has one placeholder, for a variable holds but one.
 
@@ -154,7 +166,9 @@ def grant_all(
     ids = [f"{scopes}.{number}" if scopes else str(number) for number in range(len(requested))]
     granted: list[Granted] = []
     for id, one in zip(ids, requested, strict=True):
-        if one.secret in values:
+        if one.secret in tokens:
+            granted.append(grant_token(id, one))
+        elif one.secret in values:
             granted.append(brought(id, one, values[one.secret]))
         else:
             assert vault is not None

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from hotdesk.brief import CLOSED, Scope, parse_rule, rule_text
+from hotdesk.brief import ANY, CLOSED, Rule, Scope, parse_rule, rule_text
 from hotdesk.config import Config
 from hotdesk.desk.image.image import find
 from hotdesk.desk.owner.parts import Parts
@@ -101,6 +101,13 @@ class Doors:
             else ()
         ):
             raise BriefError(f"{outside[0]} is beyond what this machine's operator allows; see `[door] ceiling`")
+        if self.settings.ceiling and scope.proxy is not None:
+            way = Rule(scope.proxy.host, port=scope.proxy.port, methods=ANY)
+            if find_beyond_ceiling(Scope((way,)), tuple(map(parse_rule, self.settings.ceiling))):
+                raise BriefError(
+                    f"the egress proxy {scope.proxy.host}:{scope.proxy.port} is beyond what this machine's operator "
+                    "allows; see `[door] ceiling`"
+                )
         if self.settings.ceiling and scope.names:
             raise BriefError("where there is a ceiling only the operator says where a name leads: `[door] names`")
         if scope != CLOSED:

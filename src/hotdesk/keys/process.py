@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hotdesk.brief import Grant, Scope, digest, grant_text, parse_rule, parse_scope, rule_text
+from hotdesk.brief.data import PROXY_PASSWORD
 from hotdesk.door import canary
 from hotdesk.door.policy.policy import rule_texts
 from hotdesk.drive.journal import FILE, Journal
@@ -58,6 +59,7 @@ from hotdesk.keys import token_command
 from hotdesk.keys.certify import certify
 from hotdesk.keys.certify_swarm import certify_swarm
 from hotdesk.keys.charter import Charter, Granted, authority, grant, grant_all, grant_canary
+from hotdesk.keys.identity import IdentitySigner, load_identity
 from hotdesk.keys.parse import as_desk, as_list, bytes_of, event_of, values_of
 from hotdesk.keys.peer import READ, Peer
 from hotdesk.keys.secret_scan import find_secrets
@@ -103,6 +105,7 @@ class KeysProcess:
         self.vault: Vault | None = None
         self.root: Secret | None = None
         """The vault's root key, from an owner who has what it is made of: a passphrase or a keyring."""
+        self.identity: IdentitySigner | None = None
         self.lines: list[Peer] = []
         self.charters: dict[str, Charter] = {}
         self.gated_desks: dict[str, WallProof | None] = {}
@@ -336,6 +339,7 @@ class KeysProcess:
         charter = Charter(
             desk, scope, signing, granted if ready is not None else [*granted, tried], ceiling,
             float(str(message.get("approval_seconds", 120.0))), self.journal.signer,
+            proxy_password=values_of(message.get("values", {})).get(PROXY_PASSWORD, b""),
         )  # fmt: skip
         grants = tuple(map(grant_text, scope.grants))
         by, image = str(message.get("by", "")), str(message.get("image", ""))
@@ -369,6 +373,7 @@ class KeysProcess:
         granted = self.load_grants(scope, message, charter.scopes + 1)
         charter.scope, charter.granted, charter.scopes = scope, [*granted, *tried], charter.scopes + 1
         charter.allowed = ()
+        charter.proxy_password = values_of(message.get("values", {})).get(PROXY_PASSWORD, b"")
         grants = tuple(map(grant_text, scope.grants))
         self.journal.add(desk, "keys", Rescoped(desk, digest(scope), rule_texts(scope), grants, str(message["by"])))
         self.mark += 1
@@ -395,8 +400,10 @@ class KeysProcess:
     def load_grants(self, scope: Scope, message: Mapping[str, object], scopes: int = 0) -> list[Granted]:
         """Take the secrets of a scope: those its owner brings along, and the vault's."""
         values = values_of(message.get("values", {}))
-        stored = any(one.secret not in values for one in scope.grants)
-        return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes)
+        if scope.tokens:
+            self.identity_signer()  # whoever verifies a token finds its key from now on
+        stored = any(one.secret not in values and one.secret not in scope.tokens for one in scope.grants)
+        return grant_all(self.open_vault() if stored else None, scope.grants, values, scopes, scope.tokens.keys())
 
     def find_secrets(self, message: Mapping[str, object]) -> tuple[str, ...]:
         """Name the secrets of live desks and of a scope that are in some bytes. Never a value."""
@@ -481,6 +488,11 @@ class KeysProcess:
         grants = [each for each in self.charters[desk].granted if each.id == one]
         if not grants or type(number) is not int:
             raise BriefError("that grant is not live")
+        if grants[0].kind == "identity":
+            token = self.charters[desk].scope.tokens[grants[0].grant.secret]
+            value = self.identity_signer().sign(token, desk, time.time())
+            line.tell(re=number, ok={"value": base64.b64encode(value).decode()})
+            return
         entry, secret = self.open_vault().take(grants[0].grant.secret)
         if isinstance(entry.public, Totp):
             code = totp_code(seed_of(secret.bytes()), time.time(), entry.public)
@@ -494,6 +506,12 @@ class KeysProcess:
                     line.tell(re=number, error={"code": HostError.code, "text": reply["error"]})
 
             self.ask_teller(argv_of(secret.bytes()), deliver)
+
+    def identity_signer(self) -> IdentitySigner:
+        """Return what signs workload tokens, once it is needed; its public half is published from then on."""
+        if self.identity is None:
+            self.identity = load_identity(self.folder)
+        return self.identity
 
     def ask_teller(self, argv: Sequence[str], callback: Callable[[dict[str, str]], None]) -> None:
         """Have a program run that prints a token."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import is_typeddict
 
+import e2b
 import e2b_code_interpreter as code
 import e2b_desktop as desktop
 import pytest
@@ -37,6 +40,8 @@ from e2b.sandbox_async.git import Git as AsyncGit
 from e2b.sandbox_sync.commands.command import Commands
 from e2b.sandbox_sync.commands.pty import Pty
 from e2b.sandbox_sync.filesystem.filesystem import Filesystem
+from e2b.secret.secret_async import AsyncSecretPaginator
+from e2b.secret.secret_sync import SecretPaginator
 from e2b.template.main import TemplateBase, TemplateBuilder
 from e2b.volume.utils import DualMethod
 from e2b_code_interpreter.models import Context, Execution, ExecutionError, Logs, OutputMessage, Result
@@ -50,7 +55,7 @@ KINDS = [
     AsyncSandbox, AsyncCommands, AsyncCommandHandle, AsyncCommandInputHandle, AsyncPty, AsyncFilesystem,
     AsyncWatchHandle, AsyncGit, AsyncSandboxPaginator, AsyncSnapshotPaginator,
     code.Sandbox, code.AsyncSandbox, Context, Execution, ExecutionError, Logs, OutputMessage, Result,
-    desktop.Sandbox, Stream, Volume, AsyncVolume, Secret, AsyncSecret,
+    desktop.Sandbox, Stream, Volume, AsyncVolume, Secret, AsyncSecret, SecretPaginator, AsyncSecretPaginator,
     TemplateBase, TemplateBuilder, Template, AsyncTemplate,
 ]  # fmt: skip
 
@@ -79,6 +84,19 @@ CANNOT_FAIL: dict[type, dict[str, str]] = {
     ), BUILT),
 }  # fmt: skip
 """What has no error of its own, and why."""
+
+
+PACKAGES = ("e2b", "e2b_code_interpreter", "e2b_desktop")
+ASK_NOBODY = {
+    "e2b.api.ApiClient": "a connection pool; every other class uses it",
+    "e2b.connection_config.ConnectionConfig": "settings",
+    "e2b.sandbox.filesystem.filesystem.EntryInfo": "a record",
+    "e2b.sandbox.filesystem.filesystem.WriteInfo": "a record",
+    "e2b.template.readycmd.ReadyCmd": "a text",
+    "e2b.volume.connection_config.VolumeConnectionConfig": "settings",
+    "e2b_code_interpreter.models.MIMEType": "a text",
+}
+"""Classes of which no method asks a server, and why."""
 
 
 @cache
@@ -113,9 +131,28 @@ def public(kind: type, *, properties: bool) -> set[str]:
     }
 
 
+def offered() -> dict[str, type]:
+    """Give the classes that the packages export and that have methods of their own; errors and records have none."""
+    classes = {
+        named(each): each
+        for package in (e2b, code, desktop)
+        for name, each in vars(package).items()
+        if not name.startswith("_") and inspect.isclass(each) and each.__module__.split(".")[0] in PACKAGES
+    }
+    return {
+        name: each
+        for name, each in classes.items()
+        if not issubclass(each, Exception | Enum) and not is_typeddict(each) and public(each, properties=False)
+    }
+
+
 def named(kind: type) -> str:
     """Give a class's full name: the asynchronous ones are called like the others."""
     return f"{kind.__module__}.{kind.__name__}"
+
+
+def test_no_class_of_the_packages_is_left_out() -> None:
+    assert sorted(offered().keys() - {named(kind) for kind in KINDS}) == sorted(ASK_NOBODY)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)

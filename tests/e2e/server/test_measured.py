@@ -46,7 +46,7 @@ def test_every_part_is_counted_by_its_routes_and_by_nothing_a_caller_wrote(clien
         (client.get(f"/{HIDDEN}"), 404, ("e2b", "GET", "", "4xx")),
         (client.get("/sandboxes", headers={"X-API-Key": HIDDEN}), 401, ("e2b", "GET", "/sandboxes", "4xx")),
         (client.get("/health", headers=inside), 204, ("envd", "GET", "/health", "2xx")),
-        (client.get(f"/{HIDDEN}", headers=inside), 501, ("envd", "GET", "", "5xx")),
+        (client.get(f"/{HIDDEN}", headers=inside), 404, ("envd", "GET", "", "4xx")),
         (client.get("/files", params={"signature": HIDDEN}), 401, ("envd", "GET", "/files", "4xx")),
         (client.get(f"/{HIDDEN}", headers={**inside, "E2b-Sandbox-Port": "8000"}), 502, ("port", "GET", "", "5xx")),
         (client.get("/mcp"), 401, ("mcp", "GET", "/mcp", "4xx")),

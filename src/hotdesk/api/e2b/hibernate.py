@@ -24,9 +24,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control.snapshots import PREFIX, TenantSnapshots, new_word
+from hotdesk.api.e2b.egress_proxy import describe_proxy
+from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.responses import E2bError, log, not_found
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes, can_keep_memory, has_ended
 from hotdesk.api.e2b.templates import wall_of
+from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
 from hotdesk.api.metering import MeteredHost
@@ -48,6 +51,7 @@ _MAX_RECORDS = 10_000
 SAME = (
     "id", "template", "token", "traffic_token", "started", "ends", "until", "metadata", "env", "timeout", "auto_pause",
     "auto_pause_memory", "auto_resume", "network", "internet", "mounts", "user", "workdir",
+    "iam",
 )  # fmt: skip
 """What a record has as its sandbox has it."""
 
@@ -77,6 +81,9 @@ class SavedSandbox(BaseModel):
     workdir: str = ""
     headers: list[tuple[str, str, str]]
     """Headers that go along, which are secrets: host, name, value."""
+    egress_proxy: dict[str, object] | None = None
+    """Its proxy, with its password."""
+    iam: dict[str, str] = {}
     mounts: dict[str, str] = {}
     volumes: dict[str, str] = {}
     """Ids of its volumes, by path."""
@@ -152,7 +159,7 @@ class SavedSandboxes:
     async def open(self, sandbox: Sandbox) -> None:
         """Give a sandbox a desk again, which begins with its files; nothing is left of it from then on."""
         record, share = self.records[sandbox.id]
-        scope = await self.find_scope(record)
+        scope = await self.find_scope(record, sandbox.tenant.name)
         tenant = await self.tenants.tenant(sandbox.tenant.name)
         rest = max(1.0, sandbox.started + self.longest - time.time())
         spec = tenant.host.route(replace(sandbox.spec, deadline=rest, idle=rest))
@@ -176,15 +183,17 @@ class SavedSandboxes:
             sandbox.saved_image = ""
             await self.forget(sandbox)
 
-    async def find_scope(self, record: SavedSandbox) -> Scope:
+    async def find_scope(self, record: SavedSandbox, tenant: str) -> Scope:
         """Give what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope
         rules: dict[str, list[object]] = {}
         for host, name, value in record.headers:
             rules.setdefault(host, []).append({"transform": {"headers": {name: value}}})
-        config: Mapping[str, object] = {**(record.network or {}), "rules": rules}
-        return await network.find_scope(self.sandboxes.serving, config, record.internet)
+        config: Mapping[str, object] = {**(record.network or {}), "rules": rules, "egressProxy": record.egress_proxy}
+        serving = self.sandboxes.serving
+        tokens = build_tokens(serving, tenant, record.iam)
+        return await network.find_scope(serving, config, record.internet, tokens)
 
     async def note_pause(self, sandbox: Sandbox) -> None:
         """Write the record of a sandbox that was hibernated, so that it is left also by a server that is killed."""
@@ -291,11 +300,11 @@ class SavedSandboxes:
 
 def record_of(sandbox: Sandbox, desk: str = "") -> SavedSandbox:
     """Write down what a sandbox is, and the desk that was hibernated."""
-    headers = network.list_headers(sandbox.scope)
+    headers, proxy = list_headers(sandbox.scope), describe_proxy(sandbox.scope)
     same = {name: getattr(sandbox, name) for name in SAME}
     same |= {"volumes": dict(sandbox.spec.volumes), "revoked": sorted(sandbox.revoked)}
     base = sandbox.spec.image if desk else ""
-    return SavedSandbox(image=sandbox.saved_image, headers=headers, desk=desk, base=base, **same)
+    return SavedSandbox(image=sandbox.saved_image, headers=headers, egress_proxy=proxy, desk=desk, base=base, **same)
 
 
 def name_of(sandbox: Sandbox) -> str:

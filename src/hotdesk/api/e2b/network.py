@@ -7,18 +7,19 @@ transforms are for one host each, over https; their values stay outside.
 # ruff: noqa: N815 - E2B names its fields so
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
+from hotdesk.api.e2b.egress_proxy import ProxyConfig, build_proxy, redact_proxy
+from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.responses import E2bError
+from hotdesk.api.e2b.transforms import MAX_HEADERS, Attached, LenientModel, Tokens, Word, attach, list_secret_names
 from hotdesk.api.scopes import run_in_thread
 from hotdesk.api.settings import Serving
-from hotdesk.brief.data import ANY, Grant, Rule, Scope, SecretPlace
-from hotdesk.brief.grants import check_grant
+from hotdesk.brief.data import ANY, Rule, Scope
 from hotdesk.brief.rules import check_rule
 from hotdesk.door.policy.address import METADATA, SPECIAL
 from hotdesk.door.policy.scope import scope_of
@@ -32,34 +33,13 @@ EVERYTHING = frozenset({"0.0.0.0/0", "::/0"})
 NOWHERE = Rule("nowhere.invalid", verdict="deny", methods=ANY)
 """Stands in every scope, so that each sandbox has a door: one that leads nowhere may be opened later."""
 PRESETS = ("pypi", "npm", "debian")
-VAULT_PREFIX = "e2b-"
-"""How the secrets of E2B programs begin in the vault: none of its other secrets is reached by a placeholder."""
-_PLACEHOLDER = re.compile(
-    r"(?i:(?P<bearer>bearer) +)?\$\{e2b\.secrets\.(?:sec_)?(?P<name>[A-Za-z0-9][A-Za-z0-9-]{0,59})\}"
-)
-VALUE = re.compile(r"[\x20-\x7e\x80-\xff]{1,8192}")
-MAX_HEADERS = 64
-
-Word = Annotated[str, Field(min_length=1, max_length=253)]
+_NO_TOKENS: Tokens = {}
 Words = Annotated[list[Word], Field(max_length=200)]
 
 
-class LenientModel(BaseModel):
-    """Anything a program says; what newer ones add is let be."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class Transform(LenientModel):
-    """Headers that go along."""
-
-    headers: dict[Word, str] = {}
-
-
-class Attached(LenientModel):
-    """What happens to requests to a host."""
-
-    transform: Transform | None = None
+def _require_ipv4(text: str) -> str:
+    """Refuse what is no IPv4 address."""
+    return str(IPv4Address(text))
 
 
 class NetworkConfig(LenientModel):
@@ -68,24 +48,25 @@ class NetworkConfig(LenientModel):
     allowPublicTraffic: bool | None = None
     allowOut: Words | None = None
     denyOut: Words | None = None
-    dnsServers: list[object] | None = None
-    egressProxy: dict[str, object] | None = None
+    dnsServers: Annotated[list[Annotated[str, AfterValidator(_require_ipv4)]], Field(max_length=10)] | None = None
+    egressProxy: ProxyConfig | None = None
+    httpsPorts: Annotated[list[Annotated[int, Field(ge=1, le=65535)]], Field(max_length=100)] | None = None
     maskRequestHost: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9.:${}_\-\[\]]*$")] | None = None
     rules: Annotated[dict[Word, list[Attached]], Field(max_length=MAX_HEADERS)] | None = None
 
 
 def scope_for(
-    serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
+    serving: Serving,
+    network: Mapping[str, object] | None = None,
+    allow_internet_access: bool | None = None,
+    tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
     """Give what a sandbox reaches: what its program says, and where it says nothing the operator's setting.
 
-    It may wait for this machine's resolver: where an event loop runs, use `find_scope`.
+    It may wait for this machine's resolver: where an event loop runs, use `find_scope`. `dnsServers` changes nothing:
+    no desk asks a name server, and names that are allowed are resolved at the door.
     """
     config = read(network or {})
-    if config.dnsServers:
-        raise E2bError(501, "dnsServers is not offered: names are resolved outside, by this server's own resolver")
-    if config.egressProxy:
-        raise E2bError(501, "egressProxy is not offered: only this server's operator says by which proxy desks go out")
     allowed, denied = list(config.allowOut or ()), list(config.denyOut or ())
     shut = allow_internet_access is False or not EVERYTHING.isdisjoint(denied)
     if EVERYTHING.isdisjoint(denied) and any(_network_of(each) is None for each in allowed):
@@ -95,13 +76,17 @@ def scope_for(
         raise E2bError(400, "this server's operator does not open the whole internet; name the hosts in allowOut")
     try:
         rules = (NOWHERE, *allowing(allowed), *_denying(denied, allowed))
-        grants, values = _attaching(config.rules or {})
+        attached = attach(config.rules or {}, tokens)
+        proxy, password = build_proxy(config.egressProxy) if config.egressProxy is not None else (None, {})
     except BriefError as e:
         raise E2bError(400, f"this network cannot be had: {e}") from None
     if not shut and serving.egress == "packages":
         rules = (*rules, *package_rules()[0])
     opened = whole or (not shut and serving.egress == "open")
-    return Scope(tuple(dict.fromkeys(rules)), grants, may_ask=False, anywhere=opened, values=values)
+    return Scope(
+        tuple(dict.fromkeys(rules)), tuple(attached.grants), may_ask=False, anywhere=opened, tokens=attached.tokens,
+        proxy=proxy, values={**attached.values, **password},
+    )  # fmt: skip
 
 
 def package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
@@ -117,20 +102,22 @@ def package_rules() -> tuple[tuple[Rule, ...], tuple[str, ...]]:
 
 
 async def find_scope(
-    serving: Serving, network: Mapping[str, object] | None = None, allow_internet_access: bool | None = None
+    serving: Serving,
+    network: Mapping[str, object] | None = None,
+    allow_internet_access: bool | None = None,
+    tokens: Tokens = _NO_TOKENS,
 ) -> Scope:
     """Give what a sandbox reaches, as `scope_for` does, in a thread."""
-    return await run_in_thread(scope_for, serving, network, allow_internet_access)
+    return await run_in_thread(scope_for, serving, network, allow_internet_access, tokens)
 
 
 async def change(
     serving: Serving, sandbox: Sandbox, network: Mapping[str, object], allow_internet_access: bool | None = None
 ) -> None:
     """Have a live sandbox reach what a program says now, and nothing else: what it does not say is cleared."""
-    unchanged = {
-        name: value for name, value in (sandbox.network or {}).items() if name in ("allowPublicTraffic", _MASK)
-    }
-    scope = await find_scope(serving, network, allow_internet_access)
+    unchanged = {name: value for name, value in (sandbox.network or {}).items() if name in _INGRESS}
+    tokens = build_tokens(serving, sandbox.tenant.name, sandbox.iam)
+    scope = await find_scope(serving, network, allow_internet_access, tokens)
     try:
         await sandbox.tenant.host.change_scope(sandbox.desk.id, scope, "its program")
     except BriefError as e:
@@ -139,7 +126,8 @@ async def change(
     sandbox.network = {**redact(network), **unchanged}
 
 
-_MASK = "maskRequestHost"
+_INGRESS = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
+"""What is said of requests into a sandbox, which no update changes."""
 
 
 def read(network: Mapping[str, object]) -> NetworkConfig:
@@ -152,41 +140,21 @@ def read(network: Mapping[str, object]) -> NetworkConfig:
         raise E2bError(400, f"network is wrong at {place[:100]!r}: {first['msg']}") from None
 
 
-def _name_in_vault(found: re.Match[str]) -> str:
-    """Return what the secret of a placeholder is called in the vault."""
-    return VAULT_PREFIX + found["name"].lower()
-
-
 def list_secrets(network: Mapping[str, object]) -> set[str]:
     """Name the secrets whose values a program's rules attach."""
-    transforms = [each.transform for rules in (read(network).rules or {}).values() for each in rules if each.transform]
-    values = [value for transform in transforms for value in transform.headers.values()]
-    return {found["name"].lower() for value in values if (found := _PLACEHOLDER.fullmatch(value)) is not None}
-
-
-def list_headers(scope: Scope) -> list[tuple[str, str, str]]:
-    """Return the headers that a scope attaches, as a program would write them: host, name, value or placeholder."""
-    headers = []
-    for grant in scope.grants:
-        place = grant.places[0]
-        name = "authorization" if place.kind == "bearer" else place.name
-        if grant.secret in scope.values:
-            headers.append((grant.host, name, scope.values[grant.secret].decode("latin-1")))
-        elif grant.secret.startswith(VAULT_PREFIX):
-            prefix = "Bearer " if place.kind == "bearer" else ""
-            secret = grant.secret.removeprefix(VAULT_PREFIX)
-            headers.append((grant.host, name, f"{prefix}${{e2b.secrets.{secret}}}"))
-    return headers
+    return list_secret_names(read(network).rules or {})
 
 
 def redact(network: Mapping[str, object]) -> dict[str, object]:
     """Give what may be told of a network again: its headers' values are secrets, and are not."""
-    redacted = dict(network)
-    if read(network).rules:
+    redacted, config = dict(network), read(network)
+    if config.egressProxy is not None:
+        redacted["egressProxy"] = redact_proxy(config.egressProxy)
+    if config.rules:
         redacted["rules"] = {
             host: [{"transform": {"headers": dict.fromkeys(each.transform.headers, "***")}} for each in attached
                    if each.transform]
-            for host, attached in (read(network).rules or {}).items()
+            for host, attached in config.rules.items()
         }  # fmt: skip
     return redacted
 
@@ -241,31 +209,3 @@ def split_network(found: Network) -> list[Network]:
     """Give a network in parts no wider than a rule may name."""
     widest = 8 if found.version == 4 else 7
     return list(found.subnets(new_prefix=widest)) if found.prefixlen < widest else [found]
-
-
-# -- rules ------------------------------------------------------------------------------------------------------------
-
-
-def _attaching(rules: Mapping[str, Sequence[Attached]]) -> tuple[tuple[Grant, ...], dict[str, bytes]]:
-    """Give the headers that go along as grants, and their values beside them."""
-    headers: dict[tuple[str, str], str] = {}
-    for host, attached in rules.items():
-        for name, value in ((n, v) for each in attached if each.transform for n, v in each.transform.headers.items()):
-            headers[host.lower(), name.lower()] = value
-    if len(headers) > MAX_HEADERS:
-        raise BriefError(f"more than {MAX_HEADERS} headers are to go along")
-    grants, values = [], {}
-    for number, ((host, name), value) in enumerate(headers.items()):
-        if (found := _PLACEHOLDER.fullmatch(value)) is not None and (name == "authorization" or not found["bearer"]):
-            place = SecretPlace("bearer") if found["bearer"] else SecretPlace("header", name)
-            grants.append(check_grant(Grant(_name_in_vault(found), host, places=(place,), foreign=True)))
-            continue
-        if not VALUE.fullmatch(value) or "${e2b." in value:
-            raise BriefError(
-                f"the value of header {name[:60]!r} cannot be sent, or is a placeholder not offered here: a value is "
-                "text, or ${e2b.secrets.NAME} alone, or behind `Bearer ` in Authorization"
-            )
-        secret = f"header-{number}"
-        grants.append(check_grant(Grant(secret, host, places=(SecretPlace("header", name),), foreign=True)))
-        values[secret] = value.encode("latin-1")
-    return tuple(grants), values

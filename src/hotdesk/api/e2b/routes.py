@@ -9,7 +9,7 @@ from hotdesk.api.e2b.envd.envd import SERVICES
 
 VERBS = frozenset(verb for _, verb in ACTS)
 VERSIONS = ("v2", "v3")
-WHOLE = ("templates", "volumes", "secrets", "volumecontent")
+WHOLE = ("templates", "volumes", "secrets", "volumecontent", "identity")
 """What is counted together, whatever is asked of it."""
 CALLS = frozenset({
     "/health", "/files", "/envs", "/metrics",

@@ -73,6 +73,8 @@ class Sandbox:
     network: Mapping[str, object] | None = None
     """What its program said of its network."""
     internet: bool | None = None
+    iam: Mapping[str, str] = field(default_factory=dict)
+    """Audiences of its workload tokens, by name."""
     room: EnvdState = field(default_factory=EnvdState)
     """What envd keeps of it."""
     samples: deque[dict[str, object]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -137,6 +139,8 @@ class SandboxOrder:
     auto_resume: bool = False
     network: Mapping[str, object] | None = None
     internet: bool | None = None
+    iam: Mapping[str, str] = field(default_factory=dict)
+    """Audiences of its workload tokens, by name."""
     wall: str = ""
     """The wall its program asks for; its tenant's may be stronger."""
     volumes: Mapping[str, str] = field(default_factory=dict)
@@ -184,7 +188,7 @@ class Sandboxes:
             traffic_token=secrets.token_hex(32) if order.private else None,
             timeout=order.timeout, auto_pause=order.auto_pause, auto_pause_memory=order.auto_pause_memory,
             auto_resume=order.auto_resume, network=order.network, internet=order.internet, mounts=order.mounts,
-            user=order.user, workdir=order.workdir,
+            iam=order.iam, user=order.user, workdir=order.workdir,
         )  # fmt: skip
         self.add(sandbox)
         return sandbox

@@ -51,7 +51,9 @@ def wall_of(template: str, metadata: Mapping[str, str] = _NO_METADATA) -> str:
 def missing(template: str) -> E2bError:
     """Say that there is no such template."""
     if image_of(template) == _GATEWAY:
-        return E2bError(501, f"MCP servers in a sandbox are not offered here: no image is called {_GATEWAY}")
+        return E2bError(
+            404, f"template '{_GATEWAY}' not found: its operator builds it with `hotdesk setup --image {_GATEWAY}`"
+        )
     return E2bError(404, f"template '{template}' not found")
 
 

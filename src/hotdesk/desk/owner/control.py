@@ -286,8 +286,10 @@ class ControlServer:
 
     async def open(self, sock: socket.socket, spec: Spec, scope: Scope, personal: bool) -> None:
         """Open a desk for a caller; one that is gone when it is open would never know its id."""
-        if self.everyone and (scope.names or scope.grants or scope.anywhere):
-            raise BriefError("only the operator may map names to addresses, grant secrets or allow every host")
+        if self.everyone and (scope.names or scope.grants or scope.anywhere or scope.proxy):
+            raise BriefError(
+                "only the operator may map names to addresses, grant secrets, allow every host or name a proxy"
+            )
         pid, uid = peer(sock)
         desk = await self.runtime.open(replace(spec, by=f"uid {uid} pid {pid}"), scope)
         if personal and self.personal is not None:

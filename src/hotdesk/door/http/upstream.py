@@ -13,11 +13,14 @@ from hotdesk.brief.names import bracket_ipv6, split_authority
 from hotdesk.door import canary, echo
 from hotdesk.door.http import framing
 from hotdesk.door.http.resolve import Resolver, UnresolvedError, as_address
+from hotdesk.door.http.socks import SocksError, SocksProxy, request_connection
 from hotdesk.door.http.wire import HungUpError, Wire
 from hotdesk.door.policy.address import METADATA, as_network
 
 DIAL_SECONDS = 10.0
 HEAD_SECONDS = 10.0
+ANYWHERE = "*"
+"""The host of the rule that admits the whole internet: it names nobody."""
 
 
 _Bars: TypeAlias = Callable[[str], bool]
@@ -58,16 +61,20 @@ class Upstreams:
         named: str,
         names: Mapping[str, str],
         bars: _Bars = nothing,
+        proxy: SocksProxy | None = None,
     ) -> Wire:
         """Connect to a host; `named` is the rule's own host, which may be an address or a network."""
         if host == canary.HOST:
             return await echo.connect()
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                wire = await self.connect(scheme, host, port, private, named, names, bars)
+                if proxy is None or host in names:
+                    wire = await self.connect(scheme, host, port, private, named, names, bars)
+                else:
+                    wire = await self.through_socks(proxy, host, port, private, named, names, bars)
         except TimeoutError:
             raise UnreachableError(f"{host} did not answer within {DIAL_SECONDS:.0f} s") from None
-        except UnresolvedError as e:
+        except (UnresolvedError, SocksError) as e:
             raise UnreachableError(f"{host}: {e}") from None
         except OSError as e:
             raise UnreachableError(f"{host} could not be reached: {e.strerror or type(e).__name__}") from None
@@ -95,6 +102,33 @@ class Upstreams:
             return await self.through_proxy(scheme, host, port)
         return await self.open(host, port, private, named, bars)
 
+    async def through_socks(
+        self, proxy: SocksProxy, host: str, port: int, private: bool, named: str, names: Mapping[str, str], bars: _Bars
+    ) -> Wire:
+        """Have a desk's own proxy connect us; what a rule admits by its name, the proxy resolves.
+
+        The proxy is a stranger's: it stands on the internet, however its address is written.
+        """
+        target = host
+        if as_network(named) is not None or named == ANYWHERE:
+            written = as_network(named)
+            addresses = await self.resolver.resolve(host, [written] if written else [], private=private)
+            if denied := [address for address in addresses if bars(str(address))]:
+                raise UnreachableError(f"{host} is at {denied[0]}, which a rule denies")
+            target = str(addresses[0])
+        try:
+            wire = await self.connect("http", proxy.host, proxy.port, False, "", names)
+        except (UnresolvedError, OSError) as e:
+            raise SocksError(f"the egress proxy cannot be reached: {getattr(e, 'strerror', None) or e}") from None
+        try:
+            if proxy.tls:
+                await self.secure(wire, proxy.server_name, proxy.context or self.trust)
+            await request_connection(wire, proxy, target, port)
+        except BaseException:
+            wire.abort()
+            raise
+        return wire
+
     async def open(self, host: str, port: int, private: bool, named: str, bars: _Bars = nothing) -> Wire:
         """Resolve, check and dial that very address."""
         written = as_network(named)
@@ -111,10 +145,10 @@ class Upstreams:
                 return wire
         raise failure or OSError("no address")
 
-    async def secure(self, wire: Wire, host: str) -> None:
+    async def secure(self, wire: Wire, host: str, trust: ssl.SSLContext | None = None) -> None:
         """Speak TLS, and believe only who can prove the name."""
         try:
-            await wire.start_tls(self.trust, name=host)
+            await wire.start_tls(trust or self.trust, name=host)
         except ssl.SSLCertVerificationError as e:
             wire.abort()
             raise UnreachableError(f"the certificate of {host} is not trusted: {e.verify_message}") from None

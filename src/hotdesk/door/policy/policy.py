@@ -383,7 +383,8 @@ def is_public(host: str) -> bool:
 
 def rule_texts(scope: Scope) -> tuple[str, ...]:
     """Write a scope's rules for people."""
-    return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []))
+    proxy = [f"by the SOCKS5 proxy {scope.proxy.host}:{scope.proxy.port}"] if scope.proxy is not None else []
+    return (*map(rule_text, scope.rules), *([rule_text(_ANYWHERE)] if scope.anywhere else []), *proxy)
 
 
 def _explain_rules(who: str, index: Index, view: RequestView, decided: Rule | None) -> list[str]:

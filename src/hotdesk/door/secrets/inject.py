@@ -288,7 +288,9 @@ def spelt(use: SecretUse, out: Outgoing, value: bytes) -> bytes:
         return b"Basic " + base64.b64encode(user + b":" + password)
     if use.place.swap and kind == "header":
         return written.replace(grant.placeholder, secret)
-    return b"Bearer " + secret if use.place.kind == "bearer" else secret
+    if use.place.kind == "bearer":
+        return b"Bearer " + secret
+    return use.place.before.encode() + secret + use.place.after.encode()
 
 
 def sign_request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 
 from hotdesk.api.e2b.defaults import Defaults
 from hotdesk.api.e2b.hibernate import SavedSandboxes, folder, read, record_of
+from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.network import scope_for
 from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
 from hotdesk.api.settings import Serving
+from hotdesk.brief import parse_scope, scope_json
 from hotdesk.brief.data import CLOSED
 from hotdesk.desk.seam import DeskId, Spec
 from hotdesk.errors import HostError
@@ -88,14 +91,22 @@ async def test_what_fails_or_takes_too_long_burns_and_the_others_are_left(
 
 async def test_a_record_says_all_that_its_program_said(tmp_path: Path) -> None:
     tenant = tenant_in(tmp_path)
-    rules = {"api.example.test": [{"transform": {"headers": {"X-Pass": "k\xe9y", "x-other": "2"}}}]}
-    told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": rules}
-    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, saved_image="snapshot-" + "x" * 20)
-    sandbox.scope = scope_for(Serving(), told)
+    headers = {
+        "X-Pass": "k\xe9y", "x-other": "2", "X-Secret": "token ${e2b.secrets.a} v1",
+        "Authorization": "Bearer ${e2b.secrets.b}",
+        "X-Token": "svid=${e2b.identity.tokens.An ERP}",
+    }  # fmt: skip
+    proxy = {"address": "p.example.com:1080", "username": "a", "password": "b", "tls": {"enabled": True}}
+    rules = {"api.example.test": [{"transform": {"headers": headers}}]}
+    told = {"denyOut": ["0.0.0.0/0"], "allowOut": ["api.example.test"], "rules": rules, "egressProxy": proxy}
+    iam = {"An ERP": "erp.example"}
+    sandbox = sandbox_of(tenant, Computer(DeskId(IDS[0])), network=told, saved_image="snapshot-" + "x" * 20, iam=iam)
+    sandbox.scope = scope_for(Serving(), told, tokens=build_tokens(Serving(), "default", iam))
+    assert parse_scope(json.loads(scope_json(sandbox.scope))) == sandbox.scope
     async with anyio.create_task_group() as tasks:
         left = SavedSandboxes(Sandboxes(Serving(), tasks, Defaults(CLOSED, {})), cast(Any, None), cast(Any, None))
         left.stop(sandbox)
-        again = await left.find_scope(record_of(sandbox))
+        again = await left.find_scope(record_of(sandbox), "default")
     assert (again, again.values) == (sandbox.scope, sandbox.scope.values)
     assert sandbox.state == "paused"
 

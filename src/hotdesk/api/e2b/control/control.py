@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hotdesk.api.caller import Caller
-from hotdesk.api.e2b import metrics, network
+from hotdesk.api.e2b import identity, metrics, network
 from hotdesk.api.e2b.builds import routes as template_routes
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control import images, paging, requests, sharing, views
@@ -66,6 +66,8 @@ class ControlPlane:
             return await self.content.respond(request, path)
         if request.method == "PUT" and len(path) == 4 and (path[0], path[2]) == ("templates", "files"):
             return await template_routes.receive_upload(self.builds, request, path[3])
+        if request.method == "GET" and path[0] == "identity":
+            return await identity.respond(self.tenants.settings, self.keys, self.sandboxes.serving, path[1:])
         caller = self.caller(request)
         match request.method, path:
             case "GET", ["sandboxes", name]:
@@ -124,7 +126,10 @@ class ControlPlane:
             build = self.builds.find(tenant, template)
             image = build.image if build is not None else self.snapshots.image(tenant, template)
             volumes = self.volumes.resolve(tenant.name, ((each.name, each.path) for each in body.volume_mounts or ()))
-            order = await order_of(body, image, timeout, self.sandboxes, secure=not old or body.secure, volumes=volumes)
+            secure = not old or body.secure
+            order = await order_of(
+                body, image, timeout, self.sandboxes, secure=secure, tenant=tenant.name, volumes=volumes
+            )
             if build is not None:
                 order = apply_build(order, build)
             elif (snapshot := self.snapshots.find(tenant, template)) is not None:

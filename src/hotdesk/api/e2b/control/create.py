@@ -9,15 +9,12 @@ from types import MappingProxyType
 from hotdesk.api.e2b import network
 from hotdesk.api.e2b.builds.records import BuildRecord
 from hotdesk.api.e2b.control.requests import New
+from hotdesk.api.e2b.identity import build_tokens
 from hotdesk.api.e2b.responses import E2bError
 from hotdesk.api.e2b.sandboxes import Sandboxes, SandboxOrder
 from hotdesk.api.e2b.templates import wall_of
 from hotdesk.api.e2b.volumes.registry import VolumeRecord
 from hotdesk.brief.data import Scope
-
-NOT_OFFERED = {
-    "iam": "workload tokens are not offered here: give the sandbox what it needs as variables or network rules",
-}
 
 
 async def order_of(
@@ -27,12 +24,10 @@ async def order_of(
     sandboxes: Sandboxes,
     *,
     secure: bool,
+    tenant: str,
     volumes: Mapping[str, VolumeRecord] = MappingProxyType({}),
 ) -> SandboxOrder:
     """Read what is asked for."""
-    for name, why in NOT_OFFERED.items():
-        if getattr(body, name):
-            raise E2bError(501, why)
     if body.resumes and not body.auto_pause:
         raise E2bError(400, "autoResume needs autoPause: only a paused sandbox can be woken")
     if not body.auto_pause_memory and not body.auto_pause:
@@ -45,11 +40,12 @@ async def order_of(
     if not secure and not sandboxes.serving.is_local:
         raise E2bError(400, "a sandbox without a token is for servers on loopback only; make it secure")
     return SandboxOrder(
-        body.template, image, timeout, await find_scope(sandboxes, body),
+        body.template, image, timeout, await find_scope(sandboxes, body, tenant),
         metadata=body.metadata, env=body.env_vars, secure=secure, private=private or not sandboxes.serving.is_local,
         auto_pause=body.auto_pause, auto_pause_memory=body.auto_pause_memory, auto_resume=body.resumes,
         network=None if body.network is None else network.redact(body.network), internet=body.allow_internet_access,
-        wall=wall_of(body.template, body.metadata), volumes={path: each.id for path, each in volumes.items()},
+        iam=body.audiences, wall=wall_of(body.template, body.metadata),
+        volumes={path: each.id for path, each in volumes.items()},
         mounts={path: each.name for path, each in volumes.items()},
     )  # fmt: skip
 
@@ -60,11 +56,13 @@ def apply_build(order: SandboxOrder, build: BuildRecord) -> SandboxOrder:
     return replace(order, cpus=float(build.cpus), memory=build.memory, user=context.user, workdir=context.workdir)
 
 
-async def find_scope(sandboxes: Sandboxes, body: New) -> Scope:
+async def find_scope(sandboxes: Sandboxes, body: New, tenant: str) -> Scope:
     """Give what a sandbox reaches: where its program says nothing, what was worked out once."""
     if body.network is None and body.allow_internet_access is None:
         return sandboxes.defaults.scope
-    return await network.find_scope(sandboxes.serving, body.network, body.allow_internet_access)
+    serving = sandboxes.serving
+    tokens = build_tokens(serving, tenant, body.audiences)
+    return await network.find_scope(serving, body.network, body.allow_internet_access, tokens)
 
 
 def seconds(requested: int | None, default: int, longest: float) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
@@ -17,6 +17,13 @@ Text = Annotated[str, Field(max_length=128 << 10)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Pairs = Annotated[dict[Word, Word], Field(max_length=256)]
 Variables = Annotated[dict[Word, Text], Field(max_length=1024)]
+
+
+def require_printable(text: str) -> str:
+    """Refuse text with characters that cannot be seen."""
+    if not text.isprintable():
+        raise ValueError("has characters that cannot be printed")
+    return text
 
 
 class Body(BaseModel):
@@ -55,6 +62,22 @@ class NewShare(Body):
     path: Annotated[str, Field(max_length=1024, pattern=r"^/[^?#\\]*$")] = "/"
 
 
+class IamToken(Body):
+    """A workload token that a sandbox shall have."""
+
+    audience: Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(require_printable)]
+    token_type: Literal["JWT-SVID"]
+
+
+TokenName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^{}]+$"), AfterValidator(require_printable)]
+
+
+class Iam(Body):
+    """Workload tokens, by the names that network rules call them."""
+
+    tokens: Annotated[dict[TokenName, IamToken], Field(max_length=32)] = {}
+
+
 class New(Body):
     """A sandbox that is asked for."""
 
@@ -69,8 +92,13 @@ class New(Body):
     env_vars: Variables = {}
     secure: bool = False
     mcp: dict[str, object] | None = None
-    iam: dict[str, object] | None = None
+    iam: Iam | None = None
     volume_mounts: Annotated[list[VolumeMount], Field(max_length=64)] | None = None
+
+    @property
+    def audiences(self) -> dict[str, str]:
+        """Return the audiences of its workload tokens, by name."""
+        return {name: token.audience for name, token in self.iam.tokens.items()} if self.iam is not None else {}
 
     @property
     def resumes(self) -> bool:

@@ -23,6 +23,7 @@ from hotdesk.api.e2b import network
 from hotdesk.api.e2b.control import paging, requests
 from hotdesk.api.e2b.control.views import as_time
 from hotdesk.api.e2b.responses import E2bError, answer, done
+from hotdesk.api.e2b.transforms import VAULT_PREFIX
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.tenants import Tenant
 from hotdesk.desk.seam import new_id
@@ -108,7 +109,7 @@ class E2bSecrets:
 
     async def put(self, caller: Caller, tenant: Tenant, name: str, body: SecretValue) -> dict[str, object]:
         """Write a value, and the metadata if there is some."""
-        stored = network.VAULT_PREFIX + name
+        stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "put", caller.described))
         await self.starter.keep_secret(tenant.name, stored, "token", body.value.encode("utf-8", "surrogatepass"))
         if body.metadata is not None:
@@ -118,7 +119,7 @@ class E2bSecrets:
     async def destroy(self, caller: Caller, tenant: Tenant, name: str) -> Response:
         """Remove a secret; whoever sends it, sends it no more."""
         await self.find(tenant, name)
-        stored = network.VAULT_PREFIX + name
+        stored = VAULT_PREFIX + name
         await self.note(tenant, VaultChanged(new_id(), stored, "removed", caller.described))
         await self.starter.forget_secret(tenant.name, stored)
         await self.write(tenant, name, None)
@@ -143,7 +144,7 @@ class E2bSecrets:
         """Return the tenant's secrets by their names here."""
         folder = tenant.settings.lib / "keys"
         found = await anyio.to_thread.run_sync(lambda: ls(folder) if exists(folder) else [])
-        prefix = network.VAULT_PREFIX
+        prefix = VAULT_PREFIX
         return {each.name.removeprefix(prefix): each for each in found if each.name.startswith(prefix)}
 
     async def find(self, tenant: Tenant, name: str) -> VaultEntry:

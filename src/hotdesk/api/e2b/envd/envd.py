@@ -18,7 +18,7 @@ from hotdesk.api.e2b.envd.state import EnvdState
 from hotdesk.api.e2b.responses import E2bError, answer, not_running
 from hotdesk.api.e2b.sandboxes import Sandbox
 from hotdesk.config import MIB
-from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone
+from hotdesk.errors import BriefError, DeskGone, HotdeskError, alone, printable
 
 PORT = 49983
 _INTERNAL = frozenset({"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"})
@@ -121,7 +121,7 @@ async def route_call(call: EnvdCall) -> Response:
             raise E2bError(404, "there is no such thing here")
     service, _, method = path.strip("/").partition("/")
     if call.request.method != "POST" or (act := SERVICES.get(service, {}).get(method)) is None:
-        raise RpcError("unimplemented", f"{path[:100]} is not offered here")
+        raise E2bError(404, f"there is no call {printable(path[:100])} here")
     return await act(call)
 
 

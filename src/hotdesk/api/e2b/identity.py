@@ -1,0 +1,58 @@
+"""Workload tokens of sandboxes: who issues them, and where whoever gets one finds the key that verifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from starlette.responses import Response
+
+from hotdesk.api.e2b.responses import E2bError, answer
+from hotdesk.api.settings import Serving
+from hotdesk.brief.data import WorkloadToken
+from hotdesk.config import Config, for_tenant
+from hotdesk.keys.identity import read_key_set
+
+if TYPE_CHECKING:
+    from hotdesk.api.keys import ApiKeys
+
+_CACHE = {"Cache-Control": "public, max-age=300"}
+
+
+def build_tokens(serving: Serving, tenant: str, audiences: Mapping[str, str]) -> dict[str, WorkloadToken]:
+    """Return the workload tokens of a tenant's sandbox, by name."""
+    issuer = find_issuer(serving, tenant)
+    return {name: WorkloadToken(name, audience, issuer) for name, audience in audiences.items()}
+
+
+def find_issuer(serving: Serving, tenant: str) -> str:
+    """Return the address below which a tenant's key is published: by the server's own name, else on loopback."""
+    base = f"http://127.0.0.1:{serving.port}"
+    if serving.names and serving.tls_port:
+        port = "" if serving.tls_port == 443 else f":{serving.tls_port}"
+        base = f"https://{serving.names[0]}{port}"
+    return f"{base}/identity/{tenant}"
+
+
+async def respond(settings: Config, keys: ApiKeys, serving: Serving, path: list[str]) -> Response:
+    """Answer whoever verifies a token: they have no key of ours, and learn what is public."""
+    tenant = path[0] if path else ""
+    keys.look()
+    if tenant not in {key.tenant for key in keys.by_id.values()}:
+        raise E2bError(404, "there is no such issuer here")
+    issuer = find_issuer(serving, tenant)
+    match path[1:]:
+        case [".well-known", "openid-configuration"]:
+            document = {
+                "issuer": issuer,
+                "jwks_uri": f"{issuer}/jwks.json",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            }
+            return answer(document, headers=_CACHE)
+        case ["jwks.json"]:
+            folder = for_tenant(settings, tenant).lib / "keys"
+            return answer(await anyio.to_thread.run_sync(read_key_set, folder), headers=_CACHE)
+    raise E2bError(404, "there is no such thing here")

@@ -1,0 +1,115 @@
+"""SOCKS5 (RFC 1928, RFC 1929) as a client: a proxy that a desk's program chose connects us to where it may go."""
+
+from __future__ import annotations
+
+import ssl
+import struct
+from dataclasses import dataclass, field
+
+from hotdesk.brief.data import EgressProxy
+from hotdesk.door.http.resolve import as_address
+from hotdesk.door.http.wire import HungUpError, Wire
+
+_HANDSHAKE_TIMEOUT_S = 10.0
+_VERSION, _CONNECT = 5, 1
+_NO_PROOF, _PASSWORD, _NONE_FITS = 0, 2, 0xFF
+_IPV4, _NAME, _IPV6 = 1, 3, 4
+_ADDRESS_BYTES = {_IPV4: 4, _IPV6: 16}
+_REPLIES = {
+    1: "general failure", 2: "connection not allowed", 3: "network unreachable", 4: "host unreachable",
+    5: "connection refused", 6: "TTL expired", 7: "command not supported", 8: "address type not supported",
+}  # fmt: skip
+
+
+class SocksError(Exception):
+    """The proxy did not connect us; the text says why, in words of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocksProxy:
+    """A proxy, and how it is spoken to."""
+
+    host: str
+    port: int
+    username: bytes = b""
+    password: bytes = field(default=b"", repr=False)
+    tls: bool = False
+    server_name: str = ""
+    context: ssl.SSLContext | None = None
+    """Whom to trust for its name; None: whom this machine trusts."""
+
+    @staticmethod
+    def of(proxy: EgressProxy, password: bytes) -> SocksProxy:
+        """Make one of what a scope says."""
+        context = _trust_only(proxy.ca) if proxy.ca else None
+        return SocksProxy(
+            proxy.host, proxy.port, proxy.username.encode(), password, proxy.tls, proxy.server_name, context
+        )
+
+
+def _trust_only(pem: str) -> ssl.SSLContext:
+    """Make a context that trusts these authorities and no other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.load_verify_locations(cadata=pem)
+    return context
+
+
+async def request_connection(wire: Wire, proxy: SocksProxy, host: str, port: int) -> None:
+    """Have the proxy connect this wire to a host; a name is the proxy's to resolve."""
+    try:
+        wire.write(bytes((_VERSION, 2, _NO_PROOF, _PASSWORD)) if proxy.username else bytes((_VERSION, 1, _NO_PROOF)))
+        await _choose_method(wire, proxy)
+        wire.write(bytes((_VERSION, _CONNECT, 0)) + encode_host(host) + struct.pack(">H", port))
+        await _read_reply(wire)
+    except HungUpError:
+        raise SocksError("the egress proxy hung up, or does not speak SOCKS5") from None
+
+
+async def _choose_method(wire: Wire, proxy: SocksProxy) -> None:
+    """Prove who we are, if the proxy wants that."""
+    version, method = await _take(wire, 2)
+    if version != _VERSION:
+        raise SocksError("the egress proxy does not speak SOCKS5")
+    if method == _PASSWORD and proxy.username:
+        pair = (proxy.username, proxy.password)
+        wire.write(b"\x01" + b"".join(bytes((len(each),)) + each for each in pair))
+        _, status = await _take(wire, 2)
+        if status != 0:
+            raise SocksError("the egress proxy refuses this user name and password")
+    elif method != _NO_PROOF:
+        proof = "a user name and password" if method in (_PASSWORD, _NONE_FITS) else "another proof"
+        raise SocksError(f"the egress proxy wants {proof}")
+
+
+async def _read_reply(wire: Wire) -> None:
+    """Read whether the proxy connected us."""
+    version, code, _, kind = await _take(wire, 4)
+    if version != _VERSION:
+        raise SocksError("the egress proxy does not speak SOCKS5")
+    if code != 0:
+        raise SocksError(f"the egress proxy did not connect: {_REPLIES.get(code, 'unknown reason')}")
+    size = (await _take(wire, 1))[0] if kind == _NAME else _ADDRESS_BYTES.get(kind)
+    if size is None:
+        raise SocksError("the egress proxy answered with an unknown kind of address")
+    await _take(wire, size + 2)
+
+
+def encode_host(host: str) -> bytes:
+    """Write a host as SOCKS5 has it: an address, or a name for the proxy to resolve."""
+    address = as_address(host)
+    if address is not None:
+        return bytes((_IPV4 if address.version == 4 else _IPV6,)) + address.packed
+    name = host.encode("ascii")
+    return bytes((_NAME, len(name))) + name
+
+
+async def _take(wire: Wire, count: int) -> bytes:
+    """Read so many bytes."""
+    while len(wire.buffer) < count:
+        if not await wire.fill(_HANDSHAKE_TIMEOUT_S):
+            raise HungUpError("the proxy hung up")
+    data = bytes(wire.buffer[:count])
+    del wire.buffer[:count]
+    return data
