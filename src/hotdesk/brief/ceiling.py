@@ -39,6 +39,8 @@ def within(job: Brief, ceiling: Ceiling, walls: WallCatalog = NOMINAL_CATALOG) -
     )
     if "seconds" not in job.explicit and ceiling.seconds is not None:
         job = replace(job, seconds=min(job.seconds, ceiling.seconds))
+    if job.reduce is not None and ceiling.seconds is not None:
+        job = replace(job, reduce=replace(job.reduce, seconds=min(job.reduce.seconds, ceiling.seconds)))
     if "approve" not in job.explicit and lax(job.approve) < lax(ceiling.approve):
         job = replace(job, approve=cast(Approve, ceiling.approve))
     if "wall" not in job.explicit and walls.is_weaker(job.wall, ceiling.wall):

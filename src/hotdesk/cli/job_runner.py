@@ -4,41 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import anyio
 
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.brief.routing import route_brief
 from hotdesk.cli.board import Board, JsonLines, ShownLimits, receipt_lines
 from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
+from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
 from hotdesk.cli.ordinary import require_root_for_job
-from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.cli.prompt import open_terminal
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import OPERATOR, describe_actor
+from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.journal import FILE as JOURNAL
 from hotdesk.drive.journal import read
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import HotdeskError, printable
 from hotdesk.event import Decided, Event, JobBegun, Pending
 from hotdesk.job import report
-from hotdesk.job.people.wait import Card, decide
+from hotdesk.job.people.wait import Card
 from hotdesk.job.record import papers
 from hotdesk.job.record.receipt import Receipt
 from hotdesk.job.results import Out
 from hotdesk.work import JobContext, work
-
-UNDONE = 1
-"""Exit code of a job whose work or check failed."""
-_TICK_INTERVAL_S = 0.5
-ANSWERS = {"approve": "approved", "refuse": "refused", "answer": "answered"}
 
 
 @dataclass(slots=True)
@@ -99,10 +93,8 @@ class TerminalJob:
                     self.order.request, self.order.by = self.chosen.as_bytes(), describe_actor()
                     self.order.anew = self.anew
                     try:
-                        async with anyio.create_task_group() as tasks:
-                            tasks.start_soon(self.tick)
-                            receipt = await work(self.order, brain)
-                            tasks.cancel_scope.cancel()
+                        assert self.board is not None
+                        receipt = await run_beside_board(partial(work, self.order, brain), self.board)
                     finally:
                         self.make_report()
                         await brain.close()
@@ -158,34 +150,14 @@ class TerminalJob:
         with self.board.aside():
             say(text)
 
-    async def tick(self) -> None:
-        """Show how time passes."""
-        while True:
-            await anyio.sleep(_TICK_INTERVAL_S)
-            if self.board is not None and self.board.live:
-                self.board.tick()
-
     async def prompt(self, pending: Pending, card: Card) -> Decided | None:
         """Ask whoever sits here."""
-        if self.terminal is None or self.board is None:
-            return None
-        with self.board.aside():
-            outcome = await ask(self.terminal, card, pending, look=self.board.look)
-        if outcome.answer not in ANSWERS:
-            return None
-        folder = papers.find(self.settings.lib / "jobs", self.id)
-        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{describe_actor()} here", words=outcome.words)
+        look = self.board.look if self.board is not None else None
+        return await ask_here(self.settings, self.terminal, self.board, pending, card, look=look)
 
     def stop(self) -> None:
         """Ask the job to stop where it can be resumed."""
-        if self.order is None or self.order.log is None:
-            say("hotdesk: it has not begun; once more ends it")
-            return
-        self.order.log.halt()
-        say(
-            f"hotdesk: it finishes the act and stops; `hotdesk resume {self.id}` goes on",
-            "hotdesk: once more burns its desks at once",
-        )
+        halt(self.order, self.id, "it finishes the act and stops")
 
     def finish(self, receipt: Receipt, out: Out) -> int:
         """Copy what was kept, print what became of the job; give the exit code."""
@@ -194,11 +166,9 @@ class TerminalJob:
         paths: dict[str, str] = {}
         proofs: dict[str, str] = {}
         for item in receipt.kept:
-            version = drive.version(f"{receipt.job}/{item.path}", who=OPERATOR)
-            is_stored = partial(drive.holds, who=OPERATOR)
-            paths[item.path] = str(out.copy(item.path, drive.blobs.read(version.sha256, version.size), is_stored))
-            if version.certificate:
-                proofs[item.path] = str(out.copy(item.path + SUFFIX, [drive.certificate(version)], is_stored))
+            paths[item.path], proof = copy_out(drive, receipt.job, item.path, out)
+            if proof:
+                proofs[item.path] = proof
         self.board.close()
         say(*receipt_lines(receipt))
         if self.stream is not None:
@@ -236,8 +206,5 @@ def go_on(
 
     `anew`: whether what is carried out has changed, and is kept so for whoever goes on next.
     """
-    changed = {name: value for name, value in limits.items() if value is not None}
-    if wall := survey(settings).choose(request.limits.get("wall") or "", changed.get("wall", "")):
-        changed["wall"] = wall  # it only goes up
-    chosen = replace(request, limits={**request.limits, **changed})
+    chosen = change_limits(settings, request, limits)
     return TerminalJob(settings, chosen, job, True, json, key=key, anew=anew).carry_out()

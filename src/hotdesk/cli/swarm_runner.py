@@ -10,56 +10,57 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from hotdesk.brain.adversaries.names import find_adversary
 from hotdesk.brief.brief import Brief
 from hotdesk.brief.ceiling import admit_brief
 from hotdesk.cli.board.stream import JsonLines
 from hotdesk.cli.job_request import PAUSED, JobRequest, brain_of, machine_for, make_result_folders, say
-from hotdesk.cli.job_runner import ANSWERS, UNDONE
-from hotdesk.cli.prompt import ask, open_terminal
+from hotdesk.cli.job_terminal import UNDONE, ask_here, change_limits, copy_out, halt, run_beside_board
+from hotdesk.cli.prompt import open_terminal
 from hotdesk.cli.swarm_board import SwarmBoard, receipt_lines
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.seam import new_id
 from hotdesk.desk.wall.registry import survey
 from hotdesk.drive.certificate import SUFFIX
-from hotdesk.drive.identity import OPERATOR, describe_actor
+from hotdesk.drive.identity import describe_actor
 from hotdesk.drive.keep import Drive
 from hotdesk.errors import BriefError, printable
 from hotdesk.event import Decided, Event, Pending
 from hotdesk.host import Host
-from hotdesk.job.people.wait import Card, decide
-from hotdesk.job.record import papers
+from hotdesk.job.people.wait import Card
 from hotdesk.job.results import Out
 from hotdesk.swarm.brains import Brains, ModelBrains, ScriptBrains
+from hotdesk.swarm.ending import CERTIFICATE, PAGE, RECORDS, RESULTS
 from hotdesk.swarm.pace import MOST
 from hotdesk.swarm.receipt import SwarmReceipt
-from hotdesk.swarm.run import CERTIFICATE, PAGE, RECORDS, RESULTS, SwarmContext, run_swarm
+from hotdesk.swarm.run import SwarmContext, run_swarm
 from hotdesk.work import JobContext
-
-_TICK_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantineChoice:
-    """What becomes of items in quarantine when a swarm goes on."""
+class ResumeChoice:
+    """Which items are taken when a swarm goes on, beside those that have not ended."""
 
     retry: bool = False
     accept: bool = False
+    add: bool = False
+    """Whether items are taken in that were put beside the brief since."""
 
 
-def add_quarantine(parser: argparse.ArgumentParser) -> None:
-    """Ask what becomes of items in quarantine."""
+def add_resume_choice(parser: argparse.ArgumentParser) -> None:
+    """Ask what becomes of items in quarantine, and of new ones."""
+    parser.add_argument(
+        "--add-items", action="store_true", help="of a swarm: take in items that were put beside its brief since"
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--retry-failed", action="store_true", help="of a swarm: try what is in quarantine again")
     group.add_argument("--accept-failed", action="store_true", help="of a swarm: build the report without them")
 
 
-def quarantine_of(arguments: argparse.Namespace) -> QuarantineChoice:
-    """Give what a command line says of items in quarantine."""
-    return QuarantineChoice(arguments.retry_failed, arguments.accept_failed)
+def resume_choice_of(arguments: argparse.Namespace) -> ResumeChoice:
+    """Give what a command line says of items in quarantine, and of new ones."""
+    return ResumeChoice(arguments.retry_failed, arguments.accept_failed, arguments.add_items)
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class TerminalSwarm:
     id: str
     goes_on: bool = False
     json: bool = False
-    quarantine: QuarantineChoice = QuarantineChoice()
+    choice: ResumeChoice = ResumeChoice()
     order: JobContext | None = None
     board: SwarmBoard = field(default_factory=lambda: SwarmBoard(sys.stderr, time.monotonic))
     stream: JsonLines | None = None
@@ -108,16 +109,14 @@ class TerminalSwarm:
                     pilot=self.chosen.limits.get("pilot") or 0,
                     review=self.chosen.limits.get("review") or 0,
                     most=self.chosen.limits.get("most") or MOST,
-                    retry_failed=self.quarantine.retry,
-                    accept_failed=self.quarantine.accept,
+                    retry_failed=self.choice.retry,
+                    accept_failed=self.choice.accept,
+                    add_items=self.choice.add,
                     doors=machine.doors if isinstance(machine, Host) else None,
                     on_progress=self.board.watch,
                 )
                 try:
-                    async with anyio.create_task_group() as tasks:
-                        tasks.start_soon(self.tick)
-                        receipt = await run_swarm(context)
-                        tasks.cancel_scope.cancel()
+                    receipt = await run_beside_board(partial(run_swarm, context), self.board)
                 finally:
                     await brains.close()
             return self.finish(receipt, out)
@@ -128,33 +127,13 @@ class TerminalSwarm:
             self.stream.show(event)
         self.board.show(event)
 
-    async def tick(self) -> None:
-        """Show how time passes."""
-        while True:
-            await anyio.sleep(_TICK_INTERVAL_S)
-            self.board.tick()
-
     async def prompt(self, pending: Pending, card: Card) -> Decided | None:
         """Ask whoever sits here."""
-        if self.terminal is None:
-            return None
-        with self.board.aside():
-            outcome = await ask(self.terminal, card, pending)
-        if outcome.answer not in ANSWERS:
-            return None
-        folder = papers.find(self.settings.lib / "jobs", self.id)
-        return decide(pending, card, folder, ANSWERS[outcome.answer], f"{describe_actor()} here", words=outcome.words)
+        return await ask_here(self.settings, self.terminal, self.board, pending, card)
 
     def stop(self) -> None:
         """Ask the swarm to pause: items under way end, no other begins."""
-        if self.order is None or self.order.log is None:
-            say("hotdesk: it has not begun; once more ends it")
-            return
-        self.order.log.halt()
-        say(
-            f"hotdesk: items under way end, then it pauses; `hotdesk resume {self.id}` goes on",
-            "hotdesk: once more burns its desks at once",
-        )
+        halt(self.order, self.id, "items under way end, then it pauses")
 
     def finish(self, receipt: SwarmReceipt, out: Out) -> int:
         """Copy what it left, print what became of it; give the exit code."""
@@ -162,9 +141,9 @@ class TerminalSwarm:
         if receipt.outcome == "done":
             drive = Drive(self.settings.lib / "drive")
             for name in (CERTIFICATE, RECORDS, RESULTS, PAGE):
-                paths[name] = self.copy(drive, receipt.job, name, out)
+                paths[name], _ = copy_out(drive, receipt.job, name, out)
             for name in receipt.reports:
-                paths[name] = self.copy(drive, receipt.report, name, out)
+                paths[name], _ = copy_out(drive, receipt.report, name, out)
         self.board.close()
         say(*receipt_lines(receipt))
         if self.stream is not None:
@@ -174,14 +153,6 @@ class TerminalSwarm:
         if receipt.outcome == "paused":
             return PAUSED
         return 0 if receipt.outcome == "done" and not receipt.quarantined else UNDONE
-
-    def copy(self, drive: Drive, job: str, name: str, out: Out) -> str:
-        """Copy a file out of the drive, with its certificate where it has one."""
-        version = drive.version(f"{job}/{name}", who=OPERATOR)
-        is_stored = partial(drive.holds, who=OPERATOR)
-        if version.certificate:
-            out.copy(name + SUFFIX, [drive.certificate(version)], is_stored)
-        return str(out.copy(name, drive.blobs.read(version.sha256, version.size), is_stored))
 
 
 def make_brains(chosen: JobRequest, brief: Brief, settings: Config, notify: Any = None) -> Brains:
@@ -211,9 +182,8 @@ def begin_swarm(settings: Config, chosen: JobRequest, arguments: argparse.Namesp
 
 
 def go_on_swarm(
-    settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: QuarantineChoice, *, json: bool
+    settings: Config, request: JobRequest, job: str, limits: dict[str, Any], choice: ResumeChoice, *, json: bool
 ) -> int:
     """Go on with a swarm, within other limits where they are given."""
-    changed = {name: value for name, value in limits.items() if value is not None}
-    request = replace(request, limits={**request.limits, **changed})
+    request = change_limits(settings, request, limits)
     return TerminalSwarm(settings, request, job, True, json, choice).carry_out()

@@ -64,7 +64,9 @@ if TYPE_CHECKING:
     from hotdesk.event.job import VolumeChanged as VolumeChanged
     from hotdesk.event.swarm import ItemEnded as ItemEnded
     from hotdesk.event.swarm import ItemReviewed as ItemReviewed
+    from hotdesk.event.swarm import ItemsAdded as ItemsAdded
     from hotdesk.event.swarm import ItemsBegun as ItemsBegun
+    from hotdesk.event.swarm import ItemsOffered as ItemsOffered
     from hotdesk.event.swarm import PilotEnded as PilotEnded
     from hotdesk.event.swarm import ReduceBegun as ReduceBegun
     from hotdesk.event.swarm import Reduced as Reduced

@@ -21,6 +21,27 @@ class SwarmBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemsOffered:
+    """Somebody put more items beside the brief, for the swarm to take in."""
+
+    job: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsAdded:
+    """Items were added; those before keep their places."""
+
+    job: str
+    items: int
+    """All of them, those before included."""
+    manifest: str
+    """SHA-256 of the list of all items."""
+    paper: str
+    """That list."""
+
+
+@dataclass(frozen=True, slots=True)
 class ItemsBegun:
     """Items are about to be worked at that may change something outside."""
 
@@ -119,5 +140,14 @@ class SwarmCertified:
 
 
 SwarmEvent: TypeAlias = (
-    SwarmBegun | ItemsBegun | ItemEnded | PilotEnded | ReduceBegun | Reduced | ItemReviewed | SwarmCertified
+    SwarmBegun
+    | ItemsOffered
+    | ItemsAdded
+    | ItemsBegun
+    | ItemEnded
+    | PilotEnded
+    | ReduceBegun
+    | Reduced
+    | ItemReviewed
+    | SwarmCertified
 )

@@ -63,6 +63,8 @@ class JobContext:
     """Whether a job that goes on is stored as `request` says from now on."""
     exact: bool = False
     """Whether a script acts."""
+    reopens: bool = False
+    """Whether it goes on though it is done: more is to be done."""
     log: JobLog | None = None
     """The job's log, once it has begun: by it a job is asked to stop."""
 
@@ -81,7 +83,7 @@ def begin_job(order: JobContext, brain: Brain) -> Iterator[JobRun]:
     folder = papers_of(order)
     with hold_lock(folder.folder):
         line = line_of(order, brain, folder)
-        _refuse_ended(line)
+        _refuse_ended(line, reopens=order.reopens)
         if order.goes_on and order.anew:
             folder.keep_order(order.request)
         line.log.note(_make_first_event(order, brain, line.past))
@@ -125,9 +127,9 @@ def line_of(order: JobContext, brain: Brain, folder: Papers) -> JobRun:
     return JobRun(job, order.id, log, past, plans, steps, desks, checkpoints, drive, memory, settings.retention_days)
 
 
-def _refuse_ended(line: JobRun) -> None:
+def _refuse_ended(line: JobRun, *, reopens: bool) -> None:
     """Refuse to go on with a job that is over; one that was killed before its receipt gets it now."""
-    if (ended := line.past.summary.ended) is not None:
+    if (ended := line.past.summary.ended) is not None and not (reopens and ended.outcome == "done"):
         if line.past.summary.receipt is None:
             line.bury(ended)
         line.checkpoints.destroy()

@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hotdesk import __version__
 from hotdesk.drive.certificate import Fields, digest_of
@@ -23,15 +23,17 @@ from hotdesk.event import (
     Event,
     ItemEnded,
     ItemReviewed,
+    ItemsAdded,
     Opened,
     Reduced,
+    Resumed,
     SwarmBegun,
     SwarmCertified,
 )
 from hotdesk.keys.certify import TOLD, CertifiedStory, read_wall
 from hotdesk.walls import WallProof
 
-_NAMES = {*TOLD, *(kind.__name__ for kind in (SwarmBegun, ItemEnded, ItemReviewed, Reduced))}
+_NAMES = {*TOLD, *(kind.__name__ for kind in (SwarmBegun, ItemsAdded, ItemEnded, ItemReviewed, Reduced))}
 _NO_PROOFS: Mapping[str, WallProof] = {}
 
 
@@ -51,8 +53,14 @@ class SwarmStory:
         match event:
             case SwarmBegun():
                 self.begun = event
+            case ItemsAdded() if self.begun is not None:
+                self.begun = replace(self.begun, items=event.items, manifest=event.manifest)
+                self.reduced = None
             case ItemEnded():
                 self.items[event.index] = event
+                self.reduced = None  # a report built before does not have it
+            case Resumed():  # items may be added to one that is over, and retried
+                self.job.ended = False
             case ItemReviewed():
                 self.reviews[event.item] = event
             case Reduced():

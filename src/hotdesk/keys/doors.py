@@ -39,6 +39,8 @@ class Doors:
         """What desks ask, by id, and until when."""
         self.in_use: Callable[[DeskId], None] = lambda desk: None
         self.on_question: Callable[[Asked], None] = lambda question: None
+        self.gathers = False
+        """Whether somebody puts questions together and has them answered as one: then none is listed by itself."""
         """Told of each question as it comes."""
 
     async def ready(self) -> None:
@@ -175,6 +177,10 @@ class Doors:
                 self.questions.pop(number, None)
 
     def open_questions(self) -> list[Asked]:
+        """List what waits for a person to answer it here, each with the seconds it still does."""
+        return [] if self.gathers else self.list_questions()
+
+    def list_questions(self) -> list[Asked]:
         """List what waits for an answer, each with the seconds it still does."""
         now = time.monotonic()
         self.questions = {number: each for number, each in self.questions.items() if each[0] > now}
@@ -182,7 +188,7 @@ class Doors:
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a question: with `digest`, only if it is still about that."""
-        found = [question for question in self.open_questions() if question.id == number]
+        found = [question for question in self.list_questions() if question.id == number]
         if not found or (digest and found[0].digest != digest):
             raise BriefError(f"nothing waits under {number!r}; `hotdesk approve` lists what does")
         del self.questions[number]

@@ -34,6 +34,8 @@ class AskingDoors(Protocol):
     """Where desks ask for more than they have."""
 
     on_question: Callable[[Asked], None]
+    gathers: bool
+    """Whether questions are answered together: then none is shown by itself."""
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:
         """Answer a question, if it is still about that digest."""

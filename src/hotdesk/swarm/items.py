@@ -10,9 +10,10 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 from hotdesk.brief.brief import Brief, Each
 from hotdesk.errors import BriefError, printable
@@ -25,6 +26,8 @@ MAX_TABLE_BYTES = 256 << 20
 _MAX_KEY_CHARS = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+TableRow: TypeAlias = Mapping[str, str]
+"""A row of a table: its cells by their headings."""
 STEM = "item"
 """What an item's file is called at its desk, before its suffix: the same for every item."""
 
@@ -50,25 +53,60 @@ class Item:
         return data
 
 
-def list_items(brief: Brief) -> tuple[Item, ...]:
-    """List a brief's items in their order, each with the hash of what it holds."""
+def is_workbook(each: Each) -> bool:
+    """Say whether the items are the rows of a workbook, which is opened in a desk and nowhere else."""
+    return PurePosixPath(each.over).suffix.lower() == ".xlsx" and not _is_pattern(each.over)
+
+
+def _is_pattern(over: str) -> bool:
+    return "*" in over or "?" in over
+
+
+def list_items(brief: Brief, workbook: Sequence[TableRow] | None = None) -> tuple[Item, ...]:
+    """List a brief's items in their order, each with the hash of what it holds; `workbook`: the rows of one."""
     assert brief.each is not None
     each, suffix = brief.each, PurePosixPath(brief.each.over).suffix.lower()
-    if "*" in each.over or "?" in each.over or suffix not in (".csv", ".txt"):
+    if workbook is not None:
+        items = tuple(_list_rows(workbook, each))
+    elif _is_pattern(each.over) or suffix not in (".csv", ".txt"):
         if each.batch > 1 or each.key:
             raise BriefError("each.batch and each.key are for rows and lines; a file is an item by itself")
         items = tuple(_list_files(brief.folder, each.over))
     else:
-        data = _read_file(_require_inside(brief.folder, brief.folder / each.over), MAX_TABLE_BYTES)
-        items = tuple(_list_rows(data, each) if suffix == ".csv" else _list_lines(data, each))
+        data = read_table(brief, MAX_TABLE_BYTES)
+        items = tuple(_list_rows(_parse_csv(data, each), each) if suffix == ".csv" else _list_lines(data, each))
     if not items:
         raise BriefError(f"there is no item: nothing beside the brief is {printable(each.over)!r}")
     return items
 
 
+def read_table(brief: Brief, most: int) -> bytes:
+    """Give the bytes of the table whose rows are the items."""
+    assert brief.each is not None
+    return _read_file(_require_inside(brief.folder, brief.folder / brief.each.over), most)
+
+
 def format_manifest(items: Sequence[Item]) -> bytes:
     """Write the list of items: its hash is what is approved."""
     return "".join(f"{json.dumps([each.key, each.sha256, each.name])}\n" for each in items).encode()
+
+
+def read_manifest(data: bytes) -> list[tuple[str, str, str]]:
+    """Read a list of items: of each its name, its hash, and what its file is called."""
+    return [(str(key), str(sha256), str(name)) for key, sha256, name in map(json.loads, data.splitlines())]
+
+
+def add_items(before: Sequence[tuple[str, str, str]], found: Sequence[Item]) -> tuple[Item, ...]:
+    """Give the items that a swarm has, in their places, and after them those that are new.
+
+    `BriefError` where one that it has is gone or was changed.
+    """
+    by_key = {each.key: each for each in found}
+    for key, sha256, name in before:
+        if key not in by_key or (by_key[key].sha256, by_key[key].name) != (sha256, name):
+            raise BriefError(f"item {key} of the swarm is gone or was changed; put it back, or begin another swarm")
+    old = [by_key.pop(key) for key, _, _ in before]
+    return tuple(replace(each, index=index) for index, each in enumerate([*old, *by_key.values()]))
 
 
 def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
@@ -85,19 +123,24 @@ def _list_files(folder: Path, pattern: str) -> Iterator[Item]:
         yield Item(index, keys.choose(proposal, index), hashlib.sha256(data).hexdigest(), STEM + suffix, path)
 
 
-def _list_rows(data: bytes, each: Each) -> Iterator[Item]:
-    """List the rows of a table: an object each, or a list of them where several make one item."""
+def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
+    """Read the rows of a table, each by its headings."""
     try:
-        rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+        rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
         raise BriefError(f"{printable(each.over)} is no table in UTF-8: {e}") from None
+    if any(None in row or None in row.values() for row in rows):
+        raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
+    return rows
+
+
+def _list_rows(rows: Sequence[TableRow], each: Each) -> Iterator[Item]:
+    """List the rows of a table: an object each, or a list of them where several make one item."""
     _require_few(len(rows))
     if each.key and rows and each.key not in rows[0]:
         raise BriefError(
             f"{printable(each.over)} has no column {printable(each.key)!r}; each.key names one of its columns"
         )
-    if any(None in row or None in row.values() for row in rows):
-        raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
     keys = _Keys()
     for index, start in enumerate(range(0, len(rows), each.batch)):
         part = rows[start : start + each.batch]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hotdesk.drive.journal import read
@@ -12,7 +11,9 @@ from hotdesk.event import (
     Event,
     ItemEnded,
     ItemReviewed,
+    ItemsAdded,
     ItemsBegun,
+    ItemsOffered,
     PilotEnded,
     ReduceBegun,
     Reduced,
@@ -20,7 +21,10 @@ from hotdesk.event import (
     SwarmCertified,
 )
 
-KINDS = (SwarmBegun, ItemsBegun, ItemEnded, PilotEnded, ReduceBegun, Reduced, ItemReviewed, SwarmCertified)
+KINDS = (
+    SwarmBegun, ItemsOffered, ItemsAdded, ItemsBegun, ItemEnded, PilotEnded, ReduceBegun, Reduced, ItemReviewed,
+    SwarmCertified,
+)  # fmt: skip
 NAMES = tuple(kind.__name__ for kind in KINDS)
 
 
@@ -29,6 +33,9 @@ class SwarmState:
     """One swarm."""
 
     begun: SwarmBegun | None = None
+    """As it began, with the items that were added."""
+    is_offered: bool = False
+    """Whether somebody put more items beside the brief that were not taken in."""
     items: dict[str, ItemEnded] = field(default_factory=dict)
     """By name; the last record of an item holds."""
     open: dict[str, None] = field(default_factory=dict)
@@ -44,12 +51,18 @@ class SwarmState:
         match event:
             case SwarmBegun():
                 self.begun = event
+            case ItemsOffered():
+                self.is_offered = True
+            case ItemsAdded() if self.begun is not None:
+                self.begun = replace(self.begun, items=event.items, manifest=event.manifest, paper=event.paper)
+                self.is_offered = False
+                self.reduce = self.reduced = self.certified = None
             case ItemsBegun():
                 self.open.update(dict.fromkeys(event.items))
             case ItemEnded():
                 self.items[event.item] = event
                 self.open.pop(event.item, None)
-                self.reduce = self.reduced = None  # a report built before does not have it
+                self.reduce = self.reduced = self.certified = None  # a report built before does not have it
             case PilotEnded():
                 self.pilot = event
             case ReduceBegun():
@@ -73,8 +86,14 @@ class SwarmState:
 
     def group_failures(self) -> list[tuple[str, str, int]]:
         """Group what is in quarantine by cause: the cause, one example's words, how many there are."""
-        counts = Counter((each.cause, _generalize(each)) for each in self.quarantined)
-        return [(cause, why, count) for (cause, why), count in counts.most_common()]
+        return [(cause, why, len(items)) for (cause, why), items in self.list_failures()]
+
+    def list_failures(self) -> list[tuple[tuple[str, str], list[str]]]:
+        """Group the names of what is in quarantine by cause and why, the largest group first."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for each in self.quarantined:
+            groups.setdefault((each.cause, _generalize(each)), []).append(each.item)
+        return sorted(groups.items(), key=lambda group: -len(group[1]))
 
     def in_order(self) -> list[ItemEnded]:
         """Give the records in the order of the items."""
@@ -91,6 +110,11 @@ def read_state(journal: Path, job: str) -> SwarmState:
     for event in _read_events(journal, job):
         state.take(event)
     return state
+
+
+def read_last(journal: Path, job: str, kind: type[Event]) -> int:
+    """Give the place of the last event of a kind; 0: there is none."""
+    return max((row.id for row in read(journal, job, names=[kind.__name__])), default=0)
 
 
 def _read_events(journal: Path, job: str) -> Iterator[Event]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
+import math
 import time
-import zipfile
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,12 +16,10 @@ from anyio.abc import TaskGroup
 from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brain.vision import vision
-from hotdesk.brief.brief import ITEM, Brief, Each, JobBudget
-from hotdesk.drive.catalog import Version
-from hotdesk.drive.identity import me
-from hotdesk.drive.swarm_certificate import encode_record
+from hotdesk.brief.brief import Brief, Each
+from hotdesk.drive.journal import read
 from hotdesk.errors import BriefError, DeskError, ModelError, alone, printable
-from hotdesk.event import Decided, Event, ItemEnded, ItemReviewed, ItemsBegun, Kept, PilotEnded, SwarmBegun
+from hotdesk.event import Decided, Event, ItemEnded, ItemsAdded, ItemsBegun, ItemsOffered, PilotEnded, SwarmBegun
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.people.wait import Card
@@ -33,31 +28,27 @@ from hotdesk.job.record.receipt import read_receipt
 from hotdesk.job.run import JobRun
 from hotdesk.job.start import JobContext, begin_job
 from hotdesk.swarm.batch_note import EventBatch
-from hotdesk.swarm.brains import Brains, require_reduce
+from hotdesk.swarm.brains import Brains
 from hotdesk.swarm.cohort import AskingDoors, Cohorts
-from hotdesk.swarm.fill import require_fillable
-from hotdesk.swarm.items import Item, format_manifest, list_items
+from hotdesk.swarm.ending import SwarmEnding
+from hotdesk.swarm.items import Item, add_items, format_manifest, read_manifest
 from hotdesk.swarm.ledger import SwarmLedger
+from hotdesk.swarm.listing import find_items, make_kind, require_swarm
 from hotdesk.swarm.pace import MOST, Pace
-from hotdesk.swarm.page import choose_quoted, make_page
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
 from hotdesk.swarm.receipt import SwarmReceipt, make_receipt
-from hotdesk.swarm.reduce import ReportJob
-from hotdesk.swarm.results import SwarmState, read_state
-from hotdesk.swarm.review import choose_sample, make_review_card
+from hotdesk.swarm.results import SwarmState, read_last, read_state
 from hotdesk.swarm.verify import BATCH, ItemVerifier
 from hotdesk.swarm.worker import ItemAttempt, ItemFailedError, ItemWorker, write_paper
 
-CERTIFICATE, RECORDS, RESULTS, PAGE = "swarm-certificate.json", "records.jsonl", "results.zip", "swarm.html"
-"""What a swarm leaves in the drive beside its report: what is signed, its records, the items' deliverables, a map."""
 _MAX_SILENT_MODELS = 5
 """Items in a row that no model answered: then the swarm pauses."""
+_OFFER_INTERVAL_S = 2.0
+"""Seconds between two looks for items that were added."""
 _UNKNOWN = (
     "it was begun by a process that was killed and may have changed something outside; look there, then retry it with "
     "--retry-failed"
 )
-_ONE_DAY = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the archive: the same results are the same bytes."""
 
 
 @dataclass(slots=True)
@@ -77,6 +68,8 @@ class SwarmContext:
     """Whether what is in quarantine is tried again."""
     accept_failed: bool = False
     """Whether the report is built however much is in quarantine."""
+    add_items: bool = False
+    """Whether items are taken in that lie beside the brief now and did not when the swarm began."""
     doors: AskingDoors | None = None
     """Where desks ask for more than they have; None: they have no way out."""
     on_progress: Callable[[SwarmRun], None] = lambda run: None
@@ -89,9 +82,10 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
     A swarm that was stopped or killed goes on by the same line: items that ended are not taken again.
     """
     order, brief = context.order, context.order.job
-    items = await anyio.to_thread.run_sync(prepare_items, brief, context.brains)
+    require_swarm(brief, context.brains)
+    items = await find_items(order.machine, brief, order.id)
     await order.machine.ready()
-    order.job = make_kind(brief, items)
+    order.job, order.reopens = make_kind(brief, items), context.add_items or context.retry_failed
     planner = context.brains.plan(order.job)
     try:
         with begin_job(order, planner) as line:
@@ -100,41 +94,20 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
             run.begin()
             await line.plan()
             await line.approve()
-            async with run.work():
-                await run.try_pilot()
-                await run.take(run.pending())
-            run.require_enough()
-            await run.review()
-            await run.reduce()
-            run.certify()
+            ending = SwarmEnding(run)
+            while True:
+                async with run.work():
+                    await run.try_pilot()
+                    await run.take(run.pending(), takes_more=True)
+                ending.require_enough()
+                await ending.review()
+                await ending.reduce()
+                if not await run.accept_offer():
+                    break
+            ending.certify()
     finally:
         await planner.close()
     return make_receipt(read_receipt(order.journal, order.id), read_state(order.journal, order.id))
-
-
-def prepare_items(brief: Brief, brains: Brains) -> tuple[Item, ...]:
-    """List the items, once everything that can be refused was."""
-    if brief.each is None:
-        raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
-    if brief.memory:
-        raise BriefError("a swarm has no memory: items must not learn of each other; leave `memory` out")
-    if brief.approve == "every":
-        raise BriefError('the steps of a swarm cannot be approved one by one; write approve = "plan"')
-    require_fillable(brief)
-    require_reduce(brief, brains)
-    return list_items(brief)
-
-
-def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
-    """Give the brief of the kind of item: what is planned and approved, once for all."""
-    names = sorted({item.name for item in items})
-    if len(names) > 1:
-        raise BriefError(f"items of one swarm are of one kind, and these are {', '.join(names)}; narrow each.over")
-    goal = (
-        f"{brief.goal}\n\nThis is done for {len(items):,} items, each by a worker of its own at a desk of its own. A "
-        f"worker finds its item as {names[0]} in the home folder and sees no other. {{item}} stands for its name."
-    )
-    return replace(brief, goal=goal, inputs=(*brief.inputs, f"{ITEM}{names[0]}"), each=None, reduce=None, frozen=True)
 
 
 class SwarmRun:
@@ -168,6 +141,9 @@ class SwarmRun:
         """Items under way."""
         self.finished = anyio.Event()
         self.silent_models = 0
+        self.last_offer = read_last(order.journal, order.id, ItemsOffered) if order.goes_on else 0
+        """The place in the journal up to which offers of more items were read."""
+        self.next_look = 0.0
         self.started: dict[str, float] = {}
         """When each item under way was begun."""
 
@@ -191,10 +167,49 @@ class SwarmRun:
         if self.state.begun is None:
             paper = self.papers.write(manifest)
             self.note(SwarmBegun(self.id, len(self.items), digest, paper))
+        elif self.context.add_items or self.state.is_offered:
+            self.add(self.items)
         elif self.state.begun.manifest != digest:
-            raise BriefError("the items are not those the swarm began with; put them back, or begin another swarm")
+            self.recall_places()
         for each in list(self.state.items.values()):
             self.recall(each)
+
+    def recall_places(self) -> None:
+        """Put the items into the places they have; where others are there than the swarm has, refuse to go on."""
+        before = self.read_manifest()
+        items = add_items(before, self.items)
+        if len(items) > len(before):
+            raise BriefError(
+                "the items are not those the swarm began with; put them back, begin another swarm, or resume with "
+                "--add-items"
+            )
+        self.items = items
+
+    def read_manifest(self) -> list[tuple[str, str, str]]:
+        """Give the items the swarm has, as they are written down."""
+        assert self.state.begun is not None
+        return read_manifest(self.papers.read(self.state.begun.paper))
+
+    def add(self, found: Sequence[Item]) -> list[Item]:
+        """Take in the items that are new, and write down which there are now; give the new ones."""
+        before = self.read_manifest()
+        self.items, self.state.is_offered = add_items(before, found), False
+        if len(self.items) == len(before):
+            return []
+        manifest = format_manifest(self.items)
+        digest = hashlib.sha256(manifest).hexdigest()
+        self.note(ItemsAdded(self.id, len(self.items), digest, self.papers.write(manifest)))
+        return list(self.items[len(before) :])
+
+    async def accept_offer(self) -> list[Item]:
+        """Take in items that somebody put beside the brief since it was last looked at; give the new ones."""
+        for row in read(self.context.order.journal, self.id, names=[ItemsOffered.__name__], after=self.last_offer):
+            self.last_offer, self.state.is_offered = row.id, True
+        if not self.state.is_offered:
+            return []
+        found = await find_items(self.machine, self.brief, self.id)
+        make_kind(self.brief, found)  # refuses those of another kind
+        return self.add(found)
 
     def recall(self, record: ItemEnded) -> None:
         """Count an item that ended before; what is gone of it, or shall be retried, is taken again."""
@@ -230,6 +245,8 @@ class SwarmRun:
         except BaseExceptionGroup as group:
             raise alone(group) from None
         finally:
+            if self.context.doors is not None:
+                self.context.doors.gathers = False
             desks = (*self.worker.desks, *self.verifier.opened)
             self.line.desks.opened += [desk for desk in desks if self.machine.has(desk)]  # type: ignore[arg-type]
 
@@ -242,7 +259,7 @@ class SwarmRun:
                 return await plans.people.decide("cohort", card)
 
             cohorts = Cohorts(self.context.doors, lambda desk: find_item(desk, ""), decide, tasks)
-            self.context.doors.on_question = cohorts.hear
+            self.context.doors.on_question, self.context.doors.gathers = cohorts.hear, True
 
     async def give_up_unknown(self) -> None:
         """Put items into quarantine of which nobody knows what they did outside: they are not done twice unasked."""
@@ -255,7 +272,8 @@ class SwarmRun:
         """Finish a few items first, and have a person look at them."""
         if not self.context.pilot:
             return
-        chosen = choose_pilot(self.items, self.context.pilot)
+        before = set(self.state.pilot.items) if self.state.pilot is not None else set()
+        chosen = [item for item in self.items if item.key in before] or choose_pilot(self.items, self.context.pilot)
         began = time.monotonic()
         await self.take([item for item in chosen if item.key not in self.state.items])
         records = [self.state.items[item.key] for item in chosen]
@@ -271,12 +289,17 @@ class SwarmRun:
         plans = self.line.plans
         plans.require(await plans.people.decide("pilot", make_card(records, again, plans.plan.digest)), "the pilot")
 
-    async def take(self, items: Iterable[Item]) -> None:
-        """Take items to their ends, many together; those that fail go to quarantine and hold up nobody."""
+    async def take(self, items: Iterable[Item], *, takes_more: bool = False) -> None:
+        """Take items to their ends, many together; those that fail go to quarantine and hold up nobody.
+
+        `takes_more`: whether items that are offered meanwhile are taken, too.
+        """
         queue = deque(items)
         try:
             async with anyio.create_task_group() as tasks:
                 while queue or self.active:
+                    if takes_more and not self.line.log.halted:
+                        queue.extend(await self.look_for_offer())
                     if not queue or not await self.may_begin():
                         await self.wait_for_one()
                         continue
@@ -288,6 +311,17 @@ class SwarmRun:
             raise alone(group) from None
         if self.line.log.halted:
             raise JobHaltedError(ASKED)
+
+    async def look_for_offer(self) -> list[Item]:
+        """Take in items that were offered, looking for them not too often."""
+        if time.monotonic() < self.next_look:
+            return []
+        self.next_look = time.monotonic() + _OFFER_INTERVAL_S
+        try:
+            return await self.accept_offer()
+        except BriefError:
+            self.next_look = math.inf  # the items that the swarm has go on; what is wrong is said when they ended
+            return []
 
     async def may_begin(self) -> bool:
         """Wait for a place for another item; say whether one may begin. Raise where none ever may."""
@@ -416,87 +450,3 @@ class SwarmRun:
             cost.acts,
         )
         await self.batch.add(event)
-
-    # -- what becomes of it -------------------------------------------------------------------------------------
-
-    def require_enough(self) -> None:
-        """Pause where more items are in quarantine than the brief allows."""
-        failed = len(self.state.quarantined)
-        if failed == len(self.items):
-            why = self.state.quarantined[0].why
-            raise JobHaltedError(f"no item passed; the first: {why}. Resume with --retry-failed once that is corrected")
-        if failed > self.each.quarantine * len(self.items) and not self.context.accept_failed:
-            causes = "; ".join(f"{count} of: {why}" for _, why, count in self.state.group_failures()[:3])
-            raise JobHaltedError(
-                f"{failed} of {len(self.items)} items are in quarantine, over {self.each.quarantine:.0%}; {causes}. "
-                "Resume with --retry-failed, or with --accept-failed"
-            )
-
-    async def review(self) -> None:
-        """Have a person compare a random sample with its sources; the certificate says what came of it."""
-        paths = {item.key: str(item.path or f"{self.each.over}: {item.key}") for item in self.items}
-        for record in choose_sample(self.state.items.values(), self.context.review, self.id):
-            if record.item in self.state.reviews:
-                continue
-            files = {path: self.papers.read(name) for path, name in zip(record.paths, record.files, strict=True)}
-            card = make_review_card(record, paths[record.item], files)
-            decided = await self.line.plans.people.decide("review", card, record.item)
-            if decided.answer in ("approved", "refused"):
-                verdict: Literal["right", "wrong"] = "right" if decided.answer == "approved" else "wrong"
-                self.note(ItemReviewed(self.id, record.item, verdict, decided.by))
-
-    async def reduce(self) -> None:
-        """Build the report from all verified results."""
-        if self.brief.reduce is None or self.state.reduced is not None:
-            return
-        total, spent = self.brief.budget, self.ledger.spent
-        rest = JobBudget(
-            tokens=None if total.tokens is None else max(1, total.tokens - spent.tokens),
-            dollars=None if total.dollars is None else max(0.01, total.dollars - spent.dollars),
-            acts=None if total.acts is None else max(1, total.acts - spent.acts),
-        )
-        report = ReportJob(self.context.order, self.brief, self.papers, self.context.brains, rest)
-        self.note(await report.build(self.state.in_order(), self.state.reduce))
-
-    def certify(self) -> None:
-        """Have all records signed, and keep what proves each."""
-        certificate = self.machine.certify_swarm(self.id)
-        self.state = read_state(self.context.order.journal, self.id)
-        records = self.state.in_order()
-        self.keep(RECORDS, b"".join(encode_record(each) + b"\n" for each in records))
-        self.keep(RESULTS, self.pack(records))
-        self.keep(PAGE, self.draw_page())
-        self.keep(CERTIFICATE, certificate)
-
-    def draw_page(self) -> bytes:
-        """Write the page with the map of all items."""
-        texts = {each.item: self.quote(each) for each in choose_quoted(self.state)}
-        return make_page(self.id, self.brief.goal, self.state, texts)
-
-    def quote(self, record: ItemEnded) -> str:
-        """Give what an item delivered, after why its attempts failed."""
-        attempts = json.loads(self.papers.read(record.paper))["attempts"] if record.paper else []
-        failures = [str(each["failure"]) for each in attempts if each["failure"]]
-        files = (self.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)
-        return "\n".join([*failures, *files])
-
-    def pack(self, records: Sequence[ItemEnded]) -> bytes:
-        """Put the deliverables of all items that passed into one archive."""
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for each in records:
-                for path, name in zip(each.paths, each.files, strict=True):
-                    if each.outcome == "done":
-                        archive.writestr(zipfile.ZipInfo(path, _ONE_DAY), self.papers.read(name))
-        return packed.getvalue()
-
-    def keep(self, name: str, data: bytes) -> None:
-        """Keep a file in the drive; the event is on disk before the name is."""
-
-        def intent(version: Version) -> None:
-            event = Kept(self.id, name, version.sha256, version.size, version.number)
-            self.machine.note(event)
-            self.line.past.stored[name] = event
-            self.context.order.listener(event)
-
-        self.line.drive.keep(f"{self.id}/{name}", data, owner=me(), job=self.id, brief=self.brief.digest, intent=intent)

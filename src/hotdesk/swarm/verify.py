@@ -114,11 +114,14 @@ class ItemVerifier:
 
     async def run(self) -> None:
         """Look at what comes, in batches, until cancelled."""
-        async with AsyncExitStack() as stack:
-            while True:
-                await self.gather_batch()
-                batch = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
-                await self.look_at(batch, stack)
+        try:
+            async with AsyncExitStack() as stack:
+                while True:
+                    await self.gather_batch()
+                    batch = [self.waiting.popleft() for _ in range(min(BATCH, len(self.waiting)))]
+                    await self.look_at(batch, stack)
+        finally:
+            self.clean = None  # it is burnt
 
     async def gather_batch(self) -> None:
         """Wait until there is enough to look at, or nothing more comes soon."""

@@ -15,7 +15,7 @@ from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.hands.tools import tools_of
 from hotdesk.swarm.items import Item
-from hotdesk.swarm.run import make_kind
+from hotdesk.swarm.listing import make_kind
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCRIPTED = sorted(path.parent.name for path in EXAMPLES.glob("*/brain.py"))

@@ -29,6 +29,7 @@ class Doors:
 
     def __init__(self) -> None:
         self.on_question: Callable[[Asked], None] = ignore
+        self.gathers = False
         self.answers: dict[str, tuple[bool, str]] = {}
 
     async def answer(self, number: str, approved: bool, by: str, digest: str = "") -> Asked:

@@ -13,7 +13,7 @@ from hotdesk.brief.brief import Brief
 from hotdesk.brief.load import parse_job
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.errors import BriefError
-from hotdesk.swarm.items import format_manifest, list_items
+from hotdesk.swarm.items import Item, add_items, format_manifest, is_workbook, list_items, read_manifest
 
 BRIEF = """
 goal = "Read {item}."
@@ -82,3 +82,33 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     (outside / "link.pdf").symlink_to(tmp_path / "secret.pdf")
     with pytest.raises(BriefError, match="link to somewhere else"):
         list_items(replace(brief_over(tmp_path, "*.pdf"), folder=outside))
+
+
+def test_rows_of_a_workbook_are_items(tmp_path: Path) -> None:
+    brief = brief_over(tmp_path, "rows.xlsx", 'key = "number"\n')
+    assert brief.each is not None
+    assert is_workbook(brief.each)
+    items = list_items(brief, [{"number": "A/1", "name": "first"}, {"number": "A/2", "name": "second"}])
+    assert [(item.key, item.name) for item in items] == [("A_1", "item.json"), ("A_2", "item.json")]
+    assert json.loads(items[1].read()) == {"number": "A/2", "name": "second"}
+    files = brief_over(tmp_path, "*.xlsx").each
+    assert files is not None
+    assert not is_workbook(files)
+
+
+def make_item(index: int, key: str, text: bytes = b"x") -> Item:
+    return Item(index, key, hashlib.sha256(text).hexdigest(), "item.txt", None, text)
+
+
+def test_items_that_are_added_come_after_those_that_keep_their_places() -> None:
+    before = read_manifest(format_manifest([make_item(0, "b"), make_item(1, "d")]))
+    found = [make_item(0, "a"), make_item(1, "b"), make_item(2, "c"), make_item(3, "d")]
+    items = add_items(before, found)
+    assert [(item.index, item.key) for item in items] == [(0, "b"), (1, "d"), (2, "a"), (3, "c")]
+
+
+@pytest.mark.parametrize("found", [[make_item(0, "c")], [make_item(0, "b", b"other")]], ids=["gone", "changed"])
+def test_no_item_is_added_in_the_place_of_another(found: list[Item]) -> None:
+    before = read_manifest(format_manifest([make_item(0, "b")]))
+    with pytest.raises(BriefError, match="item b of the swarm is gone or was changed"):
+        add_items(before, found)

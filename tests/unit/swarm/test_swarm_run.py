@@ -16,7 +16,9 @@ from hotdesk.event import (
     Decided,
     Event,
     ItemEnded,
+    ItemsAdded,
     ItemsBegun,
+    ItemsOffered,
     JobPaused,
     Pending,
     PilotEnded,
@@ -27,7 +29,8 @@ from hotdesk.event import (
 from hotdesk.job.local import local_machine
 from hotdesk.job.people.wait import Card, decide
 from hotdesk.job.record import papers
-from hotdesk.swarm.run import CERTIFICATE, RECORDS, SwarmRun
+from hotdesk.swarm.ending import CERTIFICATE, RECORDS
+from hotdesk.swarm.run import SwarmRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 WORDS = ["one", "three", "seven", "eleven"]
@@ -118,7 +121,59 @@ async def test_other_items_than_it_began_with_are_refused(tmp_path: Path) -> Non
     room = SwarmRoom(tmp_path, ["one", "broken"])
     await room.carry_out()
     (tmp_path / "words.txt").write_text("one\nanother\n")
-    with pytest.raises(BriefError, match="not those the swarm began with"):
+    with pytest.raises(BriefError, match="line-000002 of the swarm is gone or was changed"):
+        await room.carry_out(add_items=True)
+    (tmp_path / "words.txt").write_text("one\nbroken\nthree\n")
+    with pytest.raises(BriefError, match="--add-items"):
+        await room.carry_out()
+
+
+async def test_items_are_added_to_a_swarm_that_is_done_and_the_report_is_built_anew(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "three"])
+    first = await room.carry_out()
+    assert (first.outcome, first.items) == ("done", 2)
+    before = ends(room)
+    (tmp_path / "words.txt").write_text("one\nthree\nseven\n")
+    receipt = await room.carry_out(add_items=True)
+    assert (receipt.outcome, receipt.items, receipt.done) == ("done", 3, 3), receipt.why
+    assert all(ends(room)[item] == record for item, record in before.items())
+    assert [type(event) for event in room.events if isinstance(event, SwarmBegun | ItemsAdded)] == [
+        SwarmBegun,
+        ItemsAdded,
+    ]
+    drive = Drive(room.settings.lib / "drive")
+    assert json.loads(drive.find(f"{receipt.report}/total.json", who=me())) == {"total": 13}
+    claim, _ = read(drive.find(f"{room.job}/{CERTIFICATE}", who=me()))
+    assert (claim["items"]["count"], claim["items"]["root"]) == (3, receipt.root)
+    assert receipt.root != first.root
+
+
+@pytest.mark.long
+async def test_items_that_are_offered_to_a_swarm_that_runs_are_taken_in_once(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "three"])
+    offered: list[str] = []
+
+    def offer(event: Event) -> None:
+        if isinstance(event, ItemEnded) and not offered:
+            (tmp_path / "words.txt").write_text("one\nthree\nseven\n")
+            offered.append(event.job)
+            runs[0].machine.note(ItemsOffered(event.job, "somebody"))
+
+    runs: list[SwarmRun] = []
+    receipt = await room.carry_out(offer, runs.append)
+    assert (receipt.outcome, receipt.items, receipt.done) == ("done", 3, 3), receipt.why
+    assert sum(isinstance(event, ItemsAdded) for event in room.events) == 1
+    assert len(ends(room)) == sum(isinstance(event, ItemEnded) for event in room.events) == 3
+
+
+@pytest.mark.long
+async def test_what_is_in_quarantine_is_retried_after_the_swarm_was_done(tmp_path: Path) -> None:
+    room = SwarmRoom(tmp_path, ["one", "broken"], each="quarantine = 0.5")
+    assert (await room.carry_out()).quarantined == 1
+    room.script = room.script.replace('word == "broken"', 'word == "mended"')
+    receipt = await room.carry_out(retry_failed=True)
+    assert (receipt.outcome, receipt.done, receipt.quarantined) == ("done", 2, 0), receipt.why
+    with pytest.raises(BriefError, match="is over"):
         await room.carry_out()
 
 

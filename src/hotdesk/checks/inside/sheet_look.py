@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import posixpath
+import re
 import sys
 import zipfile
 from xml.etree import ElementTree
@@ -14,6 +15,11 @@ MAX_PART_BYTES = 16 << 20
 MOST_CELLS = 20_000
 MAX_TEXT_CHARS = 500
 """Characters of the longest text that is told."""
+MAX_TABLE_BYTES = 128 << 20
+"""Bytes of the largest part of a workbook whose rows are wanted."""
+MOST_ROWS, MOST_COLUMNS, MOST_TEXTS = 50_001, 1000, 1_000_000
+MAX_CELL_CHARS = 32_767
+"""Characters that an office puts into a cell."""
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 CELLS = f"{MAIN}sheetData/{MAIN}row/{MAIN}c"
 """Where cells are; what is called so elsewhere, no office shows."""
@@ -29,8 +35,8 @@ RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships
 class OpenedSheet:
     """One workbook, opened."""
 
-    def __init__(self, path: str) -> None:
-        self.file = zipfile.ZipFile(path)
+    def __init__(self, path: str, largest: int = MAX_PART_BYTES) -> None:
+        self.file, self.largest = zipfile.ZipFile(path), largest
         names = self.file.namelist()
         self.require_one()
         self.shared = self.texts() if "xl/sharedStrings.xml" in names else []
@@ -39,8 +45,8 @@ class OpenedSheet:
     def part(self, name: str) -> ElementTree.Element:
         """Parse one part."""
         with self.file.open(name) as source:
-            data = source.read(MAX_PART_BYTES + 1)
-        if len(data) > MAX_PART_BYTES:
+            data = source.read(self.largest + 1)
+        if len(data) > self.largest:
             raise ValueError(name + " is too large")
         return ElementTree.fromstring(data)  # noqa: S314 - it parses where it can hurt nobody
 
@@ -120,5 +126,64 @@ def look(path: str) -> dict[str, object]:
         return {"unreadable": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
 
 
+class SheetRows:
+    """The rows of a workbook's first visible sheet, as texts."""
+
+    def __init__(self, path: str) -> None:
+        self.book = OpenedSheet(path, MAX_TABLE_BYTES)
+
+    def read(self) -> list[list[str]]:
+        """Give the rows that hold something, each as long as its last cell."""
+        rows: dict[int, dict[int, str]] = {}
+        count = 0
+        for cell in self.book.part(self.find_sheet()).iterfind(CELLS):
+            if text := self.read_cell(cell):
+                column, row = find_place(cell.get("r", ""))
+                rows.setdefault(row, {})[column] = text[:MAX_CELL_CHARS]
+                count += 1
+            if count > MOST_TEXTS or len(rows) > MOST_ROWS:
+                raise ValueError(f"it has more than {MOST_ROWS - 1} rows, or more than {MOST_TEXTS} cells")
+        return [[cells.get(at, "") for at in range(1, max(cells) + 1)] for _, cells in sorted(rows.items())]
+
+    def find_sheet(self) -> str:
+        """Give the part of the first sheet that is shown."""
+        targets = {each.get("Id"): each.get("Target", "") for each in self.book.part("xl/_rels/workbook.xml.rels")}
+        for sheet in self.book.part("xl/workbook.xml").iter(MAIN + "sheet"):
+            if sheet.get("state", "visible") == "visible":
+                return posixpath.normpath(posixpath.join("/xl", targets[sheet.get(RELATION)])).lstrip("/")
+        raise ValueError("it has no sheet that is shown")
+
+    def read_cell(self, cell: ElementTree.Element) -> str:
+        """Give what a cell was saved with, as a text."""
+        kind, text = cell.get("t", "n"), cell.findtext(MAIN + "v") or ""
+        if kind == "inlineStr":
+            return inline(cell)
+        if kind == "s" and text:
+            return self.book.shared[int(text)]
+        return {"0": "FALSE", "1": "TRUE"}.get(text, text) if kind == "b" else text
+
+
+def find_place(at: str) -> tuple[int, int]:
+    """Read where a cell is: column and row, from 1."""
+    found = re.fullmatch(r"([A-Z]{1,3})([0-9]{1,7})", at, re.ASCII)
+    if found is None:
+        raise ValueError("a cell is nowhere")
+    column = 0
+    for letter in found[1]:
+        column = column * 26 + ord(letter) - 64
+    if column > MOST_COLUMNS:
+        raise ValueError(f"it has more than {MOST_COLUMNS} columns")
+    return column, int(found[2])
+
+
+def look_at_rows(path: str) -> dict[str, object]:
+    """Give a workbook's rows, or say why it cannot be opened."""
+    try:
+        return {"rows": SheetRows(path).read()}
+    except Exception as e:  # noqa: BLE001 - whatever a broken file does to the parsers, it is a broken file
+        return {"unreadable": f"{type(e).__name__}: {e}"[:MAX_TEXT_CHARS]}
+
+
 if __name__ == "__main__":
-    print(json.dumps(look(json.load(sys.stdin)["path"])))
+    request = json.load(sys.stdin)
+    print(json.dumps(look_at_rows(request["path"]) if request.get("rows") else look(request["path"])))

@@ -72,8 +72,9 @@ class Board:
         self.draw()
 
     def tick(self) -> None:
-        """Show how time passes."""
-        self.draw()
+        """Show how time passes, where that can be shown."""
+        if self.live:
+            self.draw()
 
     def close(self) -> None:
         """Say what is still to be said, and take the area away."""

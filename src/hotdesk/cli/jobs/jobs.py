@@ -52,7 +52,15 @@ def line(settings: Config, tale: JobSummary, now: int) -> tuple[str, str, str, s
     at, of = tale.place
     started = time.strftime("%Y-%m-%d %H:%M", time.gmtime(tale.begun / 1000))
     step = f"{at} of {of}" if of else "-"
-    return tale.job, _state_text(settings, tale, now), step, started, str(tale.cost), tale.brain or "-", cut(tale.goal)
+    return (
+        tale.job,
+        _state_text(settings, tale, now),
+        step,
+        started,
+        str(tale.whole_cost),
+        tale.brain or "-",
+        cut(tale.goal),
+    )
 
 
 def _state_text(settings: Config, tale: JobSummary, now: int) -> str:
@@ -89,7 +97,7 @@ def as_dict(settings: Config, tale: JobSummary, now: int) -> dict[str, object]:
         "step": at,
         "steps": of,
         "started": tale.begun / 1000,
-        "cost": asdict(tale.cost),
+        "cost": asdict(tale.whole_cost),
         "brain": tale.brain,
         "goal": tale.goal,
         "forgotten": tale.forgotten is not None,

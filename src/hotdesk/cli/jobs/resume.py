@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,16 +17,21 @@ from hotdesk.cli.holder.client import wake_held
 from hotdesk.cli.ids import MIN_PREFIX, begin_with, find_desk
 from hotdesk.cli.job_request import JobRequest, add_limits, limits_of, read_chosen, require_ordered
 from hotdesk.cli.job_runner import go_on
-from hotdesk.cli.swarm_runner import add_quarantine, go_on_swarm, quarantine_of
+from hotdesk.cli.jobs.decision import decider, journal_of, write_down
+from hotdesk.cli.swarm_runner import ResumeChoice, add_resume_choice, go_on_swarm, resume_choice_of
 from hotdesk.cli.terminal import run_interruptible
 from hotdesk.config import Config
 from hotdesk.desk.records import list_hibernated
 from hotdesk.desk.seam import ID_SHAPE
 from hotdesk.errors import BriefError, printable
+from hotdesk.event import ItemsOffered
 from hotdesk.job.record import papers
+from hotdesk.job.record.lock import is_held
+from hotdesk.job.record.summary import tell
 from hotdesk.swarm.reduce import refuse_alone
 
 _MAX_KEY_CHARS = 500
+_ENDING_TIMEOUT_S = 30.0
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +44,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--key-stdin", action="store_true", help="read the model's key from standard input")
     parser.add_argument("--listed", action="append", default=[], help=argparse.SUPPRESS)
     add_limits(parser)
-    add_quarantine(parser)
+    add_resume_choice(parser)
     options.add_json(parser, options.STREAM)
 
 
@@ -57,6 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
       hotdesk resume $JOB --model anthropic:claude-sonnet-5
       hotdesk resume $JOB --key-stdin < key.txt
       hotdesk resume $SWARM --retry-failed
+      hotdesk resume $SWARM --add-items
     """
     settings = config.load()
     jobs = [each for name in arguments.ids for each in find_jobs(settings.lib / "jobs", name)]
@@ -73,15 +80,33 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.ordered is not None:
         require_ordered(request, arguments.ordered, arguments.installed, arguments.listed)
     key = read_key() if arguments.key_stdin else ""
+    choice = resume_choice_of(arguments)
+    if request.has_items and arguments.add_items and is_running(settings, jobs[0]):
+        return offer_items(settings, jobs[0])
     if request.has_items:
-        return go_on_swarm(
-            settings, request, jobs[0], limits_of(arguments), quarantine_of(arguments), json=arguments.json
-        )
-    if arguments.retry_failed or arguments.accept_failed:
-        raise BriefError(f"{jobs[0]} is no swarm; --retry-failed and --accept-failed are for swarms")
+        return go_on_swarm(settings, request, jobs[0], limits_of(arguments), choice, json=arguments.json)
+    if choice != ResumeChoice():
+        raise BriefError(f"{jobs[0]} is no swarm; --retry-failed, --accept-failed and --add-items are for swarms")
     return go_on(
         settings, request, jobs[0], limits_of(arguments), json=arguments.json, key=key, anew=bool(arguments.model)
     )
+
+
+def is_running(settings: Config, job: str) -> bool:
+    """Say whether somebody works at a job; one that is over is given the time to end."""
+    folder, end = settings.lib / "jobs" / job, time.monotonic() + _ENDING_TIMEOUT_S
+    while is_held(folder) and time.monotonic() < end:
+        if tell(journal_of(settings), job).ended is None:
+            return True
+        time.sleep(0.1)
+    return is_held(folder)
+
+
+def offer_items(settings: Config, job: str) -> int:
+    """Have a swarm that runs take in what lies beside its brief now."""
+    write_down(settings, ItemsOffered(job, decider()))
+    print(f"{job} runs: it takes in the items that are new")
+    return 0
 
 
 def resume_desks(settings: Config, names: list[str]) -> int:

@@ -83,7 +83,9 @@ class OpenQuestions:
             case Decided() if self.counts(event, at):
                 self.decided.setdefault(event.id, event)
                 self.decided_at.setdefault(event.id, at)
-            case JobEnded() | Forgotten():
+            case JobEnded():  # what was decided holds if it is opened again
+                self.pending = {number: each for number, each in self.pending.items() if number in self.decided}
+            case Forgotten():
                 self.pending.clear()
 
     def counts(self, event: Decided, at: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,9 @@ from hotdesk.event import (
     Decided,
     Event,
     Forgotten,
+    ItemEnded,
+    ItemsAdded,
+    ItemsBegun,
     JobBegun,
     JobBurnt,
     JobEnded,
@@ -28,11 +32,14 @@ from hotdesk.event import (
     Resumed,
     StepBegun,
     StepEnded,
+    SwarmBegun,
     Thought,
     Verified,
     VisionAsked,
+    kinds,
 )
 from hotdesk.job.people.wait import OpenQuestions
+from hotdesk.job.record.item_counts import ItemCounts
 from hotdesk.job.record.progress import Cost, Progress, StepProgress
 from hotdesk.plan import OURS
 
@@ -41,7 +48,7 @@ State: TypeAlias = Literal["running", "waiting", "paused", "killed", "done", "fa
 Outcome: TypeAlias = Literal["done", "failed", "broken", "interrupted", "paused", "unknown"]
 LINE = (
     JobBegun, Planned, Amended, Pending, Decided, StepBegun, StepEnded, Thought, VisionAsked, JobPaused, Resumed,
-    JobEnded, Forgotten,
+    JobEnded, Forgotten, SwarmBegun, ItemsAdded, ItemEnded,
 )  # fmt: skip
 """All a line about a job is made of: few among its events."""
 CHECKING = "clean, for the deliverable alone"
@@ -95,6 +102,8 @@ class JobSummary:
     desks: dict[str, None] = field(default_factory=dict)
     checking: set[str] = field(default_factory=set)
     """Those of its desks in which results are checked, at which nobody works."""
+    items: ItemCounts | None = None
+    """Of a swarm: how far its items are."""
     strange: int = 0
     """Events of a later version, which were passed over."""
 
@@ -138,6 +147,11 @@ class JobSummary:
                 self.desks[event.desk] = None
             case Checkpointed():
                 self.checkpoints += 1
+            case SwarmBegun() | ItemsAdded():
+                self.items = self.items or ItemCounts()
+                self.items.grow(event.items)
+            case ItemEnded() if self.items is not None:
+                self.items.take(event)
             case StepBegun():
                 self.step = event.step if event.step not in OURS else self.step
                 if event.desk:
@@ -146,8 +160,26 @@ class JobSummary:
 
     @property
     def cost(self) -> Cost:
-        """Give what models cost."""
+        """Give what models cost, those of a swarm's items left out."""
         return self.course.cost
+
+    @property
+    def whole_cost(self) -> Cost:
+        """Give what models cost, those of a swarm's items included."""
+        if self.items is None:
+            return self.cost
+        cost, ends = self.cost, self.items.ends.total() if self.items.tokens else 0
+        return replace(
+            cost,
+            dollars=cost.dollars + self.items.dollars,
+            input=cost.input + self.items.tokens,
+            replies=cost.replies + ends,
+        )
+
+    @property
+    def whole_acts(self) -> int:
+        """Count the uses of tools, those of a swarm's items included."""
+        return self.course.acts + (self.items.acts if self.items is not None else 0)
 
     def checklist(self) -> list[StepProgress]:
         """Give the steps of the plan in order, and after them what was done beside it."""
@@ -213,12 +245,19 @@ def rows_of(journal: Path) -> Iterator[Row]:
     return read(journal, names=[kind.__name__ for kind in LINE])
 
 
-def tell(journal: Path, job: str) -> JobSummary:
-    """Tell all of one job."""
+def tell(journal: Path, job: str, items: ItemCounts | None = None) -> JobSummary:
+    """Tell all of one job. `items`: of a swarm, what was counted before; its thousands of items are not read again."""
     tale = JobSummary(job)
-    for row in read(journal, job):
+    for row in read(journal, job, names=list_names_but_items() if items is not None else ()):
         tale.take_row(row)
+    tale.items = items or tale.items
     return tale
+
+
+@cache
+def list_names_but_items() -> tuple[str, ...]:
+    """Name every kind of event but those of single items."""
+    return tuple(kind.__name__ for kind in kinds() if kind not in (ItemEnded, ItemsBegun))
 
 
 def find_job(journal: Path, text: str) -> str:

@@ -1,0 +1,120 @@
+"""What becomes of a swarm whose items have ended: enough of them, a sample reviewed, one report, one signature."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from hotdesk.brain.seam import JobHaltedError
+from hotdesk.brief.brief import JobBudget
+from hotdesk.drive.catalog import Version
+from hotdesk.drive.identity import me
+from hotdesk.drive.swarm_certificate import encode_record
+from hotdesk.event import ItemEnded, ItemReviewed, Kept
+from hotdesk.swarm.page import choose_quoted, make_page
+from hotdesk.swarm.reduce import ReportJob
+from hotdesk.swarm.results import read_state
+from hotdesk.swarm.review import choose_sample, make_review_card
+
+if TYPE_CHECKING:
+    from hotdesk.swarm.run import SwarmRun
+
+CERTIFICATE, RECORDS, RESULTS, PAGE = "swarm-certificate.json", "records.jsonl", "results.zip", "swarm.html"
+"""What a swarm leaves in the drive beside its report: what is signed, its records, the items' deliverables, a map."""
+_ONE_DAY = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in the archive: the same results are the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmEnding:
+    """The end of one swarm."""
+
+    run: SwarmRun
+
+    def require_enough(self) -> None:
+        """Pause where more items are in quarantine than the brief allows."""
+        state, share = self.run.state, self.run.each.quarantine
+        failed, total = len(state.quarantined), len(self.run.items)
+        if failed == total:
+            why = state.quarantined[0].why
+            raise JobHaltedError(f"no item passed; the first: {why}. Resume with --retry-failed once that is corrected")
+        if failed > share * total and not self.run.context.accept_failed:
+            causes = "; ".join(f"{count} of: {why}" for _, why, count in state.group_failures()[:3])
+            raise JobHaltedError(
+                f"{failed} of {total} items are in quarantine, over {share:.0%}; {causes}. "
+                "Resume with --retry-failed, or with --accept-failed"
+            )
+
+    async def review(self) -> None:
+        """Have a person compare a random sample with its sources; the certificate says what came of it."""
+        paths = {item.key: str(item.path or f"{self.run.each.over}: {item.key}") for item in self.run.items}
+        for record in choose_sample(self.run.state.items.values(), self.run.context.review, self.run.id):
+            if record.item in self.run.state.reviews:
+                continue
+            files = {path: self.run.papers.read(name) for path, name in zip(record.paths, record.files, strict=True)}
+            card = make_review_card(record, paths[record.item], files)
+            decided = await self.run.line.plans.people.decide("review", card, record.item)
+            if decided.answer in ("approved", "refused"):
+                verdict: Literal["right", "wrong"] = "right" if decided.answer == "approved" else "wrong"
+                self.run.note(ItemReviewed(self.run.id, record.item, verdict, decided.by))
+
+    async def reduce(self) -> None:
+        """Build the report from all verified results."""
+        if self.run.brief.reduce is None or self.run.state.reduced is not None:
+            return
+        total, spent = self.run.brief.budget, self.run.ledger.spent
+        rest = JobBudget(
+            tokens=None if total.tokens is None else max(1, total.tokens - spent.tokens),
+            dollars=None if total.dollars is None else max(0.01, total.dollars - spent.dollars),
+            acts=None if total.acts is None else max(1, total.acts - spent.acts),
+        )
+        report = ReportJob(self.run.context.order, self.run.brief, self.run.papers, self.run.context.brains, rest)
+        self.run.note(await report.build(self.run.state.in_order(), self.run.state.reduce))
+
+    def certify(self) -> None:
+        """Have all records signed, and keep what proves each."""
+        certificate = self.run.machine.certify_swarm(self.run.id)
+        self.run.state = read_state(self.run.context.order.journal, self.run.id)
+        records = self.run.state.in_order()
+        self.keep(RECORDS, b"".join(encode_record(each) + b"\n" for each in records))
+        self.keep(RESULTS, self.pack(records))
+        self.keep(PAGE, self.draw_page())
+        self.keep(CERTIFICATE, certificate)
+
+    def draw_page(self) -> bytes:
+        """Write the page with the map of all items."""
+        texts = {each.item: self.quote(each) for each in choose_quoted(self.run.state)}
+        return make_page(self.run.id, self.run.brief.goal, self.run.state, texts)
+
+    def quote(self, record: ItemEnded) -> str:
+        """Give what an item delivered, after why its attempts failed."""
+        attempts = json.loads(self.run.papers.read(record.paper))["attempts"] if record.paper else []
+        failures = [str(each["failure"]) for each in attempts if each["failure"]]
+        files = (self.run.papers.read(name)[:4000].decode("utf-8", "replace") for name in record.files)
+        return "\n".join([*failures, *files])
+
+    def pack(self, records: Sequence[ItemEnded]) -> bytes:
+        """Put the deliverables of all items that passed into one archive."""
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for each in records:
+                for path, name in zip(each.paths, each.files, strict=True):
+                    if each.outcome == "done":
+                        archive.writestr(zipfile.ZipInfo(path, _ONE_DAY), self.run.papers.read(name))
+        return packed.getvalue()
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Keep a file in the drive; the event is on disk before the name is."""
+
+        def intent(version: Version) -> None:
+            event = Kept(self.run.id, name, version.sha256, version.size, version.number)
+            self.run.machine.note(event)
+            self.run.line.past.stored[name] = event
+            self.run.context.order.listener(event)
+
+        drive, brief, job = self.run.line.drive, self.run.brief.digest, self.run.id
+        drive.keep(f"{job}/{name}", data, owner=me(), job=job, brief=brief, intent=intent)

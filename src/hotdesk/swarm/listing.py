@@ -1,0 +1,51 @@
+"""Which items a swarm is carried out for: listed before it begins, and again where more were put beside its brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+
+from hotdesk.brief.brief import ITEM, Brief
+from hotdesk.brief.routing import route_brief
+from hotdesk.errors import BriefError
+from hotdesk.job.machine import Machine
+from hotdesk.swarm.brains import Brains, require_reduce
+from hotdesk.swarm.fill import require_fillable
+from hotdesk.swarm.items import Item, is_workbook, list_items
+from hotdesk.swarm.workbook import read_workbook
+
+
+def require_swarm(brief: Brief, brains: Brains) -> None:
+    """Refuse a brief that cannot be carried out for many items."""
+    if brief.each is None:
+        raise BriefError("the brief has no items; write [each] with over, or carry it out with `hotdesk work`")
+    if brief.memory:
+        raise BriefError("a swarm has no memory: items must not learn of each other; leave `memory` out")
+    if brief.approve == "every":
+        raise BriefError('the steps of a swarm cannot be approved one by one; write approve = "plan"')
+    require_fillable(brief)
+    require_reduce(brief, brains)
+
+
+async def find_items(machine: Machine, brief: Brief, job: str) -> tuple[Item, ...]:
+    """List the items there are now; the rows of a workbook are read in a desk behind the brief's wall."""
+    assert brief.each is not None
+    if not is_workbook(brief.each):
+        return await anyio.to_thread.run_sync(list_items, brief)
+    await machine.ready()
+    routed = route_brief(brief, machine.walls, machine.config.verify_wall)
+    return list_items(brief, await read_workbook(machine, routed, job))
+
+
+def make_kind(brief: Brief, items: Sequence[Item]) -> Brief:
+    """Give the brief of the kind of item: what is planned and approved, once for all."""
+    names = sorted({item.name for item in items})
+    if len(names) > 1:
+        raise BriefError(f"items of one swarm are of one kind, and these are {', '.join(names)}; narrow each.over")
+    goal = (
+        f"{brief.goal}\n\nThis is done for many items, each by a worker of its own at a desk of its own. A "
+        f"worker finds its item as {names[0]} in the home folder and sees no other. {{item}} stands for its name."
+    )
+    return replace(brief, goal=goal, inputs=(*brief.inputs, f"{ITEM}{names[0]}"), each=None, reduce=None, frozen=True)

@@ -1,0 +1,61 @@
+"""Rows of a workbook as items. It may be hostile, so it is opened in a clean desk; what comes out is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from hotdesk.brief.brief import Brief
+from hotdesk.checks.evidence import LOOK_TIMEOUT_S, look, read_json
+from hotdesk.errors import BriefError, DeskError, printable
+from hotdesk.job.desks import Desks
+from hotdesk.job.machine import Machine
+from hotdesk.job.verify import BASE
+from hotdesk.strict import Length, StrictError, reader
+from hotdesk.swarm.items import MAX_ITEMS, TableRow, read_table
+from hotdesk.swarm.worker import ignore_events
+
+MAX_WORKBOOK_BYTES = 32 << 20
+_PROGRAM, _FILE = "sheet_look", "items.xlsx"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkbookRows:
+    """What a desk says of a workbook: its rows, the headings first; or why there are none."""
+
+    rows: Annotated[list[list[str]], Length(MAX_ITEMS + 1)] = field(default_factory=list)
+    unreadable: str = ""
+
+
+async def read_workbook(machine: Machine, brief: Brief, job: str) -> list[TableRow]:
+    """Read the rows of a brief's workbook in a desk that is burnt then; `BriefError` says what is wrong with it."""
+    assert brief.each is not None
+    data = read_table(brief, MAX_WORKBOOK_BYTES)
+    desks = Desks(machine, brief, job, ignore_events, brief.seconds)
+    try:
+        async with desks.sterile(BASE) as desk:
+            await desk.write(_FILE, data)
+            evidence = await look(desk, _PROGRAM, {"path": _FILE, "rows": True}, seconds=LOOK_TIMEOUT_S)
+    except DeskError as e:  # a desk that breaks was broken by what is in it
+        raise BriefError(f"{printable(brief.each.over)} cannot be read: {e}") from e
+    if evidence.trouble:
+        raise BriefError(f"{printable(brief.each.over)} cannot be read: {evidence.trouble}")
+    return parse_rows(evidence.report, brief.each.over)
+
+
+def parse_rows(report: bytes, over: str) -> list[TableRow]:
+    """Read what a desk said of a workbook, strictly: the desk may have been turned."""
+    name = printable(over)
+    try:
+        found: WorkbookRows = reader(WorkbookRows)(read_json(report))
+    except (ValueError, StrictError) as e:
+        raise BriefError(f"{name} cannot be read: {printable(str(e)[:200])}") from None
+    if found.unreadable or not found.rows:
+        why = printable(found.unreadable[:300]) or "it is empty"
+        raise BriefError(f"{name} has no rows that can be read: {why}")
+    headings, *rows = found.rows
+    if len(set(headings)) != len(headings) or "" in headings:
+        raise BriefError(f"{name} has a column without a heading, or two with one; correct its first row")
+    if any(len(row) > len(headings) for row in rows):
+        raise BriefError(f"{name} has a row with more cells than headings; correct it")
+    return [dict(zip(headings, row + [""] * (len(headings) - len(row)), strict=True)) for row in rows]
