@@ -119,6 +119,12 @@ class Quotas:
         """Say how much a tenant has."""
         return self.used.get(tenant, {}).get(kind, 0.0)
 
+    def fits(self, tenant: str, **amounts: float) -> bool:
+        """Say whether a tenant may have so much more."""
+        quota, have = self.of(tenant), self.used.get(tenant, {})
+        limits = ((getattr(quota, kind), have.get(kind, 0.0) + amount) for kind, amount in amounts.items())
+        return all(most is None or total <= most for most, total in limits)
+
     def take(self, tenant: str, **amounts: float) -> QuotaShare:
         """Count what a tenant is about to have; `QuotaError` when that is too much, and nothing is counted."""
         quota = self.of(tenant)

@@ -25,6 +25,10 @@ NAME_SHAPE = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _WHO_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NUMBERS = {"seconds": 7 * 86400.0, "tokens": 1e12, "dollars": 1e6, "acts": 1e6}
 """Limits a job may be given, and the most each may be."""
+COUNTS = {"pilot": 1000, "review": 1000, "most": 512}
+"""What a swarm may be given beside them: counts of items."""
+QUARANTINE = {"retry": "--retry-failed", "accept": "--accept-failed"}
+"""What becomes of items in quarantine when a swarm goes on."""
 _MAX_MODELS = 8
 KINDS = ("token", "basic", "totp")
 """Secrets a client may put in: none that this machine would run, or ask somebody for."""
@@ -32,6 +36,12 @@ SNAPSHOT_SHAPE = re.compile(r"snapshot-[a-z0-9-]{1,54}")
 """Images that are somebody's snapshots; no operator's is called so."""
 SCRIPT = "brain.py"
 """What acts in a template that needs no model."""
+_OWN_OPTIONS = {
+    "work": {"template", "models", "planners"},
+    "swarm": {"template", "models", "planners", *COUNTS},
+    "resume": {"models", "key", "quarantine", "add"},
+}
+"""Options that only one act takes."""
 
 
 def folder_of(settings: Config, job: str) -> Path:
@@ -53,8 +63,7 @@ def command(
 
     `listed`: the models the operator lists for jobs of this server.
     """
-    own = {"template", "models", "planners"} if act == "work" else {"models", "key"}
-    allowed = {"requester", "approve", "wall", *NUMBERS} | own
+    allowed = {"requester", "approve", "wall", *NUMBERS} | _OWN_OPTIONS[act]
     if unknown := sorted(set(options) - allowed):
         raise BriefError(f"a job cannot be given {unknown[0][:40]!r}")
     limits = [word for name in ("approve", "wall", *NUMBERS) for word in limit(name, options.get(name))]
@@ -62,11 +71,14 @@ def command(
         known_scripts = [word for place in templates for word in ("--installed", str(place))]
         known_models = [word for name in listed for word in ("--listed", name)]
         more = [*models("models", options.get("models", []), listed), *(["--key-stdin"] if options.get("key") else [])]
+        more += choose_quarantine(options.get("quarantine"))
+        more += ["--add-items"] if options.get("add") is True else []
         return ["resume", job, "--json", "--ordered", str(folder), *known_scripts, *known_models, *more, *limits]
     thinks = [word for name in ("models", "planners") for word in models(name, options.get(name, []), listed)]
     script = build_script_args(options.get("template"), templates)
     places = ["--id", job, "--out", str(folder / "out")]
-    return ["work", str(folder / "brief"), "--json", *places, *thinks, *script, *limits]
+    counts = [word for name in COUNTS for word in count_items(name, options.get(name))]
+    return [act, str(folder / "brief"), "--json", *places, *thinks, *script, *limits, *counts]
 
 
 def errand(message: Mapping[str, object]) -> list[str]:
@@ -95,6 +107,24 @@ def limit(name: str, value: object) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise BriefError(f"{name} is out of bounds")
     return [f"--{name}", str(value if name in ("seconds", "dollars") else int(value))]
+
+
+def count_items(name: str, value: object) -> list[str]:
+    """Write a count of items; None is none."""
+    if value is None:
+        return []
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= COUNTS[name]:
+        raise BriefError(f"{name} is out of bounds")
+    return [f"--{name}", str(value)]
+
+
+def choose_quarantine(value: object) -> list[str]:
+    """Write what becomes of items in quarantine; None: they stay there."""
+    if value is None:
+        return []
+    if not isinstance(value, str) or value not in QUARANTINE:
+        raise BriefError("items in quarantine are retried or accepted")
+    return [QUARANTINE[value]]
 
 
 def models(name: str, value: object, listed: Sequence[str] = ()) -> list[str]:

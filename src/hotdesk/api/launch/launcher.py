@@ -145,7 +145,12 @@ class Starting:
         match message:
             case {"verb": "keeper", "tenant": str(tenant)} if len(fds) == 1:
                 return self.start_keeper(tenant, fds[0])
-            case {"verb": "work" | "resume" as act, "tenant": str(tenant), "job": str(job), "options": dict(options)}:
+            case {
+                "verb": "work" | "swarm" | "resume" as act,
+                "tenant": str(tenant),
+                "job": str(job),
+                "options": dict(options),
+            }:
                 return self.start_job(act, tenant, job, options, fds)
             case {"verb": "signal", "tenant": str(tenant), "job": str(job), "signal": int(number)}:
                 return self.signal(tenant, job, number)

@@ -63,8 +63,12 @@ class LauncherClient(PacketCalls):
         """
         return await self.begin("work", tenant, job, options, take)
 
+    async def swarm(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
+        """Have a brief carried out for all its items; options: those of `work`, and pilot, review, most."""
+        return await self.begin("swarm", tenant, job, options, take)
+
     async def resume(self, tenant: str, job: str, take: Take | None = None, **options: object) -> int:
-        """Go on with a job that stopped; options: requester, models, approve, seconds, tokens, dollars, acts."""
+        """Go on with a job that stopped; options: requester, models, approve, quarantine, and limits."""
         return await self.begin("resume", tenant, job, options, take)
 
     async def resume_with_key(self, tenant: str, job: str, take: Take | None, key: bytes, **options: object) -> int:

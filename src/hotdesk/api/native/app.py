@@ -13,13 +13,13 @@ from hotdesk.api.native import content, drive, events, fleet, health, journal, m
 from hotdesk.api.native.access import keys, session
 from hotdesk.api.native.context import Native
 from hotdesk.api.native.desks import desks, files, screens, streams
-from hotdesk.api.native.jobs import allow_rule, approvals, jobs, stories, templates
+from hotdesk.api.native.jobs import allow_rule, approvals, jobs, stories, swarms, templates
 from hotdesk.api.native.metrics import PREFIX as PREFIX
 
 SCHEMA = "/api/openapi.json"
 NOUNS = (
-    session, desks, files, screens, streams, templates, uploads, jobs, allow_rule, events, stories, approvals, drive,
-    memory, vault, journal, keys, fleet, content,
+    session, desks, files, screens, streams, templates, uploads, jobs, allow_rule, events, stories, swarms, approvals,
+    drive, memory, vault, journal, keys, fleet, content,
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from hotdesk.api.native.jobs.delivered_checks import Checked
 from hotdesk.api.native.jobs.ledger import JobLedger
 from hotdesk.api.native.jobs.requests import Jobs
 from hotdesk.api.native.jobs.story_cache import Stories
+from hotdesk.api.native.jobs.swarm_cache import SwarmCache
 from hotdesk.api.native.metrics import Measures
 from hotdesk.api.native.problems import ProblemError
 from hotdesk.api.settings import Serving
@@ -48,6 +49,7 @@ class Native:
     measures: Measures = field(default_factory=Measures)
     ledgers: dict[str, JobLedger] = field(default_factory=dict)
     stories: Stories = field(default_factory=Stories)
+    swarms: SwarmCache = field(default_factory=SwarmCache)
     checks: dict[str, Checked] = field(default_factory=dict)
 
     def ledger(self, tenant: Tenant) -> JobLedger:

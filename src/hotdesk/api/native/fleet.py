@@ -90,7 +90,8 @@ async def share(context: RequestContext, tenant: Tenant) -> TenantShare:
     settings = tenant.settings
     tales = (await context.native.ledger(tenant).summaries()).values()
     live = sum(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] in LIVE for tale in tales)
-    spend = Spend(dollars=sum(each.cost.dollars for each in tales), tokens=sum(each.cost.tokens for each in tales))
+    costs = [each.whole_cost for each in tales]
+    spend = Spend(dollars=sum(each.dollars for each in costs), tokens=sum(each.tokens for each in costs))
     desks = sum(each["state"] not in ("ready", "opening") for each in state.desks(settings))  # those nobody has
     return TenantShare(tenant=tenant.name, desks=desks, jobs=live, spend=spend)
 

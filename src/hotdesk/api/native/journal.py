@@ -11,6 +11,7 @@ from pydantic import Field
 from hotdesk.api.native.access.auth import ForJobs, ForJournal, RequestContext
 from hotdesk.api.native.events import Happened, as_dict
 from hotdesk.api.native.jobs.jobs import find
+from hotdesk.api.native.jobs.swarms import follow
 from hotdesk.api.native.problems import document_errors
 from hotdesk.api.native.schema import JobName, Limit, Model, Page, clean
 from hotdesk.brief.names import bracket_ipv6, registrable
@@ -23,6 +24,8 @@ from hotdesk.job.record.summary import JobSummary
 
 router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
+_MAX_CHAINS = 500
+"""Chains that are read by name; more are picked from all that happened at doors."""
 Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
 
 
@@ -71,8 +74,14 @@ async def door(context: ForJobs, job: JobName, after: Place = "", limit: Limit =
     """List requests of a job's desks, and what became of each."""
     tale = await find(context, job)
     desks = list(tale.desks) if isinstance(tale, JobSummary) else []
+    is_swarm = isinstance(tale, JobSummary) and tale.items is not None
+    if is_swarm:
+        desks += [each.desk for each in (await follow(context, job)).state.items.values() if each.desk]
     rows = await anyio.to_thread.run_sync(some, context, desks, DOOR, int(after or 0), limit) if desks else []
-    return Page(items=[as_shown(row) for row in rows], next=str(rows[-1].id) if len(rows) == limit else None)
+    lines = [as_shown(row) for row in rows]
+    if is_swarm:  # its plan is fixed: nothing is allowed for one item
+        lines = [each.model_copy(update={"rule_to_allow": ""}) for each in lines]
+    return Page(items=lines, next=str(rows[-1].id) if len(rows) == limit else None)
 
 
 def some(
@@ -81,7 +90,11 @@ def some(
     """Read some events, the oldest first."""
     path = journal_of(context.tenant.settings)
     found: list[Row] = []
-    for row in read(path, chains, names=names, after=after) if path.exists() else ():
+    few = chains is None or len(chains) <= _MAX_CHAINS
+    named = frozenset(chains or ())
+    for row in read(path, chains if few else None, names=names, after=after) if path.exists() else ():
+        if not few and row.chain not in named:
+            continue
         if row.name == Exchange.__name__ and names and is_trial(row):
             continue
         found.append(row)

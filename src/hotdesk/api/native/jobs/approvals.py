@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path
 from pydantic import Field
 
 from hotdesk.api.native.access.auth import ForApproval, RequestContext
+from hotdesk.api.native.jobs.views import task_of
 from hotdesk.api.native.problems import ProblemError, document_errors
 from hotdesk.api.native.schema import After, Limit, Model, Page, clean, paginate
 from hotdesk.brief.names import registrable
@@ -113,7 +114,8 @@ def _of_case(context: RequestContext, tale: JobSummary, case: OpenDecision) -> A
     """Tell of what a job waits for."""
     pending, card = case.pending, case.card
     return Approval(
-        id=pending.id, kind=pending.kind, job=pending.job, task=clean(tale.goal), desk=None, card=format_card(case),
+        id=pending.id, kind=pending.kind, job=pending.job, desk=None, card=format_card(case),
+        task=task_of(context, tale),
         plan_text=draft(card.subject) if card is not None and pending.kind in PLANS else "", digest=pending.digest,
         asked=None, until=pending.until / 1000, by=requester(context, tale),
     )  # fmt: skip
@@ -208,7 +210,7 @@ def _of_question(context: RequestContext, question: Question, tale: JobSummary |
     )  # fmt: skip
     return Approval(
         id=question.id, kind="door", job=tale.job if tale is not None else None,
-        task=clean(tale.goal) if tale is not None else "", desk=question.desk, card=card, plan_text="",
+        task=task_of(context, tale) if tale is not None else "", desk=question.desk, card=card, plan_text="",
         digest=question.digest, asked=None, until=time.time() + question.seconds,
         by=requester(context, tale) if tale is not None else "",
     )  # fmt: skip

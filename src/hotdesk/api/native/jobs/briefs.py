@@ -27,7 +27,7 @@ from hotdesk.drive.names import check_name
 
 _EXCLUDED_FILES = ("brief.toml", "brief.json", "template.toml", "brain.py", "__pycache__")
 """What of a template's folder no job needs."""
-BESIDE = "inputs"
+BESIDE = ("inputs", "each")
 """What a client may name though only an operator else does: the folder is the job's own, and holds what it sent."""
 
 
@@ -51,7 +51,7 @@ def lay_out(
         if name.partition("/")[0] in FILES:
             raise ProblemError(400, "brief.file", f"{name} is the brief's own name; call the file otherwise")
         if template is not None:
-            _require_expected_file(template, name)
+            require_expected_file(template, name)
         uploads.place(context, each.upload, folder / name)
     if template is None:
         refuse_reserved(text)
@@ -63,7 +63,8 @@ def lay_out(
         require_public(job.scope.rules)
     else:
         require_own_checks(template, job, files)
-    require_template(job.image)
+    for name in (job.image, *([job.reduce.image] if job.reduce is not None else [])):
+        require_template(name)
     if job.wall == "local":
         raise ProblemError(400, "brief.reserved", "wall: a program behind no wall is a program on this machine")
     return route_job(context, job)
@@ -84,11 +85,11 @@ def refuse_reserved(text: str) -> None:
     except (ValueError, RecursionError):
         return  # it is told where it is read
     for key, reserved in OPERATOR_ONLY.items():
-        if key != BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
+        if key not in BESIDE and key in fields and (reserved.always or reserved.when(fields[key])):
             raise ProblemError(400, "brief.reserved", f"{key}: {reserved.why}; {reserved.remedy}")
 
 
-def _require_expected_file(template: Template, name: str) -> None:
+def require_expected_file(template: Template, name: str) -> None:
     """Refuse a file that a template does not ask for, and one in place of what the operator put there."""
     expected = [each.name for each in template.shown.files]
     if (template.folder / name.partition("/")[0]).exists():
@@ -103,7 +104,9 @@ def _require_expected_file(template: Template, name: str) -> None:
 def require_own_checks(template: Template, job: Brief, files: Sequence[SentFile]) -> None:
     """Refuse a file that a template's checks would use, unless the operator listed it: checks are the operator's."""
     listed = {each.name for each in template.shown.files}
-    needed = {name for item in job.deliverables for check in checks_of(item) for name in find(*check).beside}
+    report = job.reduce.deliverables if job.reduce is not None else ()
+    checks = (check for item in (*job.deliverables, *report) for check in checks_of(item))
+    needed = {name for check in checks for name in find(*check).beside}
     for name in sorted({each.name for each in files} - listed):
         if any(name == each or name.startswith(f"{each}/") for each in needed):
             raise ProblemError(

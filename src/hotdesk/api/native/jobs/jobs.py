@@ -14,14 +14,14 @@ import anyio
 from fastapi import APIRouter, Body, Path, Response
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from hotdesk.api.launch.job_command import folder_of
+from hotdesk.api.launch.job_command import COUNTS, folder_of
 from hotdesk.api.models import EXAMPLES, PROVIDERS, refusal
 from hotdesk.api.native.access.auth import ForJobs, RequestContext
 from hotdesk.api.native.desks.desks import load_desks as open_desks
 from hotdesk.api.native.jobs import templates
 from hotdesk.api.native.jobs.briefs import SentFile, lay_out
 from hotdesk.api.native.jobs.frames import frame
-from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes
+from hotdesk.api.native.jobs.requests import RequestedJob, make_folder, takes, takes_swarm
 from hotdesk.api.native.jobs.templates import Filled, Template
 from hotdesk.api.native.jobs.views import JobLine, JobShown, describe_job, describe_unborn, line, unborn
 from hotdesk.api.native.problems import ProblemError, document_errors
@@ -37,6 +37,8 @@ from hotdesk.job.record.lock import is_held
 from hotdesk.job.record.summary import JobSummary, tell
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], responses=document_errors(409))
+_TOGETHER = (64, 32, 16, 8, 4, 2, 1)
+"""Items that are worked at together, where the quota allows it; the machine's load lowers it further."""
 KEY_SHAPE = re.compile(r"[!-~]+")
 _ModelName = Annotated[str, Field(min_length=1, max_length=300, examples=["anthropic:claude-sonnet-5"])]
 """Whether it may be used is for `hotdesk.api.models` to say, in words a person can act on."""
@@ -58,6 +60,17 @@ class Limits(Model):
     acts: Annotated[int, Field(ge=1, le=10**6)] | None = None
 
 
+class SwarmOptions(Model):
+    """How a brief is carried out for many items."""
+
+    pilot: Annotated[int, Field(ge=1, le=COUNTS["pilot"])] | None = None
+    """Items that are finished first; the rest begins when a person approves."""
+    review: Annotated[int, Field(ge=1, le=COUNTS["review"])] | None = None
+    """Results, chosen at random, that a person compares with their sources."""
+    most: Annotated[int, Field(ge=1, le=COUNTS["most"])] | None = None
+    """Items that are worked at together; null: as many as the quota allows."""
+
+
 class JobOrder(Model):
     """What shall be done: a brief, or a template that is filled in. Neither names scripts, walls or host paths."""
 
@@ -68,6 +81,7 @@ class JobOrder(Model):
     models: Annotated[list[_ModelName], Field(max_length=8, default_factory=list)]
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     limits: Limits = Limits()
+    swarm: Annotated[SwarmOptions, Field(description="Of a brief with [each].")] = SwarmOptions()
 
     @model_validator(mode="after")
     def one_of_both(self) -> JobOrder:
@@ -89,6 +103,8 @@ class ResumeOrder(Model):
 
     limits: Limits = Limits()
     approve: Literal["auto", "risky", "plan", "every"] | None = None
+    quarantine: Literal["retry", "accept"] | None = None
+    """Of a swarm: what becomes of items in quarantine; null: they stay there."""
     models: Annotated[list[_ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
     key: Annotated[
         SecretStr | None,
@@ -124,13 +140,15 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
     folder = make_folder(context.tenant.settings, job)
     jobs = context.native.jobs
     try:
-        request, scripted, models = await anyio.to_thread.run_sync(prepare_job, context, order, job, folder)
+        request, scripted, models, swarm = await anyio.to_thread.run_sync(prepare_job, context, order, job, folder)
         await jobs.remember(context.tenant.name, context.tenant.settings, request)
         options = {**order.limits.model_dump(exclude_none=True), "models": list(models), "approve": order.approve}
         options |= {"template": order.template} if scripted else {}
         options["wall"] = context.native.tenants.walls.of(context.tenant.name)
         take = partial(context.tenant.host.take, **request.takes)
-        await jobs.starter.work(context.tenant.name, job, take, requester=context.caller.name, **options)
+        start_process = jobs.starter.work if swarm is None else jobs.starter.swarm
+        options |= swarm.model_dump(exclude_none=True) if swarm is not None else {}
+        await start_process(context.tenant.name, job, take, requester=context.caller.name, **options)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(jobs.forget, context.tenant.name, context.tenant.settings, job)
@@ -140,8 +158,10 @@ async def start_job(context: RequestContext, order: JobOrder) -> JobShown:
 
 def prepare_job(
     context: RequestContext, order: JobOrder, job: str, folder: Place
-) -> tuple[RequestedJob, bool, tuple[str, ...]]:
-    """Lay a brief out; give what is remembered of it, whether a template's script acts, and which models else."""
+) -> tuple[RequestedJob, bool, tuple[str, ...], SwarmOptions | None]:
+    """Lay a brief out; give what is remembered of it, whether a template's script acts, which models else, and how
+    many items are worked at together.
+    """
     form: Form = "json" if order.template is not None else "toml"
     template = templates.find(context.native.templates, order.template) if order.template is not None else None
     text = templates.fill_template(template, order.values) if template is not None else order.brief or ""
@@ -149,9 +169,23 @@ def prepare_job(
     read = lay_out(context, folder, text, form, files, template)
     scripted = template is not None and template.shown.scripted and not order.models
     models = () if scripted else _choose_models(context, order, read, template)
-    amounts = takes(read.size, read.deliverables)
+    if read.each is None and order.swarm != SwarmOptions():
+        raise ProblemError(400, "brief.swarm", "this brief is for one job; `swarm` is for a brief with [each]")
+    swarm = fit_swarm(context, order, read) if read.each is not None else None
+    amounts = takes(read.size, read.deliverables) if swarm is None else takes_swarm(read, swarm.most or 1)
     request = RequestedJob(job, read.goal, context.caller.name, time.time(), order.template or "", amounts)
-    return request, scripted, models
+    return request, scripted, models, swarm
+
+
+def fit_swarm(context: RequestContext, order: JobOrder, read: Brief) -> SwarmOptions:
+    """Say how many items of a swarm are worked at together: where nobody says so, as many as the quota allows."""
+    if (order.approve or read.approve) == "every":
+        raise ProblemError(400, "brief.approve", 'the steps of a swarm cannot be approved one by one; use "plan"')
+    if order.swarm.most is not None:
+        return order.swarm
+    quotas, tenant = context.native.tenants.quotas, context.tenant.name
+    most = next((count for count in _TOGETHER if quotas.fits(tenant, **takes_swarm(read, count))), 1)
+    return order.swarm.model_copy(update={"most": most})
 
 
 def _choose_models(context: RequestContext, order: JobOrder, read: Brief, template: Template | None) -> tuple[str, ...]:
@@ -218,8 +252,19 @@ async def resume(
 ) -> JobShown:
     """Go on with a job that stopped, was killed, or used up a limit."""
     tale = await find(context, job)
-    if isinstance(tale, RequestedJob) or tale.ended is not None:
+    order = order or ResumeOrder(models=[])
+    retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
+    if isinstance(tale, RequestedJob) or (tale.ended is not None and not (retries and tale.ended.outcome == "done")):
         raise ProblemError(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
+    if order.quarantine is not None and tale.items is None:
+        raise ProblemError(409, "job.one", f"job {job} is no swarm; it has no items in quarantine")
+    await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
+    return await get_job(context, job)
+
+
+async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dict[str, object]) -> None:
+    """Have a job's process started again, if it can be; `more` is for swarms."""
+    tale = (await context.ledger.summaries())[job]
     folder = context.tenant.settings.lib / JOBS / job
     if tale.forgotten is not None or not folder.is_dir():
         raise ProblemError(409, "job.forgotten", f"nothing is kept of job {job} by which it could go on")
@@ -227,9 +272,9 @@ async def resume(
         raise ProblemError(409, "job.running", f"another process is running job {job} already")
     if not folder_of(context.tenant.settings, job).is_dir():
         raise ProblemError(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
-    order = order or ResumeOrder(models=[])
     _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
+    options |= more
     options |= {"requester": context.caller.name, "wall": context.native.tenants.walls.of(context.tenant.name)}
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     take = partial(context.tenant.host.take, **(request.takes if request is not None else takes()))
@@ -238,7 +283,6 @@ async def resume(
         await starter.resume_with_key(context.tenant.name, job, take, key, **options)
     else:
         await starter.resume(context.tenant.name, job, take, **options)
-    return await get_job(context, job)
 
 
 @router.delete("/{job}", status_code=204, summary="Forget a job")
@@ -252,6 +296,7 @@ async def forget_job(context: ForJobs, job: JobName) -> None:
         noted = tale.forgotten is not None
         forget(settings.lib / JOBS, job, context.tenant.host.note, context.by, noted=noted)
     context.native.stories.forget(context.tenant.name, job)
+    context.native.swarms.forget(context.tenant.name, job)
     await anyio.to_thread.run_sync(context.native.jobs.forget, context.tenant.name, settings, job)
 
 
@@ -270,8 +315,8 @@ async def get_frame(context: ForJobs, job: JobName, act: Annotated[int, Path(ge=
 
 async def find(context: RequestContext, job: str) -> JobSummary | RequestedJob:
     """Give one of the tenant's jobs, all of it; another's is as unknown as one that never was."""
-    if job in await context.ledger.summaries():
-        return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job)
+    if (summary := (await context.ledger.summaries()).get(job)) is not None:
+        return await anyio.to_thread.run_sync(tell, journal_of(context.tenant.settings), job, summary.items)
     request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
     if request is None:
         raise ProblemError(404, "job.missing", f"there is no job {job}; GET /jobs lists those there are")

@@ -14,7 +14,8 @@ import anyio
 
 from hotdesk.api.launch.job_command import ORDERS, folder_of
 from hotdesk.api.launch.launcher_client import LauncherClient
-from hotdesk.brief.brief import Deliverable, DeskSize
+from hotdesk.brief import CLOSED
+from hotdesk.brief.brief import Brief, Deliverable, DeskSize
 from hotdesk.config import Config
 from hotdesk.errors import printable
 from hotdesk.job.verify import most_at_once
@@ -37,6 +38,19 @@ def takes(size: DeskSize = USUAL, deliverables: Sequence[Deliverable] = ()) -> d
     desks = 1 + max(1, most_at_once(deliverables))
     sizes = {"cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk}
     return {"jobs": 1, "desks": desks, **sizes}
+
+
+def takes_swarm(brief: Brief, most: int) -> dict[str, float]:
+    """Say what a swarm has of its tenant's quota while it runs: `most` items together, and one clean desk.
+
+    Where desks reach something, an item may have a second one, for a step that must not meet others' files.
+    """
+    report = 1 + max(1, most_at_once(brief.reduce.deliverables)) if brief.reduce is not None else 0
+    desks = max(most * (1 if brief.scope == CLOSED else 2) + 1, report)
+    size = brief.size
+    return {
+        "jobs": 1, "desks": desks, "cpus": desks * size.cpus, "memory": desks * size.memory, "disk": desks * size.disk
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

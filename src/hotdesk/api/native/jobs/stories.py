@@ -172,9 +172,9 @@ def moment_of(moment: Moment) -> MomentShown:
     """Tell of a moment."""
     return MomentShown(
         number=moment.number, at=moment.at / 1000,
-        title=_excerpt(moment.title, TITLE), text=_excerpt(moment.text, TEXT),
+        title=cut_text(moment.title, TITLE), text=cut_text(moment.text, TEXT),
         tone=moment.tone, faults=_faults_of(moment.faults[:MAX_FAULTS]),
-        findings=[_excerpt(each, LONG) for each in moment.findings],
+        findings=[cut_text(each, LONG) for each in moment.findings],
     )  # fmt: skip
 
 
@@ -182,9 +182,9 @@ def _faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
     """Tell what is wrong with a file."""
     return [
         FaultShown(
-            where=_excerpt(each.where, TITLE),
-            expected=_excerpt(each.expected, TITLE),
-            found=_excerpt(each.found, TITLE),
+            where=cut_text(each.where, TITLE),
+            expected=cut_text(each.expected, TITLE),
+            found=cut_text(each.found, TITLE),
         )
         for each in faults
     ]
@@ -193,20 +193,20 @@ def _faults_of(faults: Iterable[Fault]) -> list[FaultShown]:
 def _attempt_of(each: Attempted) -> AttemptShown:
     """Tell of an attempt at a step."""
     return AttemptShown(
-        number=each.number, at=each.at / 1000, step=_excerpt(each.step, TITLE), attempt=each.attempt,
-        what=_excerpt(each.what, TEXT), model=_excerpt(each.model, TITLE), outcome=each.outcome,
+        number=each.number, at=each.at / 1000, step=cut_text(each.step, TITLE), attempt=each.attempt,
+        what=cut_text(each.what, TEXT), model=cut_text(each.model, TITLE), outcome=each.outcome,
         ended=each.ended / 1000 if each.ended else None,
-        note=_excerpt(each.note, LONG) if each.outcome == "failed" else "",
-        leaves=_excerpt(each.leaves, LONG), rolled_back=each.rolled_back,
+        note=cut_text(each.note, LONG) if each.outcome == "failed" else "",
+        leaves=cut_text(each.leaves, LONG), rolled_back=each.rolled_back,
     )  # fmt: skip
 
 
 def line_of(act: ToolUse) -> dict[str, object]:
     """Tell of an act in short."""
     return {
-        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": _excerpt(act.tool, TITLE),
-        "call": _excerpt(act.call, TEXT), "why": _excerpt(act.why, TEXT), "outcome": act.outcome,
-        "seconds": act.ms / 1000, "result": _excerpt(act.words or act.output, LONG), "picture": act.has_picture,
+        "act": act.number, "attempt": act.attempt, "at": act.at / 1000, "tool": cut_text(act.tool, TITLE),
+        "call": cut_text(act.call, TEXT), "why": cut_text(act.why, TEXT), "outcome": act.outcome,
+        "seconds": act.ms / 1000, "result": cut_text(act.words or act.output, LONG), "picture": act.has_picture,
     }  # fmt: skip
 
 
@@ -214,11 +214,11 @@ def format_act(reading: PaperReader, act: ToolUse) -> ActShown:
     """Tell all of an act."""
     call, output = reading.read_json(act.call_paper).get("arguments"), output_of(reading.read_json(act.paper))
     arguments = [
-        ArgumentShown(name=_excerpt(str(name), TITLE), value=_excerpt(_value_of(str(name), value), ARGUMENT))
+        ArgumentShown(name=cut_text(str(name), TITLE), value=cut_text(_value_of(str(name), value), ARGUMENT))
         for name, value in list(call.items() if isinstance(call, dict) else ())[:MAX_ARGUMENTS]
     ]
     return ActShown.model_validate({
-        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": _excerpt(output.text, OUTPUT),
+        **line_of(act), "arguments": arguments, "exit_code": output.exit_code, "output": cut_text(output.text, OUTPUT),
     })  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def _value_of(name: str, value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _excerpt(text: str, longest: int) -> str:
+def cut_text(text: str, longest: int) -> str:
     """Give a text that can be written as UTF-8, of one that is long the beginning and the end."""
     if len(text) > longest:
         half = longest // 2

@@ -24,6 +24,14 @@ _NOT_ASKED = "could not be asked"
 """What is said of a model that did not answer: `brain.models.line`."""
 
 
+class ItemsEnded(Model):
+    """How far the items of a swarm are."""
+
+    total: int
+    done: int
+    quarantined: int
+
+
 class JobLine(Model):
     """A job in a list."""
 
@@ -46,6 +54,7 @@ class JobLine(Model):
     tokens: int
     acts: int
     forgotten: bool
+    items: ItemsEnded | None = Field(None, description="Of a swarm; GET /jobs/JOB/swarm says more. Null: one job.")
 
 
 class StepShown(Model):
@@ -110,7 +119,7 @@ def line(context: RequestContext, tale: JobSummary) -> JobLine:
 def latest(context: RequestContext, tale: JobSummary) -> JobSummary:
     """Give a tale as it is now where it looks killed: its process may just have ended well since it was read."""
     state, _ = tale.state(_is_live(context, tale.job), int(time.time() * 1000))
-    return tell(journal_of(context.tenant.settings), tale.job) if state == "killed" else tale
+    return tell(journal_of(context.tenant.settings), tale.job, tale.items) if state == "killed" else tale
 
 
 def _is_live(context: RequestContext, job: str) -> bool:
@@ -124,11 +133,11 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
     settings, live = context.tenant.settings, _is_live(context, tale.job)
     state, why = tale.state(live, int(time.time() * 1000))
     at, of = tale.place
-    cost = tale.cost
+    cost, items = tale.whole_cost, tale.items
     request = context.native.jobs.requests(context.tenant.name, settings).get(tale.job)
     return {
         "id": tale.job,
-        "task": clean(tale.goal),
+        "task": task_of(context, tale),
         "state": state,
         "live": live,
         "why": "" if state == "waiting" else clean(why),
@@ -142,9 +151,16 @@ def line_of(context: RequestContext, tale: JobSummary) -> dict[str, object]:
         "brain": clean(tale.brain),
         "cost": None if cost.replies and cost.unpriced == cost.replies else cost.dollars,
         "tokens": cost.tokens,
-        "acts": tale.course.acts,
+        "acts": tale.whole_acts,
         "forgotten": tale.forgotten is not None,
+        "items": ItemsEnded(total=items.total, done=items.done, quarantined=items.quarantined) if items else None,
     }
+
+
+def task_of(context: RequestContext, tale: JobSummary) -> str:
+    """Give what a job is for, as it was asked for: a swarm's goal says more, for its planner."""
+    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(tale.job)
+    return clean(request.task if request is not None else tale.goal)
 
 
 def unborn(context: RequestContext, request: RequestedJob) -> dict[str, object]:

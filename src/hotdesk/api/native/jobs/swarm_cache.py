@@ -1,0 +1,80 @@
+"""Swarms that were looked at lately: each is folded once from the journal, and then read on."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from hotdesk.drive.journal import read
+from hotdesk.event import ItemEnded, ItemReviewed
+from hotdesk.swarm.results import NAMES, SwarmState
+
+_MAX_SWARMS = 16
+"""Swarms that are remembered, of all tenants together."""
+_RATE_WINDOW_MS = 20_000
+
+
+@dataclass(slots=True)
+class FollowedSwarm:
+    """One swarm as far as it was read."""
+
+    job: str
+    state: SwarmState = field(default_factory=SwarmState)
+    changes: dict[str, int] = field(default_factory=dict)
+    """By item: the place in the journal at which it last changed."""
+    ends: deque[int] = field(default_factory=deque)
+    """When items ended lately, in milliseconds since 1970."""
+    last: int = 0
+    reading: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def read_on(self, journal: Path) -> None:
+        """Take in what was written since."""
+        for row in read(journal, self.job, names=NAMES, after=self.last):
+            self.last = row.id
+            event = row.event()
+            self.state.take(event)
+            if isinstance(event, ItemEnded | ItemReviewed):
+                self.changes[event.item] = row.id
+            if isinstance(event, ItemEnded):
+                self.ends.append(row.at)
+
+    def measure_rate(self) -> float:
+        """Give how many items ended a second, lately."""
+        now = time.time() * 1000
+        while self.ends and now - self.ends[0] > _RATE_WINDOW_MS:
+            self.ends.popleft()
+        return len(self.ends) / max(1.0, (now - self.ends[0]) / 1000) if self.ends else 0.0
+
+    def list_changes(self, after: int, limit: int) -> tuple[list[ItemEnded], int, bool]:
+        """List items that changed after a place in the journal, where they are read up to, and whether there are more.
+
+        Items share no place, so that a page never ends amid one.
+        """
+        new = sorted((place, item) for item, place in self.changes.items() if place > after)
+        some = new[:limit]
+        is_whole = len(some) == len(new)
+        last = max(self.last, after) if is_whole else some[-1][0]
+        return [self.state.items[item] for _, item in some if item in self.state.items], last, not is_whole
+
+
+@dataclass(slots=True)
+class SwarmCache:
+    """The swarms of a server."""
+
+    swarms: OrderedDict[tuple[str, str], FollowedSwarm] = field(default_factory=OrderedDict)
+
+    def find(self, tenant: str, job: str) -> FollowedSwarm:
+        """Give a swarm, the remembered one if there is one."""
+        found = self.swarms.pop((tenant, job), None) or FollowedSwarm(job)
+        self.swarms[tenant, job] = found
+        while len(self.swarms) > _MAX_SWARMS:
+            self.swarms.popitem(last=False)
+        return found
+
+    def forget(self, tenant: str, job: str) -> None:
+        """Drop what is remembered of a job."""
+        self.swarms.pop((tenant, job), None)

@@ -1,0 +1,165 @@
+"""The evidence of one item of a swarm: its record, and what its papers say. All texts of a desk are bounded."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from hotdesk.api.native.jobs.stories import ARGUMENT, LONG, TITLE, cut_text
+from hotdesk.api.native.schema import Model, clean
+from hotdesk.event import ItemEnded, ItemReviewed
+from hotdesk.job.report.paper_text import PaperReader
+
+_MAX_ATTEMPTS, _MAX_ENTRIES, _MAX_FINDINGS = 10, 200, 40
+_MAX_FILES = 20
+_MAX_TEXT_BYTES = 64 << 10
+"""Bytes that are read of a file for its excerpt."""
+
+
+class ItemEntry(Model):
+    """Something an item's worker said, or did with a tool."""
+
+    step: str
+    tool: str = Field(description="Empty: the worker's words.")
+    call: str = Field(description="What the tool was used with. Untrusted.")
+    ok: bool
+    text: str = Field(description="Untrusted.")
+
+
+class ItemAttemptShown(Model):
+    """One attempt at an item."""
+
+    attempt: int
+    desk: str
+    failure: str = Field(description="Why it was not the last; empty: it was. Quotes the worker.")
+    entries: list[ItemEntry]
+    omitted: int = Field(description="Entries that are left out here.")
+
+
+class ItemVerdict(Model):
+    """What a check in a clean desk found."""
+
+    path: str
+    check: str
+    passed: bool
+    findings: list[str]
+
+
+class ItemFile(Model):
+    """A file the worker made."""
+
+    path: str
+    size: int
+    sha256: str
+    text: str = Field(description="Its beginning and end. Untrusted; empty: it is no text, or no longer kept.")
+
+
+class ItemShown(Model):
+    """How an item ended, and by what that is shown."""
+
+    item: str
+    index: int
+    input: str = Field(description="SHA-256 of what the item holds.")
+    outcome: str
+    cause: str
+    why: str
+    desk: str = Field(description="The desk it was worked at, which no other item had; empty: none.")
+    clean_desk: str = Field(description="The desk its files were looked at in; empty: none was.")
+    checks: list[str] = Field(description="The checks that its files passed.")
+    seconds: float
+    dollars: float
+    tokens: int
+    acts: int
+    review: str = Field(description="right or wrong, and who says so; empty: no person looked at it.")
+    attempts: list[ItemAttemptShown]
+    verdicts: list[ItemVerdict]
+    files: list[ItemFile]
+
+
+def describe_item(reading: PaperReader, record: ItemEnded, review: ItemReviewed | None) -> ItemShown:
+    """Put the evidence of an item together."""
+    paper = reading.read_json(record.paper)
+    return ItemShown(
+        item=record.item,
+        index=record.index,
+        input=record.input,
+        outcome=record.outcome,
+        cause=clean(record.cause),
+        why=cut_text(record.why, LONG),
+        desk=record.desk,
+        clean_desk=record.clean,
+        checks=[cut_text(each, TITLE) for each in record.checks],
+        seconds=record.ms / 1000,
+        dollars=record.dollars,
+        tokens=record.tokens,
+        acts=record.acts,
+        review=f"{review.verdict}, says {clean(review.by)}" if review is not None else "",
+        attempts=[_attempt_of(each) for each in _objects(paper.get("attempts"))[:_MAX_ATTEMPTS]],
+        verdicts=[_verdict_of(each) for each in _objects(paper.get("verdicts"))[:_MAX_ENTRIES]],
+        files=_describe_files(reading, record),
+    )
+
+
+def list_files(record: ItemEnded) -> list[tuple[str, str]]:
+    """List an item's files: each path, and the paper that has its bytes."""
+    return list(zip(record.paths, record.files, strict=False))
+
+
+def _describe_files(reading: PaperReader, record: ItemEnded) -> list[ItemFile]:
+    files = zip(list_files(record), record.sizes, record.digests, strict=False)
+    return [
+        ItemFile(path=clean(path), size=size, sha256=sha256, text=_excerpt(reading, paper))
+        for (path, paper), size, sha256 in list(files)[:_MAX_FILES]
+    ]
+
+
+def _excerpt(reading: PaperReader, paper: str) -> str:
+    """Give the beginning of a file that is text."""
+    data = (reading.data(paper) or b"")[:_MAX_TEXT_BYTES]
+    try:
+        return cut_text(data.decode(), ARGUMENT)
+    except UnicodeDecodeError as e:
+        is_cut = e.start > len(data) - 4  # amid a character
+        return cut_text(data[: e.start].decode(), ARGUMENT) if is_cut else ""
+
+
+def _attempt_of(attempt: dict[str, object]) -> ItemAttemptShown:
+    entries = _objects(attempt.get("entries"))
+    number = attempt.get("attempt")
+    return ItemAttemptShown(
+        attempt=number if isinstance(number, int) else 0,
+        desk=_text(attempt, "desk", TITLE),
+        failure=_text(attempt, "failure", LONG),
+        entries=[_entry_of(each) for each in entries[:_MAX_ENTRIES]],
+        omitted=max(0, len(entries) - _MAX_ENTRIES),
+    )
+
+
+def _entry_of(entry: dict[str, object]) -> ItemEntry:
+    return ItemEntry(
+        step=_text(entry, "step", TITLE),
+        tool=_text(entry, "tool", TITLE),
+        call=_text(entry, "with", LONG),
+        ok=entry.get("ok", True) is True,
+        text=_text(entry, "text", LONG),
+    )
+
+
+def _verdict_of(verdict: dict[str, object]) -> ItemVerdict:
+    findings = verdict.get("findings")
+    return ItemVerdict(
+        path=_text(verdict, "path", TITLE),
+        check=_text(verdict, "check", TITLE),
+        passed=verdict.get("passed") is True,
+        findings=[cut_text(str(each), LONG) for each in (findings if isinstance(findings, list) else [])][
+            :_MAX_FINDINGS
+        ],
+    )
+
+
+def _text(entry: dict[str, object], name: str, longest: int) -> str:
+    return cut_text(str(entry.get(name) or ""), longest)
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    """Give the objects of a list; what is none is left out."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []

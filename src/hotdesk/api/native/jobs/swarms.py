@@ -1,0 +1,341 @@
+"""A swarm over the API: how far it is, the map of its items, and the evidence of each.
+
+It is started, stopped and resumed as any job (`jobs.py`); its pilot and cohorts are answered as any approval.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from pathlib import PurePosixPath
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field
+
+from hotdesk.api.launch.job_command import folder_of
+from hotdesk.api.native import uploads
+from hotdesk.api.native.access.auth import ForJobs, RequestContext
+from hotdesk.api.native.bodies import BYTES_RESPONSE, MEDIA, attachment
+from hotdesk.api.native.jobs import templates
+from hotdesk.api.native.jobs.briefs import require_expected_file
+from hotdesk.api.native.jobs.jobs import FileSent, ResumeOrder, get_job, go_on
+from hotdesk.api.native.jobs.requests import BRIEF
+from hotdesk.api.native.jobs.stories import Since
+from hotdesk.api.native.jobs.swarm_cache import FollowedSwarm
+from hotdesk.api.native.jobs.swarm_evidence import ItemShown, describe_item, list_files
+from hotdesk.api.native.jobs.templates import Template
+from hotdesk.api.native.jobs.views import JobShown
+from hotdesk.api.native.problems import ProblemError, document_errors
+from hotdesk.api.native.schema import JobName, Limit, Model, clean
+from hotdesk.brief.load import FILES, read_job
+from hotdesk.door.policy.scope import scope_of
+from hotdesk.drive.names import check_name
+from hotdesk.drive.swarm_certificate import prove, write_proof
+from hotdesk.errors import BriefError
+from hotdesk.event import ItemEnded, ItemsOffered, PilotEnded
+from hotdesk.job.record.decisions import JOBS, journal_of
+from hotdesk.job.report.paper_text import PaperReader
+from hotdesk.swarm.items import is_workbook
+from hotdesk.swarm.items import list_items as list_brief_items
+from hotdesk.swarm.listing import make_kind
+from hotdesk.swarm.results import SwarmState
+
+router = APIRouter(prefix="/jobs/{job}", tags=["swarms"], responses=document_errors())
+_MAX_GROUPS, _EXAMPLES = 50, 5
+_OFFER_TIMEOUT_S, _OFFER_POLL_S = 20.0, 0.2
+"""Seconds that are waited for a swarm to take in what was added, and between two looks."""
+_ItemName = Annotated[str, Path(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="An item's name.")]
+_Place = Annotated[int, Path(ge=0, le=100, description="Which of its files, the first is 0.")]
+
+
+class FailureGroup(Model):
+    """Items in quarantine for the same reason."""
+
+    cause: str = Field(description="check, step, time, desk, input, budget, unknown")
+    why: str
+    count: int
+    examples: list[str] = Field(description="Names of some of them.")
+
+
+class ForecastShown(Model):
+    """What all items take by what the pilot took."""
+
+    dollars: float
+    tokens: int
+    seconds: float
+
+
+class ReportFile(Model):
+    """A file of the report that was built from all results."""
+
+    path: str
+    name: str = Field(description="Its name in the drive.")
+    sha256: str
+
+
+class SwarmShown(Model):
+    """How far a swarm is."""
+
+    job: str
+    items: int
+    done: int
+    quarantined: int
+    rate: float = Field(description="Items that ended a second, lately.")
+    seconds_to_go: float | None = Field(description="By that rate; null: it is not known, or nothing is to come.")
+    dollars: float
+    dollars_expected: float | None = Field(description="For all items, by those that ended; null: none ended.")
+    tokens: int
+    acts: int
+    pilot: ForecastShown | None
+    reviewed: int
+    wrong: int = Field(description="Of those reviewed: how many a person found wrong.")
+    failures: list[FailureGroup]
+    report_job: str = Field(description="The job that builds the report; empty: it has not begun.")
+    report: list[ReportFile]
+    root: str = Field(description="Of the tree over all records, as it was signed; empty: it was not.")
+
+
+class ItemsOrder(Model):
+    """More items for a swarm: files that its `over` names, or its table with more rows in it."""
+
+    files: Annotated[list[FileSent], Field(min_length=1, max_length=1000)]
+
+
+class ItemLine(Model):
+    """An item on the map."""
+
+    index: int
+    item: str
+    state: str = Field(description="done, quarantined, wrong: a person found that its result is.")
+    cause: str
+
+
+class ItemsShown(Model):
+    """Items that ended, as far as that is new; of an item that is never listed nothing is known yet."""
+
+    total: int
+    items: list[ItemLine]
+    last: int = Field(description="Give it as `after` to have what changes from here on.")
+    more: bool = Field(description="Whether there is more that can be had at once.")
+
+
+@router.get("/swarm", summary="How far a swarm is")
+async def get_swarm(context: ForJobs, job: JobName) -> SwarmShown:
+    """Say how far a swarm is: items, rate, cost and forecast, failures by cause, its report."""
+    swarm = await follow(context, job)
+    return describe_swarm(swarm)
+
+
+@router.get("/items", summary="The items of a swarm")
+async def list_items(
+    context: ForJobs,
+    job: JobName,
+    after: Since = 0,
+    limit: Limit = 1000,
+    outcome: Annotated[str, Query(pattern="^(done|quarantined)?$", description="Only those.")] = "",
+) -> ItemsShown:
+    """List the items that ended since a place in the journal, the earliest first."""
+    swarm = await follow(context, job)
+    records, last, more = swarm.list_changes(after, limit)
+    lines = [_line_of(each, swarm.state) for each in records if not outcome or each.outcome == outcome]
+    total = swarm.state.begun.items if swarm.state.begun is not None else 0
+    return ItemsShown(total=total, items=lines, last=last, more=more)
+
+
+@router.post("/items", status_code=202, summary="Add items to a swarm")
+async def add_items(context: ForJobs, job: JobName, order: ItemsOrder) -> JobShown:
+    """Add items to a swarm that runs, paused or is done: they are taken by its plan, and the report is built anew."""
+    tale = (await context.ledger.summaries()).get(job)
+    if tale is None or tale.items is None:
+        raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
+    if tale.ended is not None and tale.ended.outcome != "done":
+        raise ProblemError(409, "job.over", f"swarm {job} is over, and was not done; begin another")
+    await anyio.to_thread.run_sync(place_items, context, job, order.files)
+    await anyio.to_thread.run_sync(context.tenant.host.note, ItemsOffered(job, context.by))
+    await have_offer_taken(context, job)
+    return await get_job(context, job)
+
+
+async def have_offer_taken(context: RequestContext, job: str) -> None:
+    """Wait until a swarm that runs has taken in what was offered; go on with one whose process has ended.
+
+    A process that is about to end looks no more: then the next one takes them. One that waits for a person takes them
+    later.
+    """
+    running = context.native.jobs.starter.is_running
+    with anyio.move_on_after(_OFFER_TIMEOUT_S):
+        while running(context.tenant.name, job):
+            if not (await follow(context, job)).state.is_offered:
+                return
+            await anyio.sleep(_OFFER_POLL_S)
+        await go_on(context, job, ResumeOrder(models=[]), {"add": True})
+
+
+@router.get("/items/{item}", summary="The evidence of one item")
+async def get_item(context: ForJobs, job: JobName, item: _ItemName) -> ItemShown:
+    """Tell how an item ended: what was done at its desk, what its checks found, what it delivered."""
+    swarm, record = await find_item(context, job, item)
+    review = swarm.state.reviews.get(item)
+    reading = PaperReader(context.tenant.settings.lib / JOBS, job)
+    return await anyio.to_thread.run_sync(describe_item, reading, record, review)
+
+
+@router.get(
+    "/items/{item}/files/{place}",
+    summary="A file of one item",
+    response_class=Response,
+    responses=BYTES_RESPONSE,
+)
+async def get_item_file(context: ForJobs, job: JobName, item: _ItemName, place: _Place) -> Response:
+    """Give a file that an item's worker made, to be saved; also one that failed its checks."""
+    _, record = await find_item(context, job, item)
+    files = list_files(record)
+    reading = PaperReader(context.tenant.settings.lib / JOBS, job)
+    data = await anyio.to_thread.run_sync(reading.data, files[place][1]) if place < len(files) else None
+    if data is None:
+        raise ProblemError(404, "item.file", f"item {item} has no file {place}, or none that is kept")
+    return Response(data, 200, attachment(files[place][0]), MEDIA)
+
+
+@router.get(
+    "/items/{item}/proof",
+    summary="The proof of one item",
+    response_class=Response,
+    responses=BYTES_RESPONSE,
+)
+async def get_proof(context: ForJobs, job: JobName, item: _ItemName) -> Response:
+    """Give what shows offline that an item's record is under the root that was signed: `hotdesk verify --proof`."""
+    swarm, record = await find_item(context, job, item)
+    if swarm.state.certified is None:
+        raise ProblemError(409, "swarm.unsigned", f"the records of swarm {job} are not signed yet")
+    records = swarm.state.in_order()
+    proof = await anyio.to_thread.run_sync(lambda: write_proof(prove(records, record.index)))
+    return Response(proof, 200, attachment(f"{item}.proof.json"), MEDIA)
+
+
+def place_items(context: RequestContext, job: str, files: list[FileSent]) -> None:
+    """Put files beside a swarm's brief; none that is there is replaced, but for the table whose rows are items.
+
+    What cannot be taken in is removed again, and refused.
+    """
+    folder = folder_of(context.tenant.settings, job) / BRIEF
+    if not folder.is_dir():
+        raise ProblemError(409, "job.elsewhere", f"swarm {job} was begun on the command line: `hotdesk resume {job}`")
+    brief, template = read_job(folder, scope_of), find_template(context, job)
+    assert brief.each is not None
+    added: list[FilePath] = []
+    try:
+        for each in files:
+            name = require_item_name(each.name, brief.each.over)
+            if template is not None:
+                require_expected_file(template, name)
+            if name == brief.each.over:
+                replace_table(context, each.upload, folder / name)
+            else:
+                uploads.place(context, each.upload, folder / name)
+                added.append(folder / name)
+        if not is_workbook(brief.each):
+            make_kind(brief, list_brief_items(brief))
+    except (ProblemError, BriefError):
+        for path in added:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def find_template(context: RequestContext, job: str) -> Template | None:
+    """Give the template a job was made from, if it was."""
+    request = context.native.jobs.requests(context.tenant.name, context.tenant.settings).get(job)
+    return templates.find(context.native.templates, request.template) if request and request.template else None
+
+
+def require_item_name(name: str, over: str) -> str:
+    """Refuse a file that would be no item of a swarm, or its brief."""
+    path = PurePosixPath(check_name(name))
+    is_item = path.match(over) and len(path.parts) == len(PurePosixPath(over).parts)
+    if not is_item or path.parts[0] in FILES:
+        raise ProblemError(400, "brief.file", f"{name} is no item: each.over is {over}")
+    return name
+
+
+def replace_table(context: RequestContext, upload: str, target: FilePath) -> None:
+    """Put another version of a table in the place of what is there, whole or not at all."""
+    fresh = target.with_name(f".{upload}")
+    fresh.unlink(missing_ok=True)
+    uploads.place(context, upload, fresh)
+    fresh.replace(target)
+
+
+async def follow(context: RequestContext, job: str) -> FollowedSwarm:
+    """Give a swarm of the tenant's, read up to now; what is no swarm is refused."""
+    tale = (await context.ledger.summaries()).get(job)
+    if tale is None or tale.items is None:
+        raise ProblemError(404, "swarm.missing", f"job {job} is no swarm, or has not listed its items yet")
+    swarm = context.native.swarms.find(context.tenant.name, job)
+    async with swarm.reading:
+        await anyio.to_thread.run_sync(swarm.read_on, journal_of(context.tenant.settings))
+    return swarm
+
+
+async def find_item(context: RequestContext, job: str, item: str) -> tuple[FollowedSwarm, ItemEnded]:
+    """Give an item that ended."""
+    swarm = await follow(context, job)
+    record = swarm.state.items.get(item)
+    if record is None:
+        raise ProblemError(404, "item.missing", f"swarm {job} has no item {item} that ended; GET /jobs/{job}/items")
+    return swarm, record
+
+
+def describe_swarm(swarm: FollowedSwarm) -> SwarmShown:
+    """Tell how far a swarm is."""
+    state, rate = swarm.state, swarm.measure_rate()
+    records = state.items.values()
+    total, ended = state.begun.items if state.begun is not None else 0, len(records)
+    dollars = sum(each.dollars for each in records)
+    return SwarmShown(
+        job=swarm.job,
+        items=total,
+        done=state.done,
+        quarantined=len(state.quarantined),
+        rate=round(rate, 3),
+        seconds_to_go=round((total - ended) / rate, 1) if rate and ended < total else None,
+        dollars=dollars,
+        dollars_expected=dollars * total / ended if ended else None,
+        tokens=sum(each.tokens for each in records),
+        acts=sum(each.acts for each in records),
+        pilot=_forecast_of(state.pilot),
+        reviewed=len(state.reviews),
+        wrong=sum(each.verdict == "wrong" for each in state.reviews.values()),
+        failures=group_failures(state),
+        report_job=state.reduce.reduce if state.reduce is not None else "",
+        report=_list_report(state),
+        root=state.certified.root if state.certified is not None else "",
+    )
+
+
+def group_failures(state: SwarmState) -> list[FailureGroup]:
+    """Group what is in quarantine by cause, with the names of some."""
+    return [
+        FailureGroup(cause=clean(cause), why=clean(why), count=len(items), examples=items[:_EXAMPLES])
+        for (cause, why), items in state.list_failures()[:_MAX_GROUPS]
+    ]
+
+
+def _list_report(state: SwarmState) -> list[ReportFile]:
+    if state.reduced is None:
+        return []
+    job, pairs = state.reduced.reduce, zip(state.reduced.paths, state.reduced.digests, strict=True)
+    return [ReportFile(path=clean(path), name=f"{job}/{path}", sha256=sha256) for path, sha256 in pairs]
+
+
+def _forecast_of(pilot: PilotEnded | None) -> ForecastShown | None:
+    if pilot is None:
+        return None
+    return ForecastShown(dollars=pilot.dollars, tokens=pilot.tokens, seconds=pilot.seconds)
+
+
+def _line_of(record: ItemEnded, state: SwarmState) -> ItemLine:
+    review = state.reviews.get(record.item)
+    is_wrong = review is not None and review.verdict == "wrong"
+    shown = "wrong" if is_wrong and record.outcome == "done" else record.outcome
+    return ItemLine(index=record.index, item=record.item, state=shown, cause=clean(record.cause))
