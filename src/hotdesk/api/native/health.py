@@ -13,6 +13,7 @@ from hotdesk.api.native.access.auth import ForAdmin, RequestContext, native_of
 from hotdesk.api.native.metrics import labels, values_of
 from hotdesk.api.native.problems import ProblemBody, ProblemError, document_errors
 from hotdesk.api.native.schema import Model
+from hotdesk.api.native.swarm_metrics import SwarmNumbers
 from hotdesk.api.tenants import Tenants
 from hotdesk.desk.image import image
 from hotdesk.desk.keeper import state
@@ -88,6 +89,7 @@ async def numbers(context: RequestContext) -> list[str]:
     jobs: dict[str, float] = {}
     dollars: dict[str, float] = {}
     tokens: dict[str, float] = {}
+    swarms = SwarmNumbers()
     for tenant in context.visible_tenants():
         name, settings = tenant.name, tenant.settings
         tales = (await context.native.ledger(tenant).summaries()).values()
@@ -97,11 +99,13 @@ async def numbers(context: RequestContext) -> list[str]:
         for proof, count in Counter(read_proof(each) for each in found if "proof" in each).items():
             facts = {"wall": proof.wall, "kernel": proof.kernel, "version": proof.version, "platform": proof.platform}
             walls[labels(tenant=name, **facts)] = count
-        states = Counter(tale.state(is_held(settings.lib / JOBS / tale.job), 0)[0] for tale in tales)
+        live = {tale.job for tale in tales if is_held(settings.lib / JOBS / tale.job)}
+        states = Counter(tale.state(tale.job in live, 0)[0] for tale in tales)
         for job_state, count in states.items():
             jobs[labels(tenant=name, state=str(job_state))] = count
-        dollars[labels(tenant=name)] = sum(tale.cost.dollars for tale in tales)
-        tokens[labels(tenant=name)] = sum(tale.cost.tokens for tale in tales)
+        dollars[labels(tenant=name)] = sum(tale.whole_cost.dollars for tale in tales)
+        tokens[labels(tenant=name)] = sum(tale.whole_cost.tokens for tale in tales)
+        swarms.count(name, {tale.job: tale.items for tale in tales if tale.items is not None}, live)
     begun = {"": context.native.measures.begun}
     return [
         *values_of("hotdesk_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", begun),
@@ -110,4 +114,5 @@ async def numbers(context: RequestContext) -> list[str]:
         *values_of("hotdesk_jobs", "gauge", "Known jobs by tenant and state.", jobs),
         *values_of("hotdesk_spend_dollars_total", "counter", "Dollars spent on models by known jobs.", dollars),
         *values_of("hotdesk_tokens_total", "counter", "Tokens of models used by known jobs.", tokens),
+        *swarms.lines(),
     ]

@@ -1,0 +1,60 @@
+"""Numbers about swarms, as Prometheus reads them. Labels are a tenant, an outcome, a cause of a short list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hotdesk.api.native.metrics import OTHER, labels, values_of
+from hotdesk.job.record.item_counts import ItemCounts
+
+CAUSES = frozenset({"check", "step", "time", "desk", "input", "budget", "unknown"})
+"""Why items fail; whatever else a journal has counts as `other`."""
+OUTCOMES = ("done", "quarantined")
+
+
+@dataclass(slots=True)
+class SwarmNumbers:
+    """What tenants' swarms did, by labels."""
+
+    swarms: dict[str, float] = field(default_factory=dict)
+    pending: dict[str, float] = field(default_factory=dict)
+    ends: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def count(self, tenant: str, swarms: Mapping[str, ItemCounts], live: Collection[str]) -> None:
+        """Count the swarms of one tenant; `live`: those that somebody works at."""
+        running = [each for job, each in swarms.items() if job in live]
+        mine = labels(tenant=tenant)
+        self.swarms[mine] = len(running)
+        self.pending[mine] = sum(each.total - each.done - each.quarantined for each in running)
+        self.seconds[mine] = sum(each.seconds for each in swarms.values())
+        for outcome in OUTCOMES:
+            self.ends[labels(tenant=tenant, outcome=outcome)] = sum(
+                count for each in swarms.values() for (ended, _), count in each.ends.items() if ended == outcome
+            )
+        for cause in sorted({*CAUSES, OTHER}):
+            self.failures[labels(tenant=tenant, cause=cause)] = sum(
+                _count_cause(each, cause) for each in swarms.values()
+            )
+
+    def lines(self) -> Iterable[str]:
+        """Write them."""
+        yield from values_of("hotdesk_swarms_running", "gauge", "Swarms that are worked at, by tenant.", self.swarms)
+        words = "Items of running swarms that have not ended, by tenant."
+        yield from values_of("hotdesk_swarm_items_pending", "gauge", words, self.pending)
+        words = "Items of swarms that ended, by tenant and outcome; an item that was retried ended more than once."
+        yield from values_of("hotdesk_swarm_items_ended_total", "counter", words, self.ends)
+        words = "Items of swarms that went to quarantine, by tenant and cause."
+        yield from values_of("hotdesk_swarm_items_quarantined_total", "counter", words, self.failures)
+        words = "Seconds that items of swarms took from begin to end, by tenant."
+        yield from values_of("hotdesk_swarm_item_seconds_total", "counter", words, self.seconds)
+
+
+def _count_cause(counts: ItemCounts, cause: str) -> int:
+    return sum(
+        count
+        for (outcome, found), count in counts.ends.items()
+        if outcome != "done" and (found if found in CAUSES else OTHER) == cause
+    )
