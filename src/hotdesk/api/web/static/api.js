@@ -76,6 +76,16 @@ export async function list(path, most = 1000) {
   return found;
 }
 
+// Sends files for a job; gives what the job names them by.
+export async function upload(files) {
+  const sent = [];
+  for (const each of files) {
+    const { id } = await call("POST", `/uploads?name=${encodeURIComponent(each.name)}`, each);
+    sent.push({ upload: id, name: each.name });
+  }
+  return sent;
+}
+
 // Events as they come, until ended; a browser resumes by itself from the last id it saw.
 export function follow(path, take) {
   const source = new EventSource(BASE + path);

@@ -8,18 +8,20 @@ import { desktop } from "./desktop.js";
 import { terminal } from "./terminal.js";
 import { files } from "./files.js";
 import { modelField, offered } from "./new.js";
+import { swarm } from "./swarm.js";
 
 const CHECKING = "checking";
 const OVER = new Set(["done", "failed", "broken", "interrupted"]);
 
 export default async function view(here) {
-  const [id, chosen = "overview"] = here.rest;
+  const [id, wanted] = here.rest;
   const head = h("div");
   const waits = h("div", { class: "cards own" });
   const body = h("div");
   fill(here.main, head, waits, body);
   let job = null;
   let changed = null;
+  let shown = null;
   const load = async () => {
     const [told, open] = await Promise.all([find(`/jobs/${to(id)}`, `job ${id}`), may("approve") ? list("/approvals") : []]);
     if (here.gone()) {
@@ -29,6 +31,9 @@ export default async function view(here) {
     here.title(job.task);
     keep(head, brief(job), () => header(job, load));
     showCards(waits, open.filter((each) => each.job === id), load, () => null);
+    if (shown && shown.items !== Boolean(job.items)) {
+      build(); // its items were listed meanwhile
+    }
     changed?.(job);
   };
   here.live(load);
@@ -59,16 +64,30 @@ export default async function view(here) {
       }
     }, () => end?.());
   };
-  const made = tabs("Job", [
-    ["overview", "Overview", (panel) => follow((now) => keep(panel, now, summary))],
-    ["timeline", "Timeline", (panel) => timeline(panel, id)],
-    ["desktop", "Desktop", atDesk(desktop, true)],
-    ["terminal", "Terminal", atDesk(terminal)],
-    ["files", "Files", atDesk(files)],
-    ["door", "Door", (panel) => door(panel, id, here)],
-  ], chosen, (name) => history.replaceState(null, "", `#/jobs/${to(id)}${name === "overview" ? "" : `/${name}`}`));
-  here.onEnd(made.end);
-  fill(body, made.node);
+  const items = (panel) => {
+    const made = swarm(panel, id, load);
+    return follow(made.change);
+  };
+  const build = () => {
+    const ofSwarm = Boolean(job.items);
+    const before = shown;
+    before?.end();
+    const made = tabs("Job", [
+      ...(ofSwarm ? [["items", "Items", items]] : []),
+      ["overview", "Overview", (panel) => follow((now) => keep(panel, now, summary))],
+      ["timeline", "Timeline", (panel) => timeline(panel, id)],
+      ...(ofSwarm ? [] : [
+        ["desktop", "Desktop", atDesk(desktop, true)],
+        ["terminal", "Terminal", atDesk(terminal)],
+        ["files", "Files", atDesk(files)],
+      ]),
+      ["door", "Door", (panel) => door(panel, id, here)],
+    ], before ? "items" : wanted || (ofSwarm ? "items" : "overview"), (name) => history.replaceState(null, "", `#/jobs/${to(id)}${name === "overview" && !ofSwarm ? "" : `/${name}`}`));
+    shown = { items: ofSwarm, end: made.end };
+    fill(body, made.node);
+  };
+  here.onEnd(() => shown?.end());
+  build();
 }
 
 const brief = (job) => [job.state, job.live, job.task, job.by, job.begun, job.ended, job.why];

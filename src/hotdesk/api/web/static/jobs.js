@@ -46,4 +46,4 @@ export const rows = (found) =>
       each.state === "paused" && each.why && h("span", { class: "why quiet" }, each.why),
     ]))));
 
-const place = (each) => (each.step ? `step ${each.step} of ${each.of}` : "");
+const place = (each) => (each.items ? `${each.items.done + each.items.quarantined} of ${each.items.total} items` : each.step ? `step ${each.step} of ${each.of}` : "");

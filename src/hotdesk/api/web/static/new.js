@@ -1,6 +1,6 @@
 // A new job: from a template with a form, from plain words, or from a brief as it is written for the command line.
 import { busy, button, clean, empty, field, fill, h, size, tabs } from "./dom.js";
-import { call, get, list, to } from "./api.js";
+import { call, get, list, to, upload } from "./api.js";
 
 export default async function view(here) {
   const [templates, models] = await Promise.all([list("/templates").catch(() => []), offered()]);
@@ -30,7 +30,7 @@ function choose(templates, models, here) {
 function fillIn(template, models, back) {
   const controls = template.values.map((each) => [each, control(each)]);
   const sent = uploads(template.files.length > 0 || template.uploads);
-  const options = choices(modelField(models, template.scripted ? "None: the template's own script does the work" : "As the template or the server says"));
+  const options = choices(modelField(models, template.scripted ? "None: the template's own script does the work" : "As the template or the server says"), true);
   return job([
     h("h2", null, template.title), h("p", { class: "hint" }, template.text),
     controls.map(([each, made]) => field(each.title || each.name, made, each.text)),
@@ -109,7 +109,7 @@ function asBrief(goal, out, hosts, files) {
 function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
-  const options = choices(modelField(models, "As the brief or the server says"));
+  const options = choices(modelField(models, "As the brief or the server says"), true);
   return job([field("The brief, in TOML", text, "As `hotdesk work` takes it; files it names are uploaded below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
@@ -135,11 +135,7 @@ function uploads(shown) {
   const chosen = h("ul", { class: "plainlist", "aria-live": "polite" });
   input.addEventListener("change", () => fill(chosen, [...input.files].map((each) => h("li", null, `${each.name}, ${size(each.size)}`))));
   const take = async () => {
-    const files = [];
-    for (const each of input.files) {
-      const { id } = await call("POST", `/uploads?name=${encodeURIComponent(each.name)}`, each);
-      files.push({ upload: id, name: each.name });
-    }
+    const files = await upload(input.files);
     return files.length ? { files } : {};
   };
   return { node: shown ? h("div", { class: "drop" }, field("Files it needs", input), chosen) : null, take };
@@ -158,18 +154,23 @@ export function modelField(models, other = "") {
   return { node: field("Model", input, hint), take: () => (input.value.trim() ? { models: [input.value.trim()] } : {}) };
 }
 
-function choices(model = null) {
+function choices(model = null, many = false) {
   const approve = h("select", null, [
     ["plan", "Ask me before it begins"], ["risky", "Ask me when something is at stake"],
     ["every", "Ask me before every step"], ["auto", "Do not ask"],
   ].map(([value, title]) => h("option", { value }, title)));
   const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "no limit but the server's" });
   const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "as the brief says" });
+  const pilot = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
+  const review = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const node = h("details", null, h("summary", null, "Limits and approval"),
-    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), model?.node);
+    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), model?.node,
+    many && [field("Items to finish first", pilot, "Of a brief with [each]: you see these results, their cost and the forecast before the rest begins."),
+      field("Results to compare", review, "Of a brief with [each]: so many, chosen at random, are shown to you beside their sources.")]);
   const take = () => {
     const limits = { ...(dollars.value && { dollars: Number(dollars.value) }), ...(minutes.value && { seconds: Number(minutes.value) * 60 }) };
-    return { approve: approve.value, ...(Object.keys(limits).length && { limits }), ...model?.take() };
+    const swarm = { ...(pilot.value && { pilot: Number(pilot.value) }), ...(review.value && { review: Number(review.value) }) };
+    return { approve: approve.value, ...(Object.keys(swarm).length && { swarm }), ...(Object.keys(limits).length && { limits }), ...model?.take() };
   };
   return { node, take };
 }
