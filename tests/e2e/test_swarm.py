@@ -3,72 +3,42 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
+from hotdesk.desk.seam import new_id
 from hotdesk.door.policy.scope import scope_of
 from hotdesk.drive.journal import FILE, read
 from hotdesk.drive.keep import Drive
+from hotdesk.errors import BriefError
 from hotdesk.event import Burnt, Decided, Event, ItemEnded, Opened, Pending
 from hotdesk.host import Host
 from hotdesk.job.people.wait import Card, decide
 from hotdesk.swarm.brains import ScriptBrains
+from hotdesk.swarm.listing import find_items
 from hotdesk.swarm.run import SwarmContext, run_swarm
 from hotdesk.work import JobContext
 from tests.e2e.conftest import Hotdesk, environment
-from tests.swarm_room import SCRIPT
+from tests.e2e.swarm_processes import BRIEF, SwarmProcess, source_path, write_brief
 from tests.upstream import upstream
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(280)]
 EXAMPLE = Path(__file__).parents[2] / "examples/contracts"
-HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
-BRIEF = """
-goal = "Count the letters of {item}."
-size = {cpus = 1, memory = "256M", disk = "64M"}
-deliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]
-[each]
-over = "words.txt"
-[reduce]
-goal = "Add up the letters."
-deliverables = [{path = "total.json", expect = {types = {total = "integer"}}}]
-"""
 
 
 @pytest.fixture
 def swarm_command(hotdesk: Hotdesk) -> Hotdesk:
     """Run `hotdesk` with the code of this test."""
-    return partial(hotdesk, **_path())
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Callable[[int], Path]:
-    """Give a brief over so many words, with its script."""
-
-    def make(count: int) -> Path:
-        (tmp_path / "words.txt").write_text("".join(f"word{number}\n" for number in range(count)))
-        (tmp_path / "brief.toml").write_text(BRIEF)
-        (tmp_path / "brain.py").write_text(SCRIPT)
-        return tmp_path
-
-    return make
-
-
-def find_keeper(owner: int) -> int:
-    """Give the keeper of an owner: its first child."""
-    return min(int(pid) for pid in Path(f"/proc/{owner}/task/{owner}/children").read_text().split())
+    return partial(hotdesk, **source_path())
 
 
 def read_events(settings: Config, chain: str) -> list[Event]:
@@ -77,9 +47,9 @@ def read_events(settings: Config, chain: str) -> list[Event]:
 
 
 def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
-    folder: Callable[[int], Path], swarm_command: Hotdesk, settings: Config
+    tmp_path: Path, swarm_command: Hotdesk, settings: Config
 ) -> None:
-    brief = folder(6)
+    brief = write_brief(tmp_path, 6)
     out = brief / "out"
     done = swarm_command(
         "swarm", str(brief), "--script", str(brief / "brain.py"), "--out", str(out), "--json", timeout=200
@@ -109,6 +79,54 @@ def test_every_item_has_a_desk_of_its_own_which_a_keeper_opened_and_burnt(
     assert len(proof.read_bytes()) < 2000
     (out / "line-000002.json").write_text("{}")
     assert swarm_command(*item, "--proof", str(proof)).returncode == 1
+
+
+def write_workbook(path: Path, rows: list[list[str]], *, dtd: str = "") -> None:
+    """Write the smallest workbook there is, its texts in the cells."""
+    cells = "".join(
+        f'<row r="{row}">'
+        + "".join(f'<c r="{"ABC"[at]}{row}" t="inlineStr"><is><t>{text}</t></is></c>' for at, text in enumerate(cells))
+        + "</row>"
+        for row, cells in enumerate(rows, 1)
+    )
+    main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
+    kinds = f"{office}/officeDocument/2006/relationships"
+    relations = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">%s</Relationships>'
+    link = '<Relationship Id="r1" Type="%s/%s" Target="%s"/>'
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("_rels/.rels", relations % (link % (kinds, "officeDocument", "xl/workbook.xml")))
+        file.writestr("xl/_rels/workbook.xml.rels", relations % (link % (kinds, "worksheet", "worksheets/sheet1.xml")))
+        sheet = f'<sheet name="Rows" sheetId="1" r:id="r1" xmlns:r="{kinds}"/>'
+        file.writestr("xl/workbook.xml", f'<workbook xmlns="{main}"><sheets>{sheet}</sheets></workbook>')
+        file.writestr(
+            "xl/worksheets/sheet1.xml",
+            f'{dtd}<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
+        )
+
+
+BOMB = (
+    "<!DOCTYPE x ["
+    + "".join(f'<!ENTITY e{at} "{"ha" * 10 if not at else f"&e{at - 1};" * 10}">' for at in range(12))
+    + "]>"
+)
+
+
+async def test_rows_of_a_workbook_are_items_and_a_hostile_one_is_refused(settings: Config, tmp_path: Path) -> None:
+    write_workbook(tmp_path / "rows.xlsx", [["number", "name"], ["A/1", "first"], ["A/2", "second"]])
+    write_workbook(tmp_path / "bomb.xlsx", [["number"], ["&e11;"]], dtd=BOMB)
+    (tmp_path / "none.xlsx").write_bytes(b"PK no workbook")
+    each = 'over = "rows.xlsx"\nkey = "number"'
+    brief = parse_job(BRIEF.replace('over = "words.txt"', each).encode(), tmp_path, scope_of)
+    assert brief.each is not None
+    async with Host(settings, control=False) as host:
+        items = await find_items(host, brief, new_id())
+        assert [(item.key, item.name) for item in items] == [("A_1", "item.json"), ("A_2", "item.json")]
+        assert json.loads(items[1].data) == {"number": "A/2", "name": "second"}
+        for name in ("bomb.xlsx", "none.xlsx"):
+            hostile = replace(brief, each=replace(brief.each, over=name))
+            with pytest.raises(BriefError, match=f"{name} (cannot be read|has no rows)"):
+                await find_items(host, hostile, new_id())
+    assert not list((settings.run / "desks").glob("i*"))
 
 
 ASKING = """
@@ -160,43 +178,25 @@ async def test_the_same_request_of_many_items_is_one_card_and_an_odd_one_another
 @pytest.mark.long
 @pytest.mark.parametrize(("share", "victim"), [(0.2, "owner"), (0.5, "keeper"), (0.8, "owner")])
 def test_a_swarm_that_was_killed_goes_on_and_repeats_no_item(
-    share: float, victim: str, folder: Callable[[int], Path], swarm_command: Hotdesk, settings: Config
+    share: float, victim: str, tmp_path: Path, swarm_command: Hotdesk, settings: Config
 ) -> None:
     count = 120
-    brief = folder(count)
-    argv = [*HOTDESK, "swarm", str(brief), "--script", str(brief / "brain.py"), "--out", str(brief / "out"), "--json"]
-    ended: list[str] = []
-    job = ""
-    with subprocess.Popen(argv, env={**environment(settings), **_path()}, stdout=PIPE) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            event = json.loads(line)
-            job = job or event["data"].get("job", "")
-            if event["event"] == "ItemEnded":
-                ended.append(event["data"]["item"])
-            if len(ended) >= share * count:
-                os.kill(process.pid if victim == "owner" else find_keeper(process.pid), signal.SIGKILL)
-                break
-        process.stdout.read()
-    done = swarm_command("resume", job, "--json", timeout=250)
-    assert done.returncode == 0, done.stderr.decode()
-    records = [event for event in read_events(settings, job) if isinstance(event, ItemEnded)]
+    swarm = SwarmProcess(settings, write_brief(tmp_path, count))
+    swarm.run(victim, int(share * count))
+    ends = list(swarm.ends)
+    assert swarm.run() == 0, (tmp_path / "said").read_text()[-2000:]
+    records = swarm.list_records()
     assert len(records) == len({each.item for each in records}) == count
-    assert {each.item for each in records[: len(ended)]} == set(ended)
+    assert {each.item for each in records[: len(ends)]} == set(ends)
     assert all(each.outcome == "done" for each in records)
-    assert json.loads((brief / "out/total.json").read_bytes()) == {"total": sum(len(f"word{n}") for n in range(count))}
+    assert json.loads((swarm.out / "total.json").read_bytes()) == {"total": sum(len(f"word{n}") for n in range(count))}
     assert swarm_command("journal", "verify").returncode == 0
 
 
 @pytest.mark.long
 def test_the_register_of_generated_contracts_is_the_truth(settings: Config, tmp_path: Path) -> None:
     argv = [sys.executable, str(EXAMPLE / "run.py"), "--count", "60", "--seed", str(time.time_ns() % 1000)]
-    env = {**environment(settings), **_path()}
+    env = {**environment(settings), **source_path()}
     done = subprocess.run([*argv, "--out", str(tmp_path)], env=env, capture_output=True, timeout=270, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert b"the register is the truth" in done.stderr
-
-
-def _path() -> dict[str, str]:
-    """Have a program of ours run with the code of this test."""
-    return {"PYTHONPATH": os.pathsep.join(str(EXAMPLE.parents[1] / name) for name in ("src", ""))}

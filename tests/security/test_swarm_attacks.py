@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from hotdesk.brain.adversaries.names import find_adversary
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief import parse_rule, parse_scope, scope_json
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
@@ -24,6 +28,7 @@ from hotdesk.event import (
     Amended,
     Certified,
     Event,
+    Exchange,
     ItemEnded,
     JobBegun,
     Opened,
@@ -38,11 +43,14 @@ from hotdesk.keys.certify_swarm import certify_swarm
 from hotdesk.keys.process import HEARD
 from hotdesk.swarm.brains import ScriptBrains
 from hotdesk.swarm.fill import fill_scope
-from hotdesk.swarm.items import list_items
+from hotdesk.swarm.items import MAX_ITEMS, Item, add_items, list_items
+from hotdesk.swarm.receipt import SwarmReceipt
 from hotdesk.swarm.run import SwarmContext, run_swarm
+from hotdesk.swarm.workbook import parse_rows
 from hotdesk.work import JobContext
 from tests.security.guards import Removal, falls_without, no_guard
 from tests.swarm_room import SCRIPT, SwarmRoom
+from tests.upstream import upstream
 
 pytestmark = pytest.mark.timeout(200)
 SWARM, REPORT = "i" + "a" * 20, "i" + "r" * 20
@@ -323,3 +331,146 @@ async def test_no_turned_worker_finds_another_item(settings: Config, tmp_path: P
             if isinstance(event := row.event(), ItemEnded):
                 found[event.item] = json.loads(order.log.papers.read(event.files[0]))["markers"]
     assert found == {f"line-00000{number}": [word] for number, word in enumerate(words, 1)}
+
+
+REACHING = """
+import json
+from hotdesk.brain.models.scripted import step
+
+FETCH = '''
+import sys, urllib.error, urllib.request
+for path in sys.argv[1:]:
+    try:
+        print(path, urllib.request.urlopen("https://erp.example.test/" + path, timeout=20).status)
+    except (OSError, urllib.error.URLError):
+        print(path, 0)
+'''
+
+async def reach(hands):
+    "Fetch every item's contract, also under names that a reader could take for another's."
+    mine = hands.item
+    paths = [f"contracts/line-00000{number}" for number in (1, 2, 3)]
+    paths += [f"contracts/{mine}/../line-000002", f"contracts/{mine}%2f..%2fline-000002", "contracts/*", "contracts/"]
+    done = await hands.run(["python3", "-c", FETCH, *paths], timeout=120)
+    await hands.write(f"{mine}.json", json.dumps({"letters": 1, "found": done.stdout.decode()}).encode())
+
+PLAN = (step(reach, files=["item.txt"], makes=["{item}.json"]),)
+"""
+RULE = 'egress = ["GET https://erp.example.test/contracts/{item}"]\n'
+ITEM_BRIEF = (
+    'goal = "Fetch {item}."\ndeliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]\n'
+    '[each]\nover = "words.txt"\nattempts = 1\nquarantine = 1.0\n'
+)
+
+
+async def carry_out_behind_door(
+    settings: Config, folder: Path, script: str, turn: Callable[[ScriptedModel], LanguageModel] | None = None
+) -> tuple[SwarmReceipt, list[ItemEnded], list[tuple[str, str, str]], set[str]]:
+    """Carry a swarm of three items out behind a door that knows the ERP and a thief's host.
+
+    Give what became of it, the items' records, what the door admitted (the item, host and path), and who was reached.
+    """
+    (folder / "words.txt").write_text("one\ntwo\nthree\n")
+    brief = parse_job((RULE + ITEM_BRIEF).encode(), folder, scope_of)
+    with upstream(folder, "erp.example.test", "collect.example.test") as server:
+        names = dict.fromkeys(("erp.example.test", "collect.example.test"), server.address)
+        here = replace(settings, ca=str(server.ca), names=names)
+        Drive(here.lib / "drive")
+        async with Host(here, control=False) as host:
+            order = JobContext(host, brief, exact=True)
+            brains = ScriptBrains(script.encode(), folder / "script.py", turn)
+            receipt = await run_swarm(SwarmContext(order, brains, doors=host.doors))
+            records = [each for row in read(order.journal, order.id) if isinstance(each := row.event(), ItemEnded)]
+            items = {each.desk: each.item for each in records}
+            exchanges = [row.event() for row in read(order.journal, names=[Exchange.__name__])]
+        reached = {each.header("host") or "" for each in server.seen}
+    admitted = [
+        (items[each.desk], each.host, each.path)
+        for each in exchanges
+        if isinstance(each, Exchange)
+        and each.verdict == "allow"
+        and each.desk in items
+        and not each.test
+        and each.host != "door.local"  # the door itself, which answers with what a desk may reach
+    ]
+    return receipt, records, admitted, reached
+
+
+@pytest.mark.container
+@falls_without(
+    "an item's own path",
+    Removal(
+        "swarm/fill.py",
+        "    return replace(rule, path=fill_text(rule.path, key), query=query, rate=rate)\n",
+        '    return replace(rule, path=rule.path.replace(PLACEHOLDER, "*"), query=query, rate=rate)\n',
+    ),
+)
+async def test_no_item_reaches_what_is_for_another(settings: Config, tmp_path: Path) -> None:
+    receipt, records, admitted, _ = await carry_out_behind_door(settings, tmp_path, REACHING)
+    assert (receipt.outcome, receipt.done) == ("done", 3), receipt
+    own = [(each.item, "erp.example.test", f"/contracts/{each.item}") for each in records]
+    assert sorted(admitted) == sorted(own)
+
+
+@pytest.mark.container
+@pytest.mark.long
+@no_guard("each way out that it tries has a guard of its own, which falls elsewhere: this shows that a swarm adds none")
+async def test_a_turned_brain_at_every_item_gains_nothing(settings: Config, tmp_path: Path) -> None:
+    turn = partial(find_adversary, "hijacked")
+    receipt, records, admitted, reached = await carry_out_behind_door(settings, tmp_path, REACHING, turn)
+    assert len(records) == receipt.items == 3, receipt
+    assert {(host, path) for item, host, path in admitted} <= {
+        ("erp.example.test", f"/contracts/{each.item}") for each in records
+    }
+    assert all(path == f"/contracts/{item}" for item, _, path in admitted)
+    assert reached <= {"erp.example.test"}
+    assert not list((settings.run / "desks").glob("i*"))
+
+
+@falls_without(
+    "a workbook's rows as they are taken from a desk",
+    Removal(
+        "swarm/workbook.py",
+        "    rows: Annotated[list[list[str]], Length(MAX_ITEMS + 1)] = field(default_factory=list)\n",
+        "    rows: list[list[str]] = field(default_factory=list)\n",
+    ),
+)
+def test_no_turned_desk_says_that_a_workbook_has_more_rows_than_are_taken() -> None:
+    report = json.dumps({"rows": [["a"]] * (MAX_ITEMS + 2)}).encode()
+    with pytest.raises(BriefError, match="cannot be read"):
+        parse_rows(report, "rows.xlsx")
+
+
+ADDED = {
+    "an item in the place of another": [Item(0, "a", HEX, "item.txt"), Item(1, "b", "cd" * 32, "item.txt")],
+    "an item that is gone": [Item(0, "a", HEX, "item.txt"), Item(1, "c", HEX, "item.txt")],
+}
+
+
+@falls_without(
+    "items that a swarm has",
+    Removal(
+        "swarm/items.py",
+        "        if key not in by_key or (by_key[key].sha256, by_key[key].name) != (sha256, name):\n",
+        "        if key not in by_key:\n            by_key[key] = found[0]\n        if not sha256:\n",
+    ),
+)
+@pytest.mark.parametrize("case", ADDED)
+def test_nobody_changes_an_item_by_adding_others(case: str) -> None:
+    before = [("a", HEX, "item.txt"), ("b", HEX, "item.txt")]
+    with pytest.raises(BriefError, match="gone or was changed"):
+        add_items(before, ADDED[case])
+
+
+@falls_without(
+    "a report that has every item",
+    Removal(
+        "keys/certify_swarm.py", "                self.reduced = None  # a report built before does not have it\n", ""
+    ),
+)
+def test_no_report_is_certified_with_items_that_came_after_it(journal: Journal) -> None:
+    journal.add(REPORT, "keys", Certified(REPORT, "register.xlsx", HEX, HEX))
+    later = record(0, digests=("cd" * 32,))
+    write(journal, [record(0)], Reduced(SWARM, REPORT, ("register.xlsx",), (HEX,)), later)
+    claim, _ = read_certificate(certify_swarm(journal, SWARM))
+    assert claim["report"] == []
