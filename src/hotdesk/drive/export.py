@@ -103,12 +103,12 @@ def _parse_line(line: str) -> Row | Head | None:
     try:
         if isinstance(data, dict) and data.keys() == {"head"}:
             return parse_head(str(data["head"]))
-        return _parse_row(data)
+        return parse_row(data)
     except (ValueError, BriefError):
         return None
 
 
-def _parse_row(fields: object) -> Row | None:
+def parse_row(fields: object) -> Row | None:
     """Read an event."""
     if not isinstance(fields, dict) or fields.keys() | {"signature"} != FIELDS.keys():
         return None

@@ -82,6 +82,8 @@ class KeeperRuntime:
         """Told of a desk that is let go of."""
         self.route: Callable[[Spec], Spec] = lambda spec: spec
         """Gives a spec the wall that whoever runs this owner demands; it never weakens what was asked for."""
+        self.make_id: Callable[[], DeskId] = new_id
+        """Makes the ids of desks; those of a node tell where they are."""
         self.idle = _MAX_IDLE_S
         """The shortest idle time among the desks; how often to tell the keeper follows from it."""
 
@@ -173,7 +175,7 @@ class KeeperRuntime:
 
         With a `token` programs go on in it, as they were in `origin` or when `desk` was hibernated.
         """
-        desk = desk or new_id()
+        desk = desk or self.make_id()
         self.idle = min(self.idle, spec.idle)
         requested = spec
         async with self.unless_whole(desk):

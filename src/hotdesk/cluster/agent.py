@@ -1,0 +1,286 @@
+"""A node's agent: lends complete desks to servers of its cluster, over mutual TLS.
+
+GET  /node                       upgrade to this node's reports, a line of JSON a second: how a server shows it is there
+*    /tenants/NAME/desks…        the control protocol (`desk/owner/control.py`), for a tenant of the server that calls
+POST /tenants/NAME/desks         as there; secrets that the server's caller brings may come with the scope
+PUT  /tenants/NAME/desks/ID/scope  have a desk reach something else
+PUT  /tenants/NAME/ready         keep desks ready
+GET  /tenants/NAME/journal/N     events after number N, as they were hashed and signed, and the key that signs them
+
+A server is whom its certificate names. Its tenants are its own: another server's of the same name is another tenant
+here. Desks of a server that nobody heard of for `orphan_seconds` are burnt.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import anyio
+
+from hotdesk.brief import parse_scope
+from hotdesk.brief.data import CLOSED, Scope
+from hotdesk.cluster.certificates import peer_name
+from hotdesk.cluster.names import new_node_id, tenant_on_node
+from hotdesk.cluster.pull import read_events
+from hotdesk.cluster.report import INTERVAL_S, PROTOCOL, NodeReport, write_report
+from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.desk.owner.control import NOTHING, STATUS, ControlServer, read_request, respond, switch
+from hotdesk.desk.request import parse_spec
+from hotdesk.desk.seam import Spec, as_id
+from hotdesk.errors import BriefError, HostError, HotdeskError
+from hotdesk.host import Host
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import accept, send
+from hotdesk.strict import StrictError, read
+
+MAX_CONNECTIONS = 16384
+_REQUEST_SECONDS = 30.0
+_IDLE_SECONDS = 300.0
+"""Seconds a connection may be open before its request: servers make some ahead."""
+_RETRY_S = 0.1
+_MAX_READY = 1000
+
+
+class TenantMachine(Protocol):
+    """One tenant here."""
+
+    @property
+    def host(self) -> Host: ...
+
+
+class TenantMachines(Protocol):
+    """Gives tenants their machines."""
+
+    async def tenant(self, name: str) -> TenantMachine:
+        """Return a tenant's machine, up."""
+        ...
+
+
+@dataclass(slots=True)
+class NodeControl(ControlServer):
+    """Serves one tenant's desks to its server."""
+
+    host: Host | None = None
+    is_cordoned: Callable[[], bool] = bool
+
+    @property
+    def machine(self) -> Host:
+        assert self.host is not None
+        return self.host
+
+    async def answer(self, sock: socket.socket, method: str, parts: list[str], body: bytes) -> None:
+        """Carry out one request of a server."""
+        match method, parts:
+            case "POST", ["desks"]:
+                work = self._open(sock, body)
+            case "PUT", ["desks", name, "scope"]:
+                work = self._change_scope(sock, name, body)
+            case "PUT", ["ready"]:
+                work = self._keep_ready(sock, body)
+            case "GET", ["journal", after] if after.isascii() and after.isdecimal() and len(after) < 19:
+                work = self._read_journal(sock, int(after))
+            case _, ["unlock" | "leases" | "allow" | "questions", *_]:
+                work = respond(sock, 400, {"code": BriefError.code, "text": NOTHING})
+            case _:
+                # two `super` calls in a slotted dataclass would name a class that no longer is
+                work = ControlServer.answer(self, sock, method, parts, body)
+        try:
+            await work
+        except (ValueError, RecursionError, KeyError):
+            await respond(sock, 400, {"code": BriefError.code, "text": "the body is not what this takes"})
+        except HotdeskError as e:
+            await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
+
+    async def _open(self, sock: socket.socket, body: bytes) -> None:
+        """Open a desk; who asked for it is whom the server names, one that is gone by then would never know its id."""
+        data = json.loads(body)
+        spec, scope = parse_spec(data.pop("spec")), take_scope(data)
+        if data or spec.volumes:
+            raise BriefError("a desk on a node is opened by its spec and its scope, and has no volumes")
+        if self.is_cordoned():
+            raise HostError("this node is being drained; open the desk on another")
+        desk = await self.machine.open(spec, scope)
+        try:
+            await respond(sock, 201, {"id": desk.id})
+        except BaseException:
+            with anyio.move_on_after(_REQUEST_SECONDS, shield=True):
+                await self.machine.burn(desk.id)
+            raise
+
+    async def _change_scope(self, sock: socket.socket, name: str, body: bytes) -> None:
+        data = json.loads(body)
+        scope, by = take_scope(data), Spec(by=str(data.pop("by", ""))).by
+        await self.machine.change_scope((await self.runtime.find(as_id(name))).id, scope, by)
+        await respond(sock, 200, {})
+
+    async def _keep_ready(self, sock: socket.socket, body: bytes) -> None:
+        data = json.loads(body)
+        count, proven = data["count"], data["proven"] is True
+        if type(count) is not int or not 0 <= count <= _MAX_READY:
+            raise BriefError(f"0 to {_MAX_READY} desks of an image can be kept ready")
+        self.machine.keep_ready(parse_spec(data["spec"]), count, proven=proven)
+        await respond(sock, 200, {})
+
+    async def _read_journal(self, sock: socket.socket, after: int) -> None:
+        await respond(sock, 200, await anyio.to_thread.run_sync(read_events, self.machine.config, after))
+
+
+def take_scope(data: dict[str, object]) -> Scope:
+    """Take a scope, and the secrets that come with it, from a request."""
+    scope = parse_scope(data.pop("scope")) if "scope" in data else CLOSED
+    try:
+        values = read(dict[str, bytes], data.pop("values", {}))
+    except StrictError as e:
+        raise BriefError(f"the secrets of a scope cannot be read: {e}") from None
+    return replace(scope, values=values)
+
+
+class NodeAgent:
+    """Answers the servers of a cluster."""
+
+    def __init__(
+        self,
+        name: str,
+        machines: TenantMachines,
+        context: ssl.SSLContext,
+        tasks: Background,
+        measure: Callable[[int, bool], NodeReport],
+        log: Callable[[Exception], None],
+    ) -> None:
+        self.name = name
+        self.machines = machines
+        self.context = context
+        self.tasks = tasks
+        self.measure = measure
+        self.log = log
+        self.free = anyio.Semaphore(MAX_CONNECTIONS)
+        self.controls: dict[tuple[str, str], NodeControl] = {}
+        """By server and tenant."""
+        self.listeners: dict[str, int] = {}
+        """Servers that hear this node's reports, and by how many connections."""
+        self.absent: dict[str, float] = {}
+        """Since when servers that have something here hear no reports."""
+        self.is_cordoned = False
+        """Whether no more desks are opened here."""
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Take calls until cancelled."""
+        listener.setblocking(False)
+        while True:
+            await self.free.acquire()
+            try:
+                raw = await accept(listener)
+            except OSError:
+                self.free.release()
+                await anyio.sleep(_RETRY_S)
+                continue
+            self.tasks.start(functools.partial(self.talk, raw))
+
+    async def talk(self, raw: socket.socket) -> None:
+        """Answer one connection; whatever a caller does must not end the agent."""
+        try:
+            tunnel = TlsTunnel(raw, self.context, server_side=True)
+            await tunnel.shake_hands()
+            server = peer_name(tunnel.tls.getpeercert(), "server")
+            if not server:
+                raise HostError("a caller has a certificate of this cluster's authority, and not of a server")
+            await self.carry(tunnel, server)
+        except Exception as e:  # noqa: BLE001 - a rim
+            if isinstance(e, HotdeskError | OSError):
+                self.log(e if isinstance(e, HotdeskError) else HostError(f"a call was refused: {e}"))
+        finally:
+            raw.close()
+            self.free.release()
+
+    async def carry(self, tunnel: TlsTunnel, server: str) -> None:
+        """Answer a server's one request, over a plain socket."""
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(tunnel.run, theirs)
+            try:
+                await self.respond(ours, server)
+            finally:
+                anyio.notify_closing(ours)
+                ours.close()
+
+    async def respond(self, sock: socket.socket, server: str) -> None:
+        """Read a request and answer it."""
+        with anyio.move_on_after(_IDLE_SECONDS) as scope:
+            await anyio.wait_readable(sock)
+        if scope.cancelled_caught or not sock.recv(1, socket.MSG_PEEK):
+            return
+        with anyio.fail_after(_REQUEST_SECONDS):
+            request, body = await read_request(sock)
+        method, parts = request.method.decode(), request.target.decode("ascii", "replace").strip("/").split("/")
+        try:
+            match method, parts:
+                case "GET", ["node"]:
+                    await self.report_to(sock, server)
+                case _, ["tenants", tenant, *rest] if rest:
+                    await (await self.control(server, tenant)).answer(sock, method, rest, body)
+                case _:
+                    raise BriefError(NOTHING)
+        except HotdeskError as e:
+            await respond(sock, STATUS.get(e.code, 503), {"code": e.code, "text": str(e)})
+
+    async def control(self, server: str, tenant: str) -> NodeControl:
+        """Return what answers for a tenant of a server."""
+        machine = (await self.machines.tenant(tenant_on_node(server, tenant))).host
+        found = self.controls.get((server, tenant))
+        if found is None or found.host is not machine:
+            runtime = machine.keeper_runtime()
+            runtime.make_id = functools.partial(new_node_id, self.name)
+            found = NodeControl(
+                runtime, self.tasks, people=machine.people, host=machine, is_cordoned=lambda: self.is_cordoned
+            )
+            self.controls[server, tenant] = found
+            if not self.listeners.get(server):
+                self.absent.setdefault(server, time.monotonic())
+        return found
+
+    async def report_to(self, sock: socket.socket, server: str) -> None:
+        """Send reports to a server until it hangs up."""
+        await switch(sock, PROTOCOL)
+        self.listeners[server] = self.listeners.get(server, 0) + 1
+        self.absent.pop(server, None)
+        try:
+            while True:
+                await send(sock, write_report(self.measure(self.count_desks(), self.is_cordoned)))
+                with anyio.move_on_after(INTERVAL_S):
+                    await anyio.wait_readable(sock)
+                    return
+        finally:
+            self.listeners[server] -= 1
+            if not self.listeners[server]:
+                self.absent[server] = time.monotonic()
+
+    def count_desks(self) -> int:
+        """Count the desks that servers have here."""
+        return sum(len(each.runtime.desks) for each in self.controls.values())
+
+    async def burn_orphans(self, seconds: float) -> None:
+        """Burn the desks of every server that has heard nothing for so long."""
+        while True:
+            await anyio.sleep(min(INTERVAL_S, seconds / 4))
+            for server, since in list(self.absent.items()):
+                if time.monotonic() - since > seconds:
+                    await self.burn_desks(server)
+                    if not self.listeners.get(server):
+                        self.absent[server] = time.monotonic()
+
+    async def burn_desks(self, server: str = "") -> None:
+        """Burn the desks of a server; without a name, of all."""
+        for (name, _), control in list(self.controls.items()):
+            for desk in list(control.runtime.desks) if server in ("", name) else []:
+                with suppress(HotdeskError):
+                    await control.machine.burn(desk)

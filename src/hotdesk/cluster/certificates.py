@@ -1,0 +1,166 @@
+"""Who is a node and who is a server: certificates of one authority that the operator keeps.
+
+A node's certificate is for answering and a server's is for calling (extended key usage), so neither can be used as the
+other. The role and the name are in it as a URI: `hotdesk:node:NAME`, `hotdesk:server:NAME`. A pool's certificate,
+`hotdesk:node:*`, is for agents that share a secret, as those of a DaemonSet do: each then says its own name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hotdesk.cluster.names import check_name
+from hotdesk.errors import BriefError, HostError
+from hotdesk.linux import private_files
+
+Role = Literal["node", "server"]
+ANY_NODE = "*"
+AUTHORITY, CERTIFICATE, PRIVATE_KEY = "authority.pem", "certificate.pem", "private.key"
+_AUTHORITY_DAYS = 3650
+_CLOCK_SKEW = datetime.timedelta(minutes=5)
+_USAGE = {"node": ExtendedKeyUsageOID.SERVER_AUTH, "server": ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def enroll(authority: Path, role: Role, name: str, folder: Path, days: int) -> None:
+    """Write a certificate, its private key and the authority's certificate into a folder.
+
+    The authority's own key is made by the first call, in its own folder; it is needed for nothing else.
+    """
+    if name != ANY_NODE or role != "node":
+        check_name(name)
+    issuer, key = _load_authority(authority)
+    own = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        _begin(f"hotdesk {role} {name}", days)
+        .issuer_name(issuer.subject)
+        .public_key(own.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([_USAGE[role]]), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(_uri(role, name))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private_files.make_folder(folder)
+    if (folder / PRIVATE_KEY).exists():
+        raise BriefError(f"{folder} has an identity already; choose another folder with --out")
+    private_files.write(folder, AUTHORITY, issuer.public_bytes(Encoding.PEM))
+    private_files.write(folder, CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+    private_files.write(folder, PRIVATE_KEY, _as_pem(own))
+
+
+def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return the authority in a folder; the first who asks makes it."""
+    private_files.make_folder(folder)
+    pem = private_files.read(folder, PRIVATE_KEY)
+    if pem is None:
+        made_key = ec.generate_private_key(ec.SECP256R1())
+        private_files.write(folder, AUTHORITY, _make_authority(made_key).public_bytes(Encoding.PEM))
+        private_files.write(folder, PRIVATE_KEY, pem := _as_pem(made_key))
+    try:
+        key = load_pem_private_key(pem, None)
+        certificate = x509.load_pem_x509_certificate(private_files.read(folder, AUTHORITY) or b"")
+    except (ValueError, TypeError) as e:
+        raise HostError(f"{folder} holds no authority: {e}; restore it, or choose another folder") from e
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise HostError(f"{folder / PRIVATE_KEY} is no key of an authority; restore it, or choose another folder")
+    return certificate, key
+
+
+def _make_authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    builder = _begin("hotdesk cluster authority", _AUTHORITY_DAYS).public_key(key.public_key())
+    usage = x509.KeyUsage(
+        digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    return (
+        builder.issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hotdesk cluster authority")]))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _begin(subject: str, days: int) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject[:64])]))
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _as_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _uri(role: Role, name: str) -> str:
+    return f"hotdesk:{role}:{name}"
+
+
+def tls_context(identity: Path, role: Role) -> ssl.SSLContext:
+    """Return what a node answers with, or a server calls with: TLS 1.3, and the other side must show a certificate.
+
+    No host name is compared: who answers at an address is whom its certificate names, and the authority vouches for
+    nobody else.
+    """
+    protocol = ssl.PROTOCOL_TLS_SERVER if role == "node" else ssl.PROTOCOL_TLS_CLIENT
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    if role == "node":
+        context.num_tickets = 0
+    try:
+        context.load_verify_locations(identity / AUTHORITY)
+        context.load_cert_chain(identity / CERTIFICATE, identity / PRIVATE_KEY)
+    except (OSError, ssl.SSLError) as e:
+        raise HostError(
+            f"{identity} holds no identity of a {role} ({e}); `hotdesk node enroll` writes one: {AUTHORITY}, "
+            f"{CERTIFICATE} and {PRIVATE_KEY}"
+        ) from e
+    _require_private(identity / PRIVATE_KEY)
+    return context
+
+
+def _require_private(file: Path) -> None:
+    """Refuse a key that everybody on the machine may read."""
+    if os.stat(file).st_mode & 0o007:
+        raise HostError(f"everybody may read {file}; `chmod o= {file}`")
+
+
+def peer_name(certificate: Mapping[str, Any] | None, role: Role) -> str:
+    """Return the name that the other side's certificate gives it in a role; empty: it has no such role."""
+    prefix = _uri(role, "")
+    found = [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "URI"]
+    names = [value.removeprefix(prefix) for value in found if value.startswith(prefix)]
+    return names[0] if len(names) == 1 == len(found) else ""
+
+
+def read_name(identity: Path, role: Role) -> str:
+    """Return the name in one's own certificate."""
+    try:
+        certificate = x509.load_pem_x509_certificate((identity / CERTIFICATE).read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as e:
+        raise HostError(f"{identity / CERTIFICATE} is no certificate of a cluster: {e}") from e
+    uris = [("URI", uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)]
+    if not (name := peer_name({"subjectAltName": uris}, role)):
+        raise HostError(f"{identity} is no identity of a {role}; `hotdesk node enroll` writes one")
+    return name

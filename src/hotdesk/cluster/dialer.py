@@ -1,0 +1,132 @@
+"""A server's connections to one node: mutual TLS, a few made ahead, all cut when the node is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import ssl
+from collections import deque
+from contextlib import suppress
+
+import anyio
+
+from hotdesk.cluster.certificates import peer_name
+from hotdesk.cluster.discovery import Address
+from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.desk.link.lend import is_gone
+from hotdesk.errors import DeskGone, HostError
+from hotdesk.ipc.tasks import Background
+
+CONNECT_SECONDS = 3.0
+_READY_CONNECTIONS = 2
+"""Connections made ahead: a handshake is most of a short call's time."""
+
+
+class NodeDialer:
+    """Calls one node."""
+
+    def __init__(self, address: Address, context: ssl.SSLContext, tasks: Background) -> None:
+        self.address = address
+        self.context = context
+        self.tasks = tasks
+        self.certified = ""
+        """The name in the certificate of whoever answered first; whoever answers with another is refused."""
+        self.tunnels: set[TlsTunnel] = set()
+        self.ready: deque[socket.socket] = deque()
+        self.refilling = False
+        self.is_closed = False
+
+    async def dial(self) -> socket.socket:
+        """Return a plain socket to the node, not blocking; `HostError` when it does not answer as a node of ours."""
+        while self.ready:
+            sock = self.ready.popleft()
+            if not is_gone(sock):
+                self.refill()
+                return sock
+            sock.close()
+        sock = await self.connect()
+        self.refill()
+        return sock
+
+    async def connect(self) -> socket.socket:
+        """Make a connection."""
+        self._require_open()
+        try:
+            with anyio.fail_after(CONNECT_SECONDS):
+                raw = await self._connect_raw()
+                try:
+                    tunnel = TlsTunnel(raw, self.context, server_side=False)
+                    await tunnel.shake_hands()
+                    self._check(peer_name(tunnel.tls.getpeercert(), "node"))
+                except BaseException:
+                    raw.close()
+                    raise
+        except OSError as e:  # a TimeoutError is one, too
+            raise HostError(f"the node at {self.address} does not answer: {e or 'no answer in time'}") from e
+        try:
+            self._require_open()
+        except DeskGone:
+            raw.close()
+            raise
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        self.tunnels.add(tunnel)
+        self.tasks.start(functools.partial(self._carry, tunnel, theirs))
+        return ours
+
+    async def _connect_raw(self) -> socket.socket:
+        found = await anyio.getaddrinfo(self.address.host, self.address.port, type=socket.SOCK_STREAM)
+        family, kind, number, _, place = found[0]
+        raw = socket.socket(family, kind, number)
+        raw.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(raw, place)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
+
+    def _require_open(self) -> None:
+        if self.is_closed:
+            raise DeskGone(f"the node at {self.address} is lost")
+
+    def _check(self, name: str) -> None:
+        """Refuse who is no node, or not the one that answered before."""
+        if not name:
+            raise HostError(f"whoever answers at {self.address} has no certificate of a node")
+        if self.certified and name != self.certified:
+            raise HostError(f"node {name} answers at {self.address}, where {self.certified} did")
+        self.certified = name
+
+    async def _carry(self, tunnel: TlsTunnel, inner: socket.socket) -> None:
+        try:
+            await tunnel.run(inner)
+        finally:
+            self.tunnels.discard(tunnel)
+
+    def refill(self) -> None:
+        """Make connections ahead, unless that is under way."""
+        if not self.refilling and not self.is_closed:
+            self.refilling = True
+            self.tasks.start(self._refill)
+
+    async def _refill(self) -> None:
+        try:
+            while len(self.ready) < _READY_CONNECTIONS and not self.is_closed:
+                self.ready.append(await self.connect())
+        except (HostError, DeskGone):
+            pass  # whoever needs one learns why
+        finally:
+            self.refilling = False
+
+    def close(self) -> None:
+        """Cut every connection: whoever waits for an answer learns that there is none."""
+        self.is_closed = True
+        for sock in self.ready:
+            sock.close()
+        self.ready.clear()
+        for tunnel in self.tunnels:
+            with suppress(OSError):
+                tunnel.raw.shutdown(socket.SHUT_RDWR)

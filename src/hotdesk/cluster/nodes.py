@@ -1,0 +1,253 @@
+"""The nodes of a server: found, followed by their reports, lost when these stop."""
+
+from __future__ import annotations
+
+import functools
+import random
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import anyio
+
+from hotdesk.cluster.certificates import ANY_NODE
+from hotdesk.cluster.dialer import NodeDialer
+from hotdesk.cluster.discovery import Address, Discovery
+from hotdesk.cluster.names import code_of, node_code
+from hotdesk.cluster.report import INTERVAL_S, MAX_LINE_BYTES, PROTOCOL, NodeReport, parse_report
+from hotdesk.desk.owner.remote import CALL_SECONDS, RemoteRuntime
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import HostError, HotdeskError, KeeperError
+from hotdesk.ipc.tasks import Background
+from hotdesk.linux.sockets import receive
+
+LOST_SECONDS = 3 * INTERVAL_S
+"""Seconds without a report after which a node counts as lost."""
+FIND_INTERVAL_S = 2.0
+_RETRY_S, _LONGEST_RETRY_S = 0.1, 2.0
+
+
+class NodeCalls(RemoteRuntime):
+    """The control protocol, spoken with a node below a path."""
+
+    def __init__(self, dialer: NodeDialer, prefix: str = "") -> None:
+        super().__init__(Path(str(dialer.address)), dialer.tasks)
+        self.dialer = dialer
+        self.prefix = prefix
+
+    async def dial(self) -> socket.socket:
+        """Call the node."""
+        return await self.dialer.dial()
+
+    async def call(
+        self, method: str, target: str, value: object = None, seconds: float = CALL_SECONDS
+    ) -> dict[str, object]:
+        """Make one request and return its answer."""
+        return await super().call(method, self.prefix + target, value, seconds)
+
+    async def upgrade(self, target: str, protocol: str) -> socket.socket:
+        """Turn a call into a stream."""
+        return await super().upgrade(self.prefix + target, protocol)
+
+
+class ClusterNode:
+    """One node, for as long as its agent lives and is heard."""
+
+    def __init__(self, report: NodeReport, dialer: NodeDialer) -> None:
+        self.name = report.node
+        self.code = node_code(report.node)
+        self.boot = report.boot
+        self.report = report
+        self.dialer = dialer
+        self.is_heard = True
+        """Whether its reports come: no desk is opened at one that may be lost."""
+        self.is_lost = False
+        self.opened = 0
+        """Desks opened there since the last report."""
+
+    def load(self) -> float:
+        """Return how busy it is: desks for each processor."""
+        return (self.report.desks + self.opened) / self.report.cpus
+
+    def has_image(self, image: str) -> bool:
+        """Say whether it listed an image; one that a tenant saved there is listed by none."""
+        return image in self.report.images
+
+
+class Nodes:
+    """Every node that answers."""
+
+    def __init__(
+        self,
+        discoveries: Sequence[Discovery],
+        context: ssl.SSLContext,
+        tasks: Background,
+        log: Callable[[Exception], None],
+    ) -> None:
+        self.discoveries = discoveries
+        self.context = context
+        self.tasks = tasks
+        self.log = log
+        self.by_name: dict[str, ClusterNode] = {}
+        self.followed: set[Address] = set()
+        self.addresses: set[Address] = set()
+        """Where nodes were found last."""
+        self.changed = anyio.Event()
+        """Set, and replaced, when a node comes or goes."""
+        self.dialers: set[NodeDialer] = set()
+        self.is_closed = False
+        self.on_join: list[Callable[[ClusterNode], None]] = []
+        self.on_loss: list[Callable[[ClusterNode], None]] = []
+
+    async def run(self) -> None:
+        """Look for nodes for as long as the server runs."""
+        while True:
+            for discovery in self.discoveries:
+                try:
+                    self.addresses |= {*await discovery.find()}
+                except HotdeskError as e:
+                    self.log(e)
+            for address in self.addresses - self.followed:
+                self.followed.add(address)
+                self.tasks.start(functools.partial(self.follow, address))
+            await anyio.sleep(FIND_INTERVAL_S)
+
+    async def follow(self, address: Address) -> None:
+        """Hear one node's reports; call it again when they end, until nobody lists it any more."""
+        node: ClusterNode | None = None
+        retry, last_report = _RETRY_S, anyio.current_time()
+        while not self.is_closed and (node is not None or await self.is_listed(address)):
+            dialer = node.dialer if node is not None else NodeDialer(address, self.context, self.tasks)
+            self.dialers.add(dialer)
+            is_refused = False  # then the machine is there, and its agent is not
+            try:
+                async with aclosing(_hear(dialer)) as reports:
+                    async for report in reports:
+                        node = self.take(report, dialer, node)
+                        retry, last_report = _RETRY_S, anyio.current_time()
+            except (HotdeskError, TimeoutError) as e:
+                self.log(e)
+                is_refused = isinstance(e.__cause__, ConnectionRefusedError)
+            if node is not None and node.is_lost:
+                node = None
+            if node is not None:
+                node.is_heard = False
+                if is_refused or anyio.current_time() - last_report >= LOST_SECONDS:
+                    self.lose(node)
+                    node = None
+            if node is None:
+                dialer.close()
+                self.dialers.discard(dialer)
+            await anyio.sleep(retry)
+            retry = _RETRY_S if node is not None else min(2 * retry, _LONGEST_RETRY_S)
+        self.followed.discard(address)
+
+    async def is_listed(self, address: Address) -> bool:
+        """Say whether an address is still where a node is found."""
+        found: set[Address] = set()
+        for discovery in self.discoveries:
+            try:
+                found |= {*await discovery.find()}
+            except HotdeskError:
+                return True
+        self.addresses &= found
+        return address in found
+
+    def take(self, report: NodeReport, dialer: NodeDialer, node: ClusterNode | None) -> ClusterNode:
+        """Note a report; one by which the node is another than it was ends what was there."""
+        if dialer.certified not in (report.node, ANY_NODE):
+            raise HostError(f"node {dialer.certified} reports as {report.node}; it is not followed")
+        if node is not None and (node.name, node.boot) != (report.node, report.boot):
+            self.lose(node)
+            raise HostError(f"the agent of node {node.name} was started anew: its desks are gone")
+        if node is None:
+            node = self.join(ClusterNode(report, dialer))
+        node.report, node.opened, node.is_heard = report, 0, True
+        return node
+
+    def join(self, node: ClusterNode) -> ClusterNode:
+        """Have a new node be used; `HostError` when its name, or the code of its desks, is another's."""
+        for other in self.by_name.values():
+            if other.code == node.code:
+                raise HostError(
+                    f"node {node.name} at {node.dialer.address} cannot be told from node {other.name} at "
+                    f"{other.dialer.address}: give one of them another name"
+                )
+        self.by_name[node.name] = node
+        for hear in self.on_join:
+            hear(node)
+        self.tell()
+        return node
+
+    def lose(self, node: ClusterNode) -> None:
+        """Count a node as lost: nothing is asked of it any more, and what is open there is gone."""
+        node.is_lost = True
+        self.by_name.pop(node.name, None)
+        node.dialer.close()
+        self.log(HostError(f"node {node.name} at {node.dialer.address} is lost, and its desks with it"))
+        for hear in self.on_loss:
+            hear(node)
+        self.tell()
+
+    def close(self) -> None:
+        """Hang up on every node; desks there stay."""
+        self.is_closed = True
+        for dialer in self.dialers:
+            dialer.close()
+
+    def tell(self) -> None:
+        """Wake whoever waits for a node."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def find(self, desk: str) -> ClusterNode | None:
+        """Return the node that has a desk; None when no node that answers can have it."""
+        code = code_of(desk)
+        return next((each for each in self.by_name.values() if each.code == code), None)
+
+    def choose(self, spec: Spec) -> list[ClusterNode]:
+        """Return the nodes that may open a desk, the best first; `HostError` says why there is none."""
+        answering = [each for each in self.by_name.values() if each.is_heard]
+        open_nodes = [each for each in answering if each.report.is_open]
+        fit = [each for each in open_nodes if spec.wall in each.report.walls]
+        if not fit:
+            raise HostError(_explain(answering, open_nodes, spec))
+        return sorted(fit, key=lambda each: (not each.has_image(spec.image), each.load(), random.random()))  # noqa: S311
+
+    def walls(self) -> set[str]:
+        """Name the walls that some node has."""
+        return {wall for each in self.by_name.values() for wall in each.report.walls}
+
+
+def _explain(answering: Sequence[ClusterNode], open_nodes: Sequence[ClusterNode], spec: Spec) -> str:
+    """Say why no node can open a desk."""
+    if not answering:
+        return "no node answers; see `[serve] nodes`, and that `hotdesk node run` runs there"
+    if not open_nodes:
+        lacks = {what for each in answering for what in each.report.lacks}
+        lacks |= {"drained" for each in answering if each.report.cordoned}
+        return f"none of {len(answering)} nodes takes more desks: {', '.join(sorted(lacks))}"
+    return f"no node has the wall {spec.wall}; no weaker one is used in its place"
+
+
+async def _hear(dialer: NodeDialer) -> AsyncGenerator[NodeReport, None]:
+    """Yield what a node reports, until it hangs up or falls silent."""
+    with anyio.fail_after(LOST_SECONDS):
+        sock = await NodeCalls(dialer).upgrade("/node", PROTOCOL)
+    buffer = b""
+    try:
+        while True:
+            while (end := buffer.find(b"\n")) < 0:
+                if len(buffer) > MAX_LINE_BYTES:
+                    raise KeeperError("a node's report is too long; it is not followed")
+                with anyio.move_on_after(LOST_SECONDS) as scope:
+                    data = await receive(sock)
+                if scope.cancelled_caught or not data:
+                    return
+                buffer += data
+            line, buffer = buffer[:end], buffer[end + 1 :]
+            yield parse_report(line)
+    finally:
+        sock.close()

@@ -1,0 +1,106 @@
+"""Events of nodes, brought home: each chain checked against what was brought before, and the key it began with.
+
+A node that changes, cuts or leaves out what it told once is found at the next pull. What it had not told yet is lost
+with it: up to a second of events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from hotdesk.config import Config
+from hotdesk.drive.audit import Walk
+from hotdesk.drive.export import as_line, load_json, parse_row
+from hotdesk.drive.journal import FILE, read
+from hotdesk.drive.signing import PUBLIC, fingerprint
+from hotdesk.errors import HostError, KeeperError
+from hotdesk.linux import private_files
+
+BATCH = 500
+_KEYS = "keys"
+
+
+def read_events(settings: Config, after: int) -> dict[str, object]:
+    """Return some of a tenant's events on this node, as they were hashed and signed, and the key."""
+    folder = settings.lib / _KEYS
+    if not (folder / FILE).exists():
+        return {"key": "", "events": []}
+    rows = islice(read(folder / FILE, after=after), BATCH)
+    return {"key": (folder / PUBLIC).read_text(), "events": [as_line(row) for row in rows]}
+
+
+class PulledJournal:
+    """A tenant's events on one node, in files of this server: one for each key that signed them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.walk: Walk | None = None
+        self.name = ""
+
+    @property
+    def after(self) -> int:
+        """Return the number of the last event that is here."""
+        return self.walk.last.id if self.walk is not None and self.walk.last is not None else 0
+
+    def take(self, reply: dict[str, object]) -> int:
+        """Check events and append them; return how many. `KeeperError` when they do not follow what is here."""
+        pem, lines = reply.get("key"), reply.get("events")
+        if not isinstance(pem, str) or not isinstance(lines, list) or len(lines) > BATCH:
+            raise KeeperError("malformed journal reply of a node")
+        if not lines:
+            return 0
+        walk = self._walk_of(pem)
+        for line in lines:
+            row = parse_row(load_json(line)) if isinstance(line, str) else None
+            if row is None:
+                raise KeeperError("a node sent what is no event")
+            walk.step(row)
+            if walk.faults:
+                self.walk = None
+                fault = walk.faults[0]
+                raise KeeperError(f"a node's journal does not follow what it told before: {fault.chain}: {fault.why}")
+        self._append("".join(f"{line}\n" for line in lines).encode())
+        return len(lines)
+
+    def _walk_of(self, pem: str) -> Walk:
+        """Return the walk along what a key signed, from the file where this process has none yet."""
+        key = _parse_key(pem)
+        name = f"{fingerprint(key)}.jsonl"
+        if self.walk is None or self.name != name:
+            walk = Walk(key, {}, thorough=True)
+            for line in self._read(name):
+                if (row := parse_row(load_json(line))) is not None:
+                    walk.step(row)
+            if walk.faults:
+                raise HostError(f"{self.folder / name} is damaged: {walk.faults[0].why}; move it away to begin anew")
+            self.walk, self.name = walk, name
+        return self.walk
+
+    def _read(self, name: str) -> Iterator[str]:
+        private_files.make_folder(self.folder)
+        data = private_files.read(self.folder, name) or b""
+        return iter(data.decode().splitlines())
+
+    def _append(self, data: bytes) -> None:
+        fd = os.open(self.folder / self.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _parse_key(pem: str) -> Ed25519PublicKey:
+    try:
+        key = load_pem_public_key(pem.encode())
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeeperError("a node sent no public key with its events")
+    return key

@@ -1,0 +1,59 @@
+"""What a node says of itself once a second: who it is, what it has, how full it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from hotdesk import __version__
+from hotdesk.cluster.names import NAME_SHAPE
+from hotdesk.errors import KeeperError
+from hotdesk.strict import Length, Range, StrictError, loads, read
+
+INTERVAL_S = 1.0
+MAX_LINE_BYTES = 1 << 16
+PROTOCOL = "hotdesk-reports"
+_MAX_BYTES = 1 << 50
+_Name = Annotated[str, re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One report. A server believes it only for choosing: what a node cannot do it refuses."""
+
+    node: Annotated[str, NAME_SHAPE]
+    boot: Annotated[str, re.compile(r"[0-9a-f]{32}")]
+    """Which life of the agent this is: desks of an earlier one are gone."""
+    cpus: Annotated[int, Range(1, 1 << 16)]
+    memory: Annotated[int, Range(0, _MAX_BYTES)]
+    """Bytes that are available."""
+    desks: Annotated[int, Range(0, 1 << 20)]
+    """Desks that are open, whoever has them."""
+    walls: Annotated[tuple[_Name, ...], Length(16)]
+    images: Annotated[tuple[_Name, ...], Length(400)]
+    """Images that every tenant has."""
+    cordoned: bool = False
+    """Whether it opens no more desks."""
+    lacks: Annotated[tuple[_Name, ...], Length(16)] = ()
+    """What it has too little of to open another desk."""
+    version: Annotated[str, Length(64)] = __version__
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether it opens desks."""
+        return not self.cordoned and not self.lacks
+
+
+def write_report(report: NodeReport) -> bytes:
+    """Write a report as a line."""
+    return json.dumps(asdict(report)).encode() + b"\n"
+
+
+def parse_report(line: bytes) -> NodeReport:
+    """Read a report strictly: a node may be turned."""
+    try:
+        return read(NodeReport, loads(line))
+    except StrictError as e:
+        raise KeeperError(f"malformed report of a node: {e}") from None

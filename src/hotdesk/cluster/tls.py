@@ -1,0 +1,127 @@
+"""TLS for code that knows plain sockets: one end of a socketpair is the caller's, the other is sealed and sent on.
+
+The control protocol is spoken over TLS exactly as over a unix socket. What passes is in records of at most 64 KiB, each
+with its length before it, because OpenSSL cannot end one half of a connection while there is something to read. An
+empty record ends a half, the end of the TCP connection both; an end without that record is a connection that was cut.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from contextlib import suppress
+
+import anyio
+import anyio.lowlevel
+
+from hotdesk.desk.link.lend import is_gone
+from hotdesk.linux.sockets import receive, send
+
+HANDSHAKE_SECONDS = 10.0
+_LOOK_INTERVAL_S = 1.0
+_READ = 1 << 16
+_LENGTH = 4
+"""Bytes of a record's length."""
+
+
+class TlsTunnel:
+    """One TLS connection over one TCP connection."""
+
+    def __init__(self, raw: socket.socket, context: ssl.SSLContext, *, server_side: bool) -> None:
+        raw.setblocking(False)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.raw = raw
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=server_side)
+        self.sending = anyio.Lock(fast_acquire=True)
+
+    async def shake_hands(self) -> None:
+        """Do the handshake; `OSError` when the other side is not whom the context wants. `ssl.SSLError` is one."""
+        with anyio.fail_after(HANDSHAKE_SECONDS):
+            while True:
+                try:
+                    self.tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    await self.flush()
+                    await self.fill()
+                except ssl.SSLError:
+                    with suppress(OSError):
+                        await self.flush()  # the other side learns why
+                    raise
+            await self.flush()
+
+    async def fill(self) -> bool:
+        """Take what came over TCP; False at its end."""
+        if data := await receive(self.raw, _READ):
+            self.incoming.write(data)
+            return True
+        self.incoming.write_eof()
+        return False
+
+    async def flush(self) -> None:
+        """Send what TLS wants sent."""
+        async with self.sending:
+            while data := self.outgoing.read():
+                await send(self.raw, data)
+
+    async def run(self, inner: socket.socket) -> None:
+        """Pass bytes both ways between TLS and a plain socket until both have ended, or one is gone; close both."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._seal, inner, tasks.cancel_scope)
+                await self._unseal(inner)
+                tasks.cancel_scope.cancel()
+        except* OSError:
+            pass  # the other side is gone, or the connection was cut or tampered with
+        finally:
+            for sock in (inner, self.raw):
+                anyio.notify_closing(sock)
+                sock.close()
+
+    async def _seal(self, inner: socket.socket, scope: anyio.CancelScope) -> None:
+        """Send what the plain side writes, then its end."""
+        is_over = False
+        while not is_over:
+            data = await receive(inner, _READ)
+            is_over = not data
+            self.tls.write(len(data).to_bytes(_LENGTH, "big") + data)
+            await self.flush()
+            await anyio.lowlevel.checkpoint()
+        while not is_gone(inner):  # noqa: ASYNC110 - it still reads, and nobody tells when it stops
+            await anyio.sleep(_LOOK_INTERVAL_S)
+        scope.cancel()
+
+    async def _unseal(self, inner: socket.socket) -> None:
+        """Give the plain side what was sent, until the TCP connection ends."""
+        buffer, is_over = b"", False
+        while True:
+            while data := self._read():  # the first of it may have come with the end of the handshake
+                buffer += data
+                while (record := _next_record(buffer)) is not None and not is_over:
+                    buffer = buffer[_LENGTH + len(record) :]
+                    is_over = not record
+                    if record:
+                        await send(inner, record)
+                    else:
+                        inner.shutdown(socket.SHUT_WR)
+                await anyio.lowlevel.checkpoint()
+            await self.flush()
+            if not await self.fill():
+                return
+
+    def _read(self) -> bytes:
+        """Return what TLS has; nothing when it needs more first, or was ended."""
+        try:
+            return self.tls.read(_READ)
+        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+            return b""
+
+
+def _next_record(buffer: bytes) -> bytes | None:
+    """Return the first record, None while it is not whole; `ConnectionError` for one that nobody of ours writes."""
+    length = int.from_bytes(buffer[:_LENGTH], "big")
+    if length > _READ:
+        raise ConnectionError("a record is too long")
+    return buffer[_LENGTH : _LENGTH + length] if len(buffer) >= _LENGTH + length else None

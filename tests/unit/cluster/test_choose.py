@@ -1,0 +1,84 @@
+"""Which node opens a desk, and why none does."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from hotdesk.cluster.dialer import NodeDialer
+from hotdesk.cluster.discovery import Address
+from hotdesk.cluster.nodes import ClusterNode, Nodes
+from hotdesk.cluster.report import NodeReport, parse_report, write_report
+from hotdesk.desk.seam import Spec
+from hotdesk.errors import HostError, KeeperError
+from hotdesk.ipc.tasks import Background
+
+REPORT = NodeReport("n1", "0" * 32, 4, 1 << 32, 10, ("container",), ("base",))
+
+
+def nodes_of(*reports: NodeReport) -> Nodes:
+    """Give nodes that reported; nobody calls them."""
+    context, tasks = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), cast("Background", None)
+    nodes = Nodes([], context, tasks, lambda error: None)
+    for each in reports:
+        nodes.join(ClusterNode(each, NodeDialer(Address("127.0.0.1", 1), context, tasks)))
+    return nodes
+
+
+def names(nodes: Nodes, spec: Spec) -> list[str]:
+    return [each.name for each in nodes.choose(spec)]
+
+
+def test_the_node_with_the_image_and_the_fewest_desks_is_the_first() -> None:
+    busy = replace(REPORT, node="busy", desks=40)
+    large = replace(REPORT, node="large", desks=40, cpus=64)
+    bare = replace(REPORT, node="bare", desks=0, images=())
+    walled = replace(REPORT, node="walled", walls=("container", "gvisor"))
+    nodes = nodes_of(busy, large, bare, walled)
+    assert names(nodes, Spec()) == ["large", "walled", "busy", "bare"]
+    assert names(nodes, Spec(wall="gvisor")) == ["walled"]
+
+
+def test_desks_opened_since_the_last_report_count() -> None:
+    nodes = nodes_of(REPORT, replace(REPORT, node="n2"))
+    first = nodes.choose(Spec())[0]
+    first.opened += 1
+    assert nodes.choose(Spec())[0] is not first
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        (None, "no node answers"),
+        (replace(REPORT, cordoned=True), "drained"),
+        (replace(REPORT, lacks=("memory",)), "memory"),
+        (replace(REPORT, walls=("microvm",)), "no weaker one"),
+    ],
+)
+def test_why_no_node_opens_a_desk_is_told(report: NodeReport | None, why: str) -> None:
+    with pytest.raises(HostError, match=why):
+        nodes_of(*([report] if report else [])).choose(Spec())
+
+
+def test_a_node_that_may_be_lost_opens_none() -> None:
+    nodes = nodes_of(REPORT, replace(REPORT, node="n2"))
+    nodes.by_name["n1"].is_heard = False
+    assert names(nodes, Spec()) == ["n2"]
+
+
+def test_a_report_is_read_as_it_was_written() -> None:
+    assert parse_report(write_report(REPORT)) == REPORT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"node": "A"}, {"boot": "x"}, {"cpus": 0}, {"memory": -1}, {"walls": ["a"] * 17}, {"more": 1}, {"desks": "1"}],
+)
+def test_a_report_that_is_none_is_refused(change: dict[str, object]) -> None:
+    data = {**json.loads(write_report(REPORT)), **change}
+    with pytest.raises(KeeperError, match="malformed report"):
+        parse_report(json.dumps(data).encode())
