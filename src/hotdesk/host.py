@@ -273,6 +273,11 @@ class Host:
         """Say of each grant of a scope why it cannot be had; empty: it can."""
         return await self.doors.try_grants(scope)
 
+    def has_ended(self, desk: DeskId) -> bool:
+        """Say whether a desk that this process opened ended by itself, or with its keeper."""
+        keeper = self.own_runtime.keeper if self.own_runtime is not None else None
+        return keeper is not None and (desk in keeper.ended or keeper.failure is not None)
+
     def has(self, desk: DeskId) -> bool:
         """Say whether anything of a desk is left."""
         return (self.config.run / "desks" / desk).exists()

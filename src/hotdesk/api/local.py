@@ -29,8 +29,14 @@ GROUP = "hotdesk"
 
 
 @asynccontextmanager
-async def listening(settings: Config) -> AsyncIterator[socket.socket]:
-    """Listen where ordinary users look; without the group only root may call. Call it while files may be made."""
+async def listening(settings: Config, *, opens_desks: bool = True) -> AsyncIterator[socket.socket | None]:
+    """Listen where ordinary users look; without the group only root may call. Call it while files may be made.
+
+    None: a server whose desks are on nodes has none for users of its machine.
+    """
+    if not opens_desks:
+        yield None
+        return
     settings.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     path = settings.run / SOCKET
     with listen(path, 0o660) as listener:

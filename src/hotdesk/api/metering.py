@@ -96,7 +96,7 @@ class MeteredHost(Host):
             for _ in range(count):
                 each.append(self.take(**one))
             forks = await desk.fork(count, snapshot, memory=memory)
-            if (handle := self.keeper_runtime().handles.get(desk.id)) is not None:
+            if self.own_runtime is not None and (handle := self.own_runtime.handles.get(desk.id)) is not None:
                 await self.note_volumes(handle.spec, forks)
         except BaseException:
             for share in each:
@@ -116,6 +116,10 @@ class MeteredHost(Host):
             raise
         self.counted[woken.id] = share
         return woken
+
+    def count(self, desk: DeskId, spec: Spec) -> None:
+        """Count a desk that is open already, though it may be too much."""
+        self.counted[desk] = self.quotas.count(self.tenant, desks=1, cpus=spec.cpus, memory=spec.memory, disk=spec.disk)
 
     def size_of(self, desk: DeskId) -> dict[str, float]:
         """Say what one more like a desk takes."""

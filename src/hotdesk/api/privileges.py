@@ -7,6 +7,7 @@ no privilege, signals nobody else, and has no capability but to read. Keepers an
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 from hotdesk.api.http import protocol
 from hotdesk.api.launch.job_command import ORDERS
@@ -20,10 +21,13 @@ CLOSED = ("serve", "drive", "jobs", ORDERS)
 """What a server writes in the machine's own state directory; only root enters."""
 
 
-def give_up(settings: Config, *, dials: bool = False) -> None:
-    """Give up everything a server does not need; call it before any thread is started."""
+def give_up(settings: Config, *, dials: bool = False, ports: Collection[int] = ()) -> None:
+    """Give up everything a server does not need; call it before any thread is started.
+
+    One whose desks are on nodes connects to their `ports`, and nowhere else; it gives up the rest as any user.
+    """
     protocol.widen()
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not ports:
         return
     presets.remember()
     Drive(settings.lib / "drive")
@@ -36,5 +40,8 @@ def give_up(settings: Config, *, dials: bool = False) -> None:
     if len(os.listdir("/proc/self/task")) > 1:
         raise HostError("a thread runs already that would keep its privileges; this is a defect of hotdesk")
     confine_reader(
-        [*closed, settings.lib / "tenants"], [settings.run / "control", settings.run / "tenants"], dials=dials
+        [*closed, settings.lib / "tenants"],
+        [settings.run / "control", settings.run / "tenants"],
+        dials=dials,
+        ports=ports,
     )

@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
 from hotdesk.api.caller import DEFAULT_TENANT
+from hotdesk.api.cluster_host import node_ports, open_nodes
 from hotdesk.api.e2b import clock, metrics
 from hotdesk.api.e2b.builds.service import TemplateBuilds
 from hotdesk.api.e2b.control.control import ControlPlane
@@ -27,6 +28,7 @@ from hotdesk.api.e2b.control.snapshots import TenantSnapshots
 from hotdesk.api.e2b.defaults import defaults_of
 from hotdesk.api.e2b.envd.signed_files import SignedFiles
 from hotdesk.api.e2b.hibernate import SavedSandboxes
+from hotdesk.api.e2b.live import LiveRecords
 from hotdesk.api.e2b.ports.traffic import Traffic
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.e2b.sandboxes import Sandboxes
@@ -60,6 +62,7 @@ from hotdesk.api.wall_survey import WallSurvey
 from hotdesk.api.walls import TenantWalls
 from hotdesk.api.web.content import Content
 from hotdesk.api.web.page import WebPage
+from hotdesk.cluster.nodes import Nodes
 from hotdesk.config import Config, for_tenant
 from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import HotdeskError
@@ -117,17 +120,20 @@ async def compose_app(
     walls = TenantWalls(catalog, settings.limits.wall, serving.wall, serving.tenants, keys.count_tenants)
     async with (
         telemetry.open_telemetry() as exporter,
-        local.listening(settings) as calls,
+        local.listening(settings, opens_desks=not serving.nodes) as calls,
         open_launcher(settings, templates, serving.models) as starter,
-        tenants.open_tenants(settings, starter, quotas, walls) as registry,
+        open_nodes(serving, walls) as nodes,
+        tenants.open_tenants(settings, starter, quotas, walls, nodes) as registry,
         anyio.create_task_group() as tasks,
     ):
-        privileges.give_up(settings)
-        tasks.start_soon(local.serve, calls, registry)
+        privileges.give_up(settings, ports=node_ports(serving))
+        if calls is not None:
+            tasks.start_soon(local.serve, calls, registry)
         sandboxes = Sandboxes(serving, tasks, await run_in_thread(defaults_of, serving))
         snapshots = TenantSnapshots(starter, sandboxes)
         sandboxes.saved = saved = SavedSandboxes(sandboxes, snapshots, registry)
         saved.find()
+        await _find_live(nodes, tasks, sandboxes, saved, registry)
         volumes = VolumeRegistry(registry, sandboxes)
         volumes.load()
         browsers = Browsers(keys)
@@ -138,8 +144,9 @@ async def compose_app(
         mcp = LazyMcp(keys, registry, policy_of(serving, sandboxes.defaults.scope), tasks, serving.mcp_grace)
         _look_after(tasks, sandboxes, snapshots, stopping or anyio.Event())
         tasks.start_soon(warm, keys, registry, sandboxes)
-        _survey_walls(settings, walls, reloading, tasks, lambda: tasks.start_soon(warm, keys, registry, sandboxes))
-        tasks.start_soon(bury, settings, registry)
+        if nodes is None:
+            _survey_walls(settings, walls, reloading, tasks, lambda: tasks.start_soon(warm, keys, registry, sandboxes))
+            tasks.start_soon(bury, settings, registry)
         tasks.start_soon(volumes.run)
         tasks.start_soon(volumes.processes.run)
         content_api = VolumeContent(volumes, quotas)
@@ -152,11 +159,31 @@ async def compose_app(
         tasks.start_soon(describe, native)
         parts = ServerParts(control, Traffic(sandboxes, quotas), SignedFiles(sandboxes), native, page, mcp)
         yield Measured(Front(serving, parts, keys, quotas, browsers), shared.measures)
-        if reloading.serving.shutdown == "leave":
-            await saved.leave()
-        else:
-            await saved.burn_paused()
+        await _end_sandboxes(sandboxes, saved, leave=reloading.serving.shutdown == "leave")
         tasks.cancel_scope.cancel()
+
+
+async def _find_live(
+    nodes: Nodes | None, tasks: TaskGroup, sandboxes: Sandboxes, saved: SavedSandboxes, registry: Tenants
+) -> None:
+    """Look for nodes, and on them for the desks of an earlier server, before anybody asks for one."""
+    if nodes is None:
+        return
+    tasks.start_soon(nodes.run)
+    sandboxes.live = LiveRecords(sandboxes, saved, registry)
+    await sandboxes.live.restore()
+    tasks.start_soon(sandboxes.live.run)
+
+
+async def _end_sandboxes(sandboxes: Sandboxes, saved: SavedSandboxes, *, leave: bool) -> None:
+    """Leave sandboxes to the next server, or burn what would outlast this one."""
+    if sandboxes.live is not None:
+        for sandbox in [] if leave else list(sandboxes.by_id.values()):
+            await sandboxes.kill(sandbox)
+    elif leave:
+        await saved.leave()
+    else:
+        await saved.burn_paused()
 
 
 def _set_live(serving: Serving, sandboxes: Sandboxes, shared: Native, quotas: Quotas, walls: TenantWalls) -> None:

@@ -16,6 +16,8 @@ from hotdesk.api.quotas import QuotaLimits
 from hotdesk.api.walls import read_tenants
 from hotdesk.brain.models import names
 from hotdesk.brain.models.names import FORMS
+from hotdesk.cluster.discovery import FORMS as NODE_FORMS
+from hotdesk.cluster.discovery import parse_nodes
 from hotdesk.config import GIB, SIZE, WALLS, count, number, one_of, read_settings
 from hotdesk.desk.image.image import as_name
 from hotdesk.desk.volume.paths import MAX_SIZE, MIN_SIZE
@@ -94,6 +96,10 @@ class Serving:
     """Whether each request to a sandbox's port is a line of the log."""
     share_rate: float = 100.0
     """Requests a second that may come by one share link; twice as many in a burst."""
+    nodes: tuple[str, ...] = ()
+    """Where nodes listen that lend this server all its desks; none: it opens them itself."""
+    identity: Path | None = None
+    """The folder with this server's certificate for nodes, which `hotdesk node enroll` wrote."""
 
     @property
     def is_local(self) -> bool:
@@ -136,6 +142,8 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
             raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
+    if serving.nodes and serving.identity is None:
+        raise BriefError("nodes need an identity: `[serve] identity`, a folder that `hotdesk node enroll` wrote")
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
         raise BriefError(f"volume_size takes 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
@@ -200,6 +208,8 @@ SETTINGS: dict[str, Any] = {
     "volume_size": SIZE,
     "access_log": bool,
     "share_rate": number(0.1, 1e6),
+    "nodes": Annotated[list[str], Otherwise(f"takes a list of nodes: {NODE_FORMS}"), parse_nodes],
+    "identity": FILE,
 }
 """What `[serve]` has."""
 assert SETTINGS.keys() == {each.name for each in fields(Serving)}

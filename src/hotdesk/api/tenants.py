@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from hotdesk.api.cluster_host import ClusterHost
 from hotdesk.api.e2b.responses import log
 from hotdesk.api.launch.launcher_client import LauncherClient
 from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import Quotas
 from hotdesk.api.walls import TenantWalls
+from hotdesk.cluster.nodes import Nodes
 from hotdesk.config import Config, for_tenant
+from hotdesk.desk.keeper.spawn import Started
 from hotdesk.errors import HostError, HotdeskError
 
 PAUSE, LONG_PAUSE = 1.0, 30.0
@@ -41,6 +44,8 @@ class Tenants:
     """Who starts keepers once this process may not; without it keepers are this process's own children."""
     quotas: Quotas = field(default_factory=Quotas)
     walls: TenantWalls = field(default_factory=TenantWalls)
+    nodes: Nodes | None = None
+    """Where desks are opened; None: on this machine."""
     open: dict[str, Tenant] = field(default_factory=dict)
     opening: anyio.Lock = field(default_factory=anyio.Lock)
     failing: set[str] = field(default_factory=set)
@@ -73,15 +78,22 @@ class Tenants:
     async def live(self, name: str, *, task_status: TaskStatus[Tenant]) -> None:
         """Keep a tenant's machine up until the server closes."""
         settings = settings_of(self.settings, name)
-        keeper = await self.starter.keeper(name) if self.starter is not None else None
-        async with MeteredHost(settings, name, self.quotas, keeper, self.walls) as host:
+        keeper = await self.starter.keeper(name) if self.starter is not None and self.nodes is None else None
+        async with self.host_of(settings, name, keeper) as host:
             await host.ready()
             tenant = Tenant(name, settings, host)
             task_status.started(tenant)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self.replace_with_keeper, tenant)
+                if self.nodes is None:
+                    tasks.start_soon(self.replace_with_keeper, tenant)
                 await tenant.closing.wait()
                 tasks.cancel_scope.cancel()
+
+    def host_of(self, settings: Config, name: str, keeper: Started | None = None) -> MeteredHost:
+        """Give a tenant's machine, which is not up yet."""
+        if self.nodes is not None:
+            return ClusterHost(settings, name, self.quotas, self.walls, self.nodes)
+        return MeteredHost(settings, name, self.quotas, keeper, self.walls)
 
     async def replace_with_keeper(self, tenant: Tenant) -> None:
         """Wait until the keeper of a tenant is gone, then open the tenant again: its new keeper burns what is left."""
@@ -116,10 +128,11 @@ async def open_tenants(
     starter: LauncherClient | None = None,
     quotas: Quotas | None = None,
     walls: TenantWalls | None = None,
+    nodes: Nodes | None = None,
 ) -> AsyncIterator[Tenants]:
     """Give the tenants of a server; their desks burn with it."""
     async with anyio.create_task_group() as tasks:
-        tenants = Tenants(settings, tasks, starter, quotas or Quotas(), walls or TenantWalls())
+        tenants = Tenants(settings, tasks, starter, quotas or Quotas(), walls or TenantWalls(), nodes)
         try:
             yield tenants
         finally:

@@ -65,6 +65,7 @@ GROUPS = {
         "mcp": "Give an MCP client a computer, over standard input and output.",
         "key": "Make, list and revoke a server's keys; show who signs certificates.",
         "serve": "Serve this machine to programs and people: E2B, MCP, an API and a page.",
+        "node": "Lend this machine's desks to a server elsewhere; enroll nodes and servers.",
         "image": "Build, save, list, remove, import and export images.",
         "journal": "Read what happened, and prove that it is all there.",
         "door": "Read what went through the door.",

@@ -67,13 +67,16 @@ def confine(writable: Iterable[Path], *, any_owner: bool = False, dials: bool = 
         drop_capabilities({CAP_DAC_OVERRIDE} if any_owner else set())
 
 
-def confine_reader(writable: Iterable[Path], sockets: Iterable[Path], *, dials: bool = False) -> None:
+def confine_reader(
+    writable: Iterable[Path], sockets: Iterable[Path], *, dials: bool = False, ports: Collection[int] = ()
+) -> None:
     """Give up everything but reading, making plain files below `writable`, and sockets below `sockets`.
 
-    Whoever is more privileged goes through these folders: no link can be laid there.
+    Whoever is more privileged goes through these folders: no link can be laid there. It connects by TCP to `ports`, or
+    anywhere if it `dials`.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    restrict(list(writable), FILES, tcp=BIND if dials else TCP, sockets=list(sockets))
+    restrict(list(writable), FILES, tcp=BIND if dials else TCP, ports=ports, sockets=list(sockets))
     if os.geteuid() == 0:
         drop_capabilities({CAP_DAC_READ_SEARCH})
 

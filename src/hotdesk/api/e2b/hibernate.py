@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,7 +32,6 @@ from hotdesk.api.e2b.templates import wall_of
 from hotdesk.api.e2b.transforms import list_headers
 from hotdesk.api.launch.job_command import SNAPSHOT_SHAPE
 from hotdesk.api.log import LOG
-from hotdesk.api.metering import MeteredHost
 from hotdesk.api.quotas import QuotaError, QuotaShare
 from hotdesk.api.tenants import Tenant, Tenants, settings_of
 from hotdesk.brief.data import CLOSED, Scope
@@ -95,6 +94,25 @@ class SavedSandbox(BaseModel):
     """The image on which that desk stands."""
 
 
+class NetworkRecord(Protocol):
+    """What a record says of a sandbox's network."""
+
+    @property
+    def network(self) -> Mapping[str, object] | None: ...
+
+    @property
+    def internet(self) -> bool | None: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str, str]]: ...
+
+    @property
+    def egress_proxy(self) -> Mapping[str, object] | None: ...
+
+    @property
+    def iam(self) -> Mapping[str, str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SavedSandboxes:
     """What is left of sandboxes, and what leaves them."""
@@ -118,7 +136,7 @@ class SavedSandboxes:
         for name in names(self.tenants.settings):
             try:
                 settings = settings_of(self.tenants.settings, name)
-                tenant = Tenant(name, settings, MeteredHost(settings, name, self.tenants.quotas))  # not up: none waits
+                tenant = Tenant(name, settings, self.tenants.host_of(settings, name))  # not up: none waits
                 self.find_of(tenant)
                 self.snapshots.list_all(tenant)
             except (HotdeskError, OSError) as e:
@@ -183,7 +201,7 @@ class SavedSandboxes:
             sandbox.saved_image = ""
             await self.forget(sandbox)
 
-    async def find_scope(self, record: SavedSandbox, tenant: str) -> Scope:
+    async def find_scope(self, record: NetworkRecord, tenant: str) -> Scope:
         """Give what a sandbox reaches: what its program said, as the operator has it now."""
         if record.network is None and record.internet is None:
             return self.sandboxes.defaults.scope

@@ -29,6 +29,7 @@ from hotdesk.walls import TRAITS
 
 if TYPE_CHECKING:
     from hotdesk.api.e2b.hibernate import SavedSandboxes
+    from hotdesk.api.e2b.live import LiveRecords
 
 SAMPLES = 720
 """How many measurements of a sandbox are kept: an hour's, at five seconds each."""
@@ -166,6 +167,8 @@ class Sandboxes:
         """Set when a sandbox's end may come sooner than the clock waits for."""
         self.saved: SavedSandboxes | None = None
         """What opens sandboxes that an earlier server left, and forgets them."""
+        self.live: LiveRecords | None = None
+        """What writes down those whose desks are on nodes."""
 
     async def create(self, tenant: Tenant, order: SandboxOrder, by: str = "") -> Sandbox:
         """Open a sandbox; `by` is who asked, for the journal."""
@@ -191,7 +194,13 @@ class Sandboxes:
             iam=order.iam, user=order.user, workdir=order.workdir,
         )  # fmt: skip
         self.add(sandbox)
+        await self.record(sandbox)
         return sandbox
+
+    async def record(self, sandbox: Sandbox) -> None:
+        """Write down a sandbox whose desk outlives this server."""
+        if self.live is not None:
+            await self.live.write(sandbox)
 
     async def begin(self, tenant: Tenant, desks: Sequence[Desk], image: str) -> None:
         """Have running in desks what their template promises; where that fails in one, all are burnt."""
@@ -376,6 +385,7 @@ class Sandboxes:
         ]  # fmt: skip
         for each in forks:
             self.add(each)
+            await self.record(each)
         return forks
 
     def require(self, sandbox: Sandbox) -> None:
@@ -404,8 +414,7 @@ def has_ended(sandbox: Sandbox) -> bool:
     """Say whether a sandbox's desk ended by itself, or with its keeper; or its time is up before it had one again."""
     if sandbox.opened is None:
         return sandbox.until <= time.time()
-    runtime = sandbox.tenant.host.own_runtime
-    return runtime is not None and (sandbox.opened.id in runtime.keeper.ended or runtime.keeper.failure is not None)
+    return sandbox.tenant.host.has_ended(sandbox.opened.id)
 
 
 def can_keep_memory(sandbox: Sandbox) -> bool:

@@ -34,6 +34,7 @@ _LACKS = {
     "memory": "there is too little memory",
     "processes": "there are too many processes",
     "keeper": "the keeper of a tenant cannot start",
+    "nodes": "no node takes desks",
     "pool": "the last that was to be kept ready could not be",
 }
 
@@ -64,6 +65,10 @@ async def ready(request: Request) -> Health:
 
 def find_faults(tenants: Tenants) -> Iterator[str]:
     """Name what keeps desks from being opened."""
+    if tenants.nodes is not None:
+        if not any(each.is_heard and each.report.is_open for each in tenants.nodes.by_name.values()):
+            yield "nodes"
+        return
     try:
         image.find(tenants.settings.images, "base")
     except HotdeskError:

@@ -62,12 +62,14 @@ def main(arguments: argparse.Namespace) -> int:
 
     Settings of [serve] in config.toml hold unless an option says otherwise. Without TLS it listens on loopback only;
     beyond it needs TLS and a key. When it ends, so do its desks. SIGHUP has it read certificate and settings again.
+    With `nodes` in [serve] its desks are on other machines (`hotdesk node`), and it needs no privilege.
     """
     settings = config.load()
     serving = merge_settings(settings, arguments)
     _require_certificate(serving)
-    _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
-    require_desks(settings)
+    if not serving.nodes:
+        _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
+        require_desks(settings)
     has_keys = _any_key(settings)
     serving = settings_of.check(serving, has_keys)
     import hotdesk.api.server  # noqa: F401  now that the settings are right: it takes seconds
@@ -76,7 +78,8 @@ def main(arguments: argparse.Namespace) -> int:
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
-    warn_of_walls(settings, serving)
+    if not serving.nodes:
+        warn_of_walls(settings, serving)
     return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True))
 
 

@@ -1,0 +1,189 @@
+"""Records of sandboxes whose desks outlive the server, on nodes: a server that was killed finds them again.
+
+A record is written before its program learns of the sandbox; what changes later (its end, its state) within half a
+second. It has what the program said, and nothing that was made of it, as with `hibernate.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hotdesk.api.cluster_host import ClusterHost
+from hotdesk.api.e2b.egress_proxy import describe_proxy
+from hotdesk.api.e2b.hibernate import SavedSandboxes, names
+from hotdesk.api.e2b.responses import E2bError, log
+from hotdesk.api.e2b.sandboxes import Sandbox, Sandboxes
+from hotdesk.api.e2b.transforms import list_headers
+from hotdesk.api.tenants import Tenant, Tenants
+from hotdesk.brief.data import Scope
+from hotdesk.config import WALLS
+from hotdesk.desk.seam import ID_SHAPE, Desk, DeskId
+from hotdesk.errors import HotdeskError
+from hotdesk.linux import private_files
+
+FOLDER = "live"
+SETTLE_SECONDS = 5.0
+"""How long a new server waits for the nodes of the desks it had."""
+_WRITE_INTERVAL_S = 0.5
+_MAX_RECORDS = 100_000
+SAME = (
+    "id", "template", "token", "traffic_token", "started", "ends", "metadata", "env", "timeout", "auto_pause",
+    "auto_pause_memory", "auto_resume", "network", "internet", "user", "workdir", "state", "pause_mode", "iam",
+)  # fmt: skip
+"""What a record has as its sandbox has it."""
+
+
+class LiveSandbox(BaseModel):
+    """All of a sandbox but its desk."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
+    desk: Annotated[str, Field(pattern=f"^{ID_SHAPE.pattern}$")]
+    image: str
+    wall: str
+    cpus: float
+    memory: int
+    template: str
+    token: str
+    traffic_token: str | None
+    started: float
+    ends: float
+    metadata: dict[str, str]
+    env: dict[str, str]
+    timeout: float
+    auto_pause: bool
+    auto_pause_memory: bool
+    auto_resume: bool
+    network: dict[str, object] | None
+    internet: bool | None
+    user: str
+    workdir: str
+    state: Literal["running", "paused"]
+    pause_mode: Literal["full", "filesystem"]
+    headers: list[tuple[str, str, str]]
+    """Headers that go along, which are secrets: host, name, value."""
+    egress_proxy: dict[str, object] | None
+    """Its proxy, with its password."""
+    iam: dict[str, str]
+    revoked: list[str]
+
+
+@dataclass(slots=True)
+class LiveRecords:
+    """Writes and reads records of sandboxes."""
+
+    sandboxes: Sandboxes
+    saved: SavedSandboxes
+    tenants: Tenants
+    written: dict[str, tuple[Tenant, bytes]] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Keep records as their sandboxes are, for as long as the server runs."""
+        while True:
+            await anyio.sleep(_WRITE_INTERVAL_S)
+            for sandbox in list(self.sandboxes.by_id.values()):
+                await self.write(sandbox)
+            for name in [each for each in self.written if each not in self.sandboxes.by_id]:
+                await self.remove(name)
+
+    async def write(self, sandbox: Sandbox) -> None:
+        """Write a sandbox's record, if it changed."""
+        if sandbox.opened is None:
+            return
+        data = record_of(sandbox).model_dump_json().encode()
+        if self.written.get(sandbox.id, (None, b""))[1] != data:
+            self.written[sandbox.id] = (sandbox.tenant, data)
+            await anyio.to_thread.run_sync(_write, folder(sandbox.tenant), sandbox.id, data)
+
+    async def remove(self, name: str) -> None:
+        """Remove the record of a sandbox that is no more."""
+        tenant, _ = self.written.pop(name)
+        await anyio.to_thread.run_sync(private_files.remove, folder(tenant), f"{name}.json")
+
+    async def restore(self) -> None:
+        """Have every sandbox found whose desk is still on a node; forget the others."""
+        for name in names(self.tenants.settings):
+            try:
+                await self.restore_tenant(await self.tenants.tenant(name))
+            except (HotdeskError, OSError) as e:
+                log(e)
+
+    async def restore_tenant(self, tenant: Tenant) -> None:
+        """Have a tenant's sandboxes found."""
+        records = await anyio.to_thread.run_sync(_read, folder(tenant))
+        assert isinstance(tenant.host, ClusterHost)
+        found = await tenant.host.cluster.settle([DeskId(each.desk) for each in records], SETTLE_SECONDS)
+        for record in records:
+            if (desk := found.get(DeskId(record.desk))) is None:
+                await anyio.to_thread.run_sync(private_files.remove, folder(tenant), f"{record.id}.json")
+            else:
+                await self.take_up(tenant, record, desk)
+
+    async def take_up(self, tenant: Tenant, record: LiveSandbox, desk: Desk) -> None:
+        """Have a sandbox found; one that may not be any more is burnt."""
+        try:
+            scope = await self.saved.find_scope(record, tenant.name)
+            sandbox = sandbox_of(record, tenant, desk, self.sandboxes, scope)
+            tenant.host.count(DeskId(desk.id), sandbox.spec)
+        except (HotdeskError, E2bError) as e:
+            log(e)
+            await tenant.host.burn(DeskId(desk.id))
+            return
+        self.sandboxes.add(sandbox)
+        self.written[sandbox.id] = (tenant, b"")
+
+
+def record_of(sandbox: Sandbox) -> LiveSandbox:
+    """Write down what a sandbox is."""
+    spec = sandbox.spec
+    same = {name: getattr(sandbox, name) for name in SAME}
+    same |= {"metadata": dict(sandbox.metadata), "env": dict(sandbox.env), "iam": dict(sandbox.iam)}
+    same |= {"revoked": sorted(sandbox.revoked)}
+    same["network"] = dict(sandbox.network) if sandbox.network is not None else None
+    return LiveSandbox(
+        desk=sandbox.desk.id, image=spec.image, wall=spec.wall, cpus=spec.cpus, memory=spec.memory,
+        headers=list_headers(sandbox.scope), egress_proxy=describe_proxy(sandbox.scope), **same,
+    )  # fmt: skip
+
+
+def sandbox_of(record: LiveSandbox, tenant: Tenant, desk: Desk, sandboxes: Sandboxes, scope: Scope) -> Sandbox:
+    """Make a sandbox of its record."""
+    wall = record.wall if record.wall in WALLS else ""
+    spec = replace(sandboxes.spec(record.image, record.env, wall), cpus=record.cpus, memory=record.memory)
+    same = record.model_dump(include=set(SAME))
+    return Sandbox(desk, tenant, spec=spec, scope=scope, revoked=set(record.revoked), **same)
+
+
+def folder(tenant: Tenant) -> Path:
+    """Return where records of a tenant's sandboxes are."""
+    return tenant.settings.lib / "serve" / FOLDER
+
+
+def _write(place: Path, name: str, data: bytes) -> None:
+    private_files.make_folder(place)
+    private_files.write(place, f"{name}.json", data)
+
+
+def _read(place: Path) -> list[LiveSandbox]:
+    """Read records; what is none, or was not written to its end, is removed."""
+    found: list[LiveSandbox] = []
+    for name in sorted(os.listdir(place))[:_MAX_RECORDS] if place.is_dir() else []:
+        try:
+            record = LiveSandbox.model_validate_json(private_files.read(place, name) or b"")
+            if name == f"{record.id}.json":
+                found.append(record)
+                continue
+        except (HotdeskError, ValidationError):
+            pass
+        with suppress(HotdeskError):
+            private_files.remove(place, name)
+    return found

@@ -1,0 +1,127 @@
+"""A node of a cluster: `hotdesk serve` without its faces, which lends desks to servers and has no privilege either."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from hotdesk.api import privileges, tenants
+from hotdesk.api.caller import DEFAULT_TENANT
+from hotdesk.api.e2b.responses import log
+from hotdesk.api.launch.launcher_client import open_launcher
+from hotdesk.api.log import LOG
+from hotdesk.api.quotas import Quotas
+from hotdesk.api.tenants import Tenants
+from hotdesk.api.walls import TenantWalls
+from hotdesk.cluster.agent import NodeAgent
+from hotdesk.cluster.certificates import ANY_NODE, read_name, tls_context
+from hotdesk.cluster.names import check_name
+from hotdesk.cluster.report import NodeReport
+from hotdesk.config import Config, for_tenant
+from hotdesk.desk.image import image
+from hotdesk.desk.keeper import state
+from hotdesk.desk.wall.registry import survey
+from hotdesk.errors import BriefError, HotdeskError
+from hotdesk.ipc.tasks import background
+from hotdesk.walls import TRAITS, WallCatalog
+
+ORPHAN_SECONDS = 120.0
+DRAIN_SECONDS = 30.0
+_LOOK_SECONDS = 10.0
+"""How long a list of images holds."""
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What an operator decided about a node."""
+
+    identity: Path
+    name: str = ""
+    """Its name; empty: the one in its certificate, which must be it unless the certificate is a pool's."""
+    orphan_seconds: float = ORPHAN_SECONDS
+    """Seconds that desks outlast their server."""
+    drain_seconds: float = DRAIN_SECONDS
+    """Seconds that open desks get when the agent is asked to end."""
+
+    def find_name(self) -> str:
+        """Return this node's name; `BriefError` when its certificate is another's."""
+        certified = read_name(self.identity, "node")
+        if certified == ANY_NODE and not self.name:
+            raise BriefError("this certificate is for any node of a pool: say which one this is with --name")
+        if self.name and certified not in (self.name, ANY_NODE):
+            raise BriefError(f"this is node {certified} by its certificate, and not {self.name}")
+        return check_name(self.name or certified)
+
+
+class NodeReporter:
+    """Measures what this node reports."""
+
+    def __init__(self, settings: Config, name: str, catalog: WallCatalog) -> None:
+        self.settings = settings
+        self.name = name
+        self.walls = tuple(
+            each
+            for each in catalog.list_available()
+            if each in TRAITS and catalog.find(each).traits.strength >= TRAITS[each].strength
+        )
+        """Those as strong as their names promise: an emulated machine is none."""
+        self.boot = os.urandom(16).hex()
+        self.images: tuple[str, ...] = ()
+        self.listed = -_LOOK_SECONDS
+
+    def measure(self, desks: int, cordoned: bool) -> NodeReport:
+        """Return the report of this moment."""
+        if time.monotonic() - self.listed >= _LOOK_SECONDS:
+            found = (each.name for each in image.ls(self.settings.images) if not each.name.startswith("snapshot-"))
+            self.images, self.listed = tuple(found)[:400], time.monotonic()
+        return NodeReport(
+            self.name, self.boot, len(os.sched_getaffinity(0)), max(0, state.available_memory()), desks,
+            self.walls, self.images, cordoned, tuple(state.short_of(self.settings)),
+        )  # fmt: skip
+
+
+async def serve_node(
+    settings: Config, node: NodeSettings, listener: socket.socket, stopping: anyio.Event, listening: Callable[[], None]
+) -> None:
+    """Lend desks until asked to stop: then no more are opened, and those that are open get a while."""
+    name, context = node.find_name(), tls_context(node.identity, "node")
+    catalog = survey(settings)  # not in a thread, which would keep its privileges
+    walls = TenantWalls(catalog, settings.limits.wall)
+    async with (
+        open_launcher(settings) as starter,
+        tenants.open_tenants(settings, starter, Quotas(), walls) as registry,
+        background() as tasks,
+    ):
+        privileges.give_up(settings)
+        reporter = NodeReporter(settings, name, catalog)
+        agent = NodeAgent(name, registry, context, tasks, reporter.measure, log)
+        await _bury(settings, registry)
+        tasks.start(lambda: agent.serve(listener))
+        tasks.start(lambda: agent.burn_orphans(node.orphan_seconds))
+        LOG.write("start", f"node {name} lends desks", walls=",".join(reporter.walls))
+        listening()
+        await stopping.wait()
+        agent.is_cordoned = True
+        LOG.write("stop", f"node {name} opens no more desks", desks=agent.count_desks())
+        with anyio.move_on_after(node.drain_seconds):
+            while agent.count_desks():  # noqa: ASYNC110 - several owners end desks
+                await anyio.sleep(_POLL_S)
+        await agent.burn_desks()
+
+
+async def _bury(settings: Config, registry: Tenants) -> None:
+    """Have burnt what an agent left that was killed with its keepers."""
+    names = [DEFAULT_TENANT, *sorted(each.name for each in (settings.run / "tenants").glob("*"))]
+    for name in names:
+        try:
+            if any((for_tenant(settings, name).run / "desks").glob("*")):
+                await registry.tenant(name)
+        except (HotdeskError, OSError) as e:
+            log(e)

@@ -1,0 +1,121 @@
+"""`hotdesk node`: this machine as a node of a cluster, and the certificates of nodes and servers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import anyio
+
+from hotdesk import config
+from hotdesk.cli.machine.serve import listen, require_desks
+from hotdesk.cli.parser import add_acts
+from hotdesk.cli.terminal import run_interruptible
+from hotdesk.cluster.certificates import ANY_NODE, enroll
+from hotdesk.cluster.discovery import PORT
+from hotdesk.config import parse_seconds
+from hotdesk.errors import BriefError
+
+_DAYS = 365
+_MAX_DAYS = 3650
+NAME_VARIABLE = "HOTDESK_NODE_NAME"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    add_acts(parser, ACTS, ARGUMENTS)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--identity", required=True, metavar="FOLDER", help="what `hotdesk node enroll` wrote")
+    parser.add_argument("--name", help=f"this node's name, for a pool's certificate (${NAME_VARIABLE})")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=PORT, metavar="N", help=f"the port to listen at ({PORT})")
+    parser.add_argument(
+        "--orphan-after", type=_parse_time, default=120.0, metavar="TIME", help="how long desks outlast a server (2m)"
+    )
+    parser.add_argument(
+        "--drain", type=_parse_time, default=30.0, metavar="TIME", help="how long open desks get in the end (30s)"
+    )
+
+
+def _parse_time(text: str) -> float:
+    """Read a time."""
+    found = parse_seconds(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, as 90s or 5m")
+    return found
+
+
+def _add_enroll(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="the name of the node or server")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--server", action="store_true", help="a server, which calls nodes")
+    kind.add_argument("--pool", action="store_true", help="any node: for agents that share one secret")
+    parser.add_argument("--authority", required=True, metavar="FOLDER", help="the authority; made on first use")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the identity is written")
+    parser.add_argument("--days", type=int, default=_DAYS, metavar="N", help=f"how long it is valid ({_DAYS})")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Lend this machine's desks to `hotdesk serve` on another one, over mutual TLS.
+
+    For example:
+
+      hotdesk node enroll n1 --authority ~/authority --out n1
+      hotdesk node enroll --server home --authority ~/authority --out home
+      hotdesk node run --identity n1 --host 10.0.0.5
+    """
+    return int(arguments.main(arguments) or 0)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lend desks until a signal: the first drains the node, the second ends it at once.
+
+    For example:
+
+      hotdesk node run --identity /etc/hotdesk/node --host 10.0.0.5
+      hotdesk node run --identity /etc/hotdesk/pool --name "$NODE" --host 0.0.0.0 --drain 5m
+    """
+    settings = config.load()
+    require_desks(settings)
+    from hotdesk.api.node import NodeSettings, serve_node  # it takes a second
+
+    name = arguments.name or os.environ.get(NAME_VARIABLE, "")
+    node = NodeSettings(Path(arguments.identity), name, arguments.orphan_after, arguments.drain)
+    node.find_name()
+    listener = listen(arguments.host, arguments.port)
+    host, port = listener.getsockname()[:2]
+    stopping = anyio.Event()
+
+    async def work() -> int:
+        await serve_node(settings, node, listener, stopping, lambda: print(f"{host}:{port}", flush=True))
+        return 0
+
+    return run_interruptible(work, stopping.set)
+
+
+def enroll_identity(arguments: argparse.Namespace) -> int:
+    """Write the certificate and key of a node or a server, signed by the cluster's authority.
+
+    Keep the authority's folder off nodes and servers: whoever has its key can be any of them.
+
+    For example:
+
+      hotdesk node enroll n1 --authority ~/authority --out n1
+      hotdesk node enroll --pool --authority ~/authority --out pool
+      hotdesk node enroll --server home --authority ~/authority --out home --days 90
+    """
+    if bool(arguments.name) == arguments.pool:
+        raise BriefError("name the node or server, or give --pool for any node")
+    if not 1 <= arguments.days <= _MAX_DAYS:
+        raise BriefError(f"a certificate is valid for 1 to {_MAX_DAYS} days")
+    name = ANY_NODE if arguments.pool else arguments.name
+    role = "server" if arguments.server else "node"
+    enroll(Path(arguments.authority), role, name, Path(arguments.out), arguments.days)  # type: ignore[arg-type]
+    return 0
+
+
+ACTS = {"run": run, "enroll": enroll_identity}
+ARGUMENTS = {"run": _add_run, "enroll": _add_enroll}
