@@ -42,11 +42,30 @@ class OrdinaryUser:
 
     def run(self, *argv: str, program: str = COMMAND, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run `hotdesk` with arguments, or another program of Python's."""
+        return subprocess.run(
+            self.command(*argv, program=program),
+            env=self.environment,
+            cwd="/",
+            input="",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+
+    def command(self, *argv: str, program: str = COMMAND) -> list[str]:
+        """Give what runs `hotdesk`, or another program of Python's, as this user."""
         shown = [sys.base_prefix, sysconfig.get_path("purelib"), str(SOURCE)]
         python = self.folder / "python" / Path(os.path.realpath(sys.executable)).relative_to(sys.base_prefix)
         member = ["--groups", ",".join(map(str, self.groups))] if self.groups else ["--clear-groups"]
         who = ["setpriv", "--reuid", str(self.uid), "--regid", str(self.uid), *member, "--bounding-set=-all"]
-        env = {
+        alone = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SHOW, "sh", *shown]
+        return [*alone, *who, str(python), "-B", "-c", program, *argv]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Give this user's variables."""
+        return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "ROOM": str(self.folder),
             "HOME": str(self.folder / "home"),
@@ -56,14 +75,3 @@ class OrdinaryUser:
             "LANG": "C.UTF-8",
             **self.variables,
         }
-        alone = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SHOW, "sh", *shown]
-        return subprocess.run(
-            [*alone, *who, str(python), "-B", "-c", program, *argv],
-            env=env,
-            cwd="/",
-            input="",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )

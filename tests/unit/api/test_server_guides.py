@@ -48,12 +48,12 @@ def test_every_command_of_the_servers_guides_is_one(line: str) -> None:
 
 
 def test_the_guides_have_commands() -> None:
-    assert {words[1] for line in LINES for words in commands(line)} == {"image", "key", "mcp", "serve", "setup"}
+    assert {words[1] for line in LINES for words in commands(line)} == {"image", "key", "mcp", "node", "serve", "setup"}
 
 
 def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert all(isinstance(settings.read(table), settings.Serving) for table in shown)
     text = "".join((ROOT / f"docs/guide/{name}.md").read_text() for name in OF_THE_SERVER)
     assert [

@@ -1,0 +1,142 @@
+"""A node's agent with real desks, in this process; and nodes that say whatever a test has them say."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from hotdesk.api import tenants
+from hotdesk.cluster.agent import NodeAgent
+from hotdesk.cluster.certificates import Role, enroll, tls_context
+from hotdesk.cluster.dialer import NodeDialer
+from hotdesk.cluster.discovery import Address, StaticNode
+from hotdesk.cluster.nodes import NodeCalls, Nodes
+from hotdesk.cluster.report import NodeReport, write_report
+from hotdesk.cluster.runtime import ClusterRuntime
+from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.config import Config
+from hotdesk.desk.owner.control import read_request, switch
+from hotdesk.ipc.tasks import Background, background
+from hotdesk.linux.sockets import accept, send
+
+REPORT = NodeReport("n1", "1" * 32, 2, 8 << 30, 0, ("container",), ("base",))
+Answer = Callable[[socket.socket, str], Any]
+
+
+@dataclass(slots=True)
+class ClusterAttacks:
+    """A cluster's authority, a node, and whoever calls."""
+
+    folder: Path
+    tasks: Background
+    node: Address
+    errors: list[Exception] = field(default_factory=list)
+    dialers: list[NodeDialer] = field(default_factory=list)
+    clusters: list[ClusterRuntime] = field(default_factory=list)
+
+    def identity(self, role: Role, name: str, authority: str = "authority") -> Path:
+        """Give a certificate's folder."""
+        place = self.folder / f"{authority}-{role}-{name}"
+        if not place.exists():
+            enroll(self.folder / authority, role, name, place, 1)
+        return place
+
+    def calls(self, server: str = "home", tenant: str = "default", context: ssl.SSLContext | None = None) -> NodeCalls:
+        """Give the calls of a server to the node, for a tenant."""
+        context = context or tls_context(self.identity("server", server), "server")
+        self.dialers.append(dialer := NodeDialer(self.node, context, self.tasks))
+        return NodeCalls(dialer, f"/tenants/{tenant}")
+
+    def cluster(self, *addresses: Address, server: str = "home") -> ClusterRuntime:
+        """Give a server's view of nodes, which looks for them from now on."""
+        context = tls_context(self.identity("server", server), "server")
+        nodes = Nodes([StaticNode(each) for each in addresses], context, self.tasks, self.errors.append)
+        self.tasks.start(nodes.run)
+        self.clusters.append(found := ClusterRuntime(nodes, "default", self.tasks))
+        return found
+
+    async def close(self) -> None:
+        """Hang up."""
+        for dialer in self.dialers:
+            dialer.close()
+        for cluster in self.clusters:
+            cluster.nodes.close()
+        await anyio.sleep(0.1)
+
+    async def pose(self, answer: Answer, report: NodeReport = REPORT, identity: Path | None = None) -> Address:
+        """Be a node that says what a test has it say; where it listens."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        context = tls_context(identity or self.identity("node", "n1"), "node")
+        self.tasks.start(lambda: self.take_calls(listener, context, answer, report))
+        return Address(*listener.getsockname())
+
+    async def take_calls(
+        self, listener: socket.socket, context: ssl.SSLContext, answer: Answer, report: NodeReport
+    ) -> None:
+        """Take calls as a node that was turned."""
+        with listener:
+            while True:
+                raw = await accept(listener)
+                self.tasks.start(lambda raw=raw: self.take_call(raw, context, answer, report))  # type: ignore[misc]
+
+    async def take_call(self, raw: socket.socket, context: ssl.SSLContext, answer: Answer, report: NodeReport) -> None:
+        """Answer one call; whoever is called with nonsense hangs up."""
+        tunnel = TlsTunnel(raw, context, server_side=True)
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        with ours, theirs, raw, suppress(Exception):
+            await tunnel.shake_hands()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(tunnel.run, theirs)
+                with ours:
+                    await self.say(ours, answer, report)
+
+    async def say(self, sock: socket.socket, answer: Answer, report: NodeReport) -> None:
+        """Answer one request."""
+        request, _ = await read_request(sock)
+        target = f"{request.method.decode()} {request.target.decode()}"
+        if target != "GET /node":
+            await answer(sock, target)
+            return
+        await switch(sock, "hotdesk-reports")
+        while True:
+            await (answer(sock, target) if is_report(answer) else send(sock, write_report(report)))
+            await anyio.sleep(0.2)
+
+
+def is_report(answer: Answer) -> bool:
+    """Say whether an answer is also what a node reports."""
+    return bool(getattr(answer, "reports", False))
+
+
+async def reply(sock: socket.socket, status: int, value: object) -> None:
+    """Send a JSON answer."""
+    body = json.dumps(value).encode()
+    await send(sock, f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+@asynccontextmanager
+async def attacked(settings: Config, folder: Path) -> AsyncIterator[ClusterAttacks]:
+    """Give a node with real desks, and what attackers have."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        async with tenants.open_tenants(settings) as machines, background() as tasks:
+            room = ClusterAttacks(folder, tasks, Address(*listener.getsockname()))
+            context = tls_context(room.identity("node", "n1"), "node")
+            agent = NodeAgent(
+                "n1", machines, context, tasks, lambda desks, cordoned: replace(REPORT, desks=desks), room.errors.append
+            )
+            tasks.start(lambda: agent.serve(listener))
+            yield room
+            await room.close()
+            await agent.burn_desks()

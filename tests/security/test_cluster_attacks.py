@@ -1,0 +1,365 @@
+"""Nodes and servers of a cluster as ways into each other: strangers, certificates, names, ids, frames, records."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hotdesk.cluster.certificates import tls_context
+from hotdesk.cluster.names import new_node_id, node_code
+from hotdesk.cluster.pull import PulledJournal
+from hotdesk.cluster.tls import TlsTunnel
+from hotdesk.config import Config
+from hotdesk.desk.seam import DeskId, Spec
+from hotdesk.drive.export import as_line
+from hotdesk.drive.journal import FILE, Journal, read
+from hotdesk.drive.signing import PUBLIC, load_signer
+from hotdesk.errors import DeskGone, HostError, HotdeskError, KeeperError
+from hotdesk.event import Revoked
+from tests.security.cluster_attack_room import REPORT, ClusterAttacks, attacked, reply
+from tests.security.guards import Removal, falls_without, no_guard
+
+pytestmark = [pytest.mark.container, pytest.mark.timeout(60)]
+BODY = {"spec": {**asdict(Spec(root=True)), "env": {}, "volumes": {}}}
+
+
+@pytest.fixture
+async def room(settings: Config, tmp_path: Path) -> AsyncIterator[ClusterAttacks]:
+    """Give a node with real desks, and what attackers have."""
+    async with attacked(settings, tmp_path) as found:
+        yield found
+
+
+async def fails(work: Callable[[], Awaitable[object]]) -> bool:
+    """Say whether something is refused, or not answered."""
+    try:
+        with anyio.fail_after(10):
+            await work()
+    except (HotdeskError, OSError):
+        return True
+    return False
+
+
+@pytest.mark.long
+@no_guard("no attack: what all the others differ from")
+async def test_a_server_opens_uses_and_burns_a_desk_on_a_node(room: ClusterAttacks) -> None:
+    cluster = room.cluster(room.node)
+    with anyio.fail_after(20):
+        while not cluster.nodes.by_name:
+            await cluster.nodes.changed.wait()
+        desk = await cluster.open(Spec(root=True))
+    assert desk.id[1:4] == node_code("n1")
+    assert (await desk.run(["id", "-u"], user="root")).text == "0\n"
+    await cluster.burn(desk.id)
+    assert await fails(lambda: desk.run(["true"]))
+
+
+def unverified(role: str, *names: str) -> ssl.SSLContext:
+    """Give what a stranger calls with: any certificate, or none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+SHOWN = "cluster: a caller shows a server's certificate"
+
+
+@falls_without(
+    SHOWN,
+    Removal(
+        "cluster/certificates.py", "context.verify_mode = ssl.CERT_REQUIRED", "context.verify_mode = ssl.CERT_NONE"
+    ),
+    Removal("cluster/agent.py", "            if not server:", "            if server is None:"),
+    Removal("cluster/dialer.py", "        if not name:", "        if name is None:"),
+)
+@pytest.mark.parametrize("case", ["none", "another authority's"])
+async def test_a_caller_without_a_certificate_of_the_authority_has_no_desk(room: ClusterAttacks, case: str) -> None:
+    context = unverified("server")
+    if case != "none":
+        stranger = room.identity("server", "home", "strangers")
+        context.load_cert_chain(stranger / "certificate.pem", stranger / "private.key")
+    calls = room.calls(context=context)
+    calls.dialer._check = lambda name: None  # type: ignore[method-assign]
+    assert await fails(lambda: calls.call("POST", "/desks", BODY))
+
+
+BOTH = Removal(
+    "cluster/certificates.py", "x509.ExtendedKeyUsage([_USAGE[role]])", "x509.ExtendedKeyUsage([*_USAGE.values()])"
+)
+
+
+ROLE = Removal("cluster/certificates.py", '    prefix = _uri(role, "")', '    prefix = "hotdesk:"')
+
+
+@falls_without("cluster: a node cannot call", BOTH, ROLE)
+async def test_a_nodes_certificate_does_not_call_other_nodes(room: ClusterAttacks) -> None:
+    context = tls_context(room.identity("node", "n2"), "server")
+    assert await fails(lambda: room.calls(context=context).call("POST", "/desks", BODY))
+
+
+@pytest.mark.long
+@falls_without(
+    "cluster: a server cannot answer",
+    BOTH,
+    ROLE,
+    Removal("cluster/nodes.py", "if dialer.certified not in (report.node, ANY_NODE):", "if not dialer.certified:"),
+)
+async def test_a_servers_certificate_does_not_answer_as_a_node(room: ClusterAttacks) -> None:
+    async def lend(sock: socket.socket, target: str) -> None:
+        await reply(sock, 201, {"id": new_node_id("n1")})
+
+    identity = room.identity("server", "other")
+    address = await room.pose(lend, identity=identity)
+    cluster = room.cluster(address)
+    await anyio.sleep(1.5)
+    assert not cluster.nodes.by_name
+
+
+@falls_without(
+    "cluster: a tenant on a node is one server's",
+    Removal("cluster/names.py", 'f"{server}\\0{tenant}"', 'f"{tenant}"'),
+)
+@pytest.mark.parametrize("act", ["use", "link", "burn", "list"])
+async def test_another_server_has_nothing_of_a_tenants_desk(room: ClusterAttacks, act: str) -> None:
+    ours, theirs = room.calls("home"), room.calls("other")
+    desk = DeskId(str((await ours.call("POST", "/desks", BODY))["id"]))
+    if act == "use":
+        assert await fails(lambda: theirs.call("GET", f"/desks/{desk}/usage"))
+    elif act == "link":
+        assert await fails(lambda: theirs.borrow(desk))
+    elif act == "burn":
+        await fails(lambda: theirs.burn(desk))
+    else:
+        assert desk not in json.dumps(await theirs.call("GET", "/desks"))
+    assert (await ours.call("GET", f"/desks/{desk}/usage"))["memory"]
+    await ours.burn(desk)
+
+
+@pytest.mark.long
+@no_guard("a path is split before its tenant is looked up, and a tenant's name has a shape", cases=None)
+@pytest.mark.parametrize("tenant", ["..", "default%2f..", "a/../default", "", "x" * 33])
+async def test_no_path_leads_to_another_tenant(room: ClusterAttacks, tenant: str) -> None:
+    desk = (await room.calls("home").call("POST", "/desks", BODY))["id"]
+    assert await fails(lambda: room.calls("home", tenant).call("GET", f"/desks/{desk}/usage"))
+    await room.calls("home").burn(DeskId(str(desk)))
+
+
+@pytest.mark.long
+@no_guard("a node asks a vault, a lease or an approval of nobody: the protocol has no such word on a node")
+@pytest.mark.parametrize("target", ["/unlock", "/leases", "/allow/x", "/questions"])
+async def test_a_server_unlocks_and_approves_nothing_on_a_node(room: ClusterAttacks, target: str) -> None:
+    assert await fails(lambda: room.calls().call("POST", target, {"root": "AAAA"}))
+
+
+@falls_without(
+    "cluster: a node gives its own ids",
+    Removal("cluster/runtime.py", "        if code_of(desk) != self.node.code:", "        if code_of(desk) == '':"),
+)
+async def test_a_node_cannot_answer_with_another_nodes_desk(room: ClusterAttacks) -> None:
+    other = new_node_id("n2")
+
+    async def lie(sock: socket.socket, target: str) -> None:
+        await reply(sock, 201, {"id": other})
+
+    cluster = room.cluster(await room.pose(lie))
+    with anyio.fail_after(10):
+        while not cluster.nodes.by_name:
+            await cluster.nodes.changed.wait()
+    with pytest.raises(KeeperError, match="another node's desk"):
+        await cluster.open(Spec())
+
+
+@pytest.mark.long
+@falls_without(
+    "cluster: a node has the name in its certificate",
+    Removal("cluster/nodes.py", "if dialer.certified not in (report.node, ANY_NODE):", "if not dialer.certified:"),
+)
+async def test_a_node_cannot_report_as_another(room: ClusterAttacks) -> None:
+    async def hang_up(sock: socket.socket, target: str) -> None:
+        sock.close()
+
+    address = await room.pose(hang_up, replace(REPORT, node="n2"))
+    cluster = room.cluster(address)
+    await anyio.sleep(1.5)
+    assert not cluster.nodes.by_name
+
+
+@pytest.mark.long
+@falls_without(
+    "cluster: two nodes have two codes",
+    Removal("cluster/nodes.py", "            if other.code == node.code:", "            if other.code == '':"),
+)
+async def test_a_second_agent_of_a_pool_cannot_take_a_nodes_name(room: ClusterAttacks) -> None:
+    async def hang_up(sock: socket.socket, target: str) -> None:
+        sock.close()
+
+    pool = room.identity("node", "*")
+    first = await room.pose(hang_up, REPORT, pool)
+    cluster = room.cluster(first)
+    with anyio.fail_after(10):
+        while not cluster.nodes.by_name:
+            await cluster.nodes.changed.wait()
+    held = cluster.nodes.by_name["n1"]
+    second = await room.pose(hang_up, replace(REPORT, boot="2" * 32), pool)
+    cluster.nodes.discoveries = [*cluster.nodes.discoveries, *room.cluster(second).nodes.discoveries]
+    await anyio.sleep(3.5)
+    assert cluster.nodes.by_name["n1"] is held
+
+
+@pytest.mark.long
+@falls_without(
+    "cluster: reports are bounded",
+    Removal(
+        "cluster/nodes.py", "                if len(buffer) > MAX_LINE_BYTES:", "                if len(buffer) < 0:"
+    ),
+)
+async def test_a_node_cannot_fill_a_server_with_a_report(room: ClusterAttacks) -> None:
+    sent = 0
+
+    async def flood(sock: socket.socket, target: str) -> None:
+        nonlocal sent
+        while True:
+            data = b"x" * 65536
+            sock.setblocking(False)
+            try:
+                sent += sock.send(data)
+            except BlockingIOError:
+                await anyio.wait_writable(sock)
+            if sent > 8 << 20:
+                sock.close()
+
+    flood.reports = True  # type: ignore[attr-defined]
+    cluster = room.cluster(await room.pose(flood))
+    with anyio.move_on_after(10):
+        while sent <= 8 << 20 and not any("too long" in str(each) for each in room.errors):
+            await anyio.sleep(0.05)
+    assert sent < 8 << 20
+    assert not cluster.nodes.by_name
+
+
+@pytest.mark.long
+@no_guard("answers have the bound of every owner's: `ANSWER_LIMIT`, tried in tests/security/test_owner_attacks.py")
+async def test_a_node_cannot_fill_a_server_with_an_answer(room: ClusterAttacks) -> None:
+    async def flood(sock: socket.socket, target: str) -> None:
+        sock.setblocking(True)
+        await anyio.to_thread.run_sync(sock.sendall, b"HTTP/1.1 201 X\r\nContent-Length: 99999999\r\n\r\n")
+        with anyio.move_on_after(8):
+            while True:
+                await anyio.to_thread.run_sync(sock.sendall, b"x" * 65536)
+
+    cluster = room.cluster(await room.pose(flood))
+    with anyio.fail_after(10):
+        while not cluster.nodes.by_name:
+            await cluster.nodes.changed.wait()
+    with pytest.raises((KeeperError, HostError, DeskGone)):
+        await cluster.open(Spec())
+
+
+@pytest.mark.long
+@no_guard("TLS 1.3: both sides bring fresh randomness, and nothing is sent before the handshake is over")
+async def test_a_recorded_call_cannot_be_made_again(room: ClusterAttacks) -> None:
+    said = bytearray()
+
+    class Recorder(TlsTunnel):
+        async def flush(self) -> None:
+            async with self.sending:
+                while data := self.outgoing.read():
+                    said.extend(data)
+                    self.raw.setblocking(True)
+                    self.raw.sendall(data)
+                    self.raw.setblocking(False)
+
+    raw = socket.create_connection(room.node)
+    tunnel = Recorder(raw, tls_context(room.identity("server", "home"), "server"), server_side=False)
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setblocking(False)
+    await tunnel.shake_hands()
+    room.tasks.start(lambda: tunnel.run(theirs))
+    body = json.dumps(BODY).encode()
+    ours.sendall(b"POST /tenants/default/desks HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    await anyio.wait_readable(ours)
+    assert b" 201 " in ours.recv(65536)
+    before = await room.calls().call("GET", "/desks")
+    with socket.create_connection(room.node) as again:
+        again.settimeout(5)
+        await anyio.to_thread.run_sync(again.sendall, bytes(said))
+        await anyio.sleep(1)
+    after = await room.calls().call("GET", "/desks")
+    assert len(after["items"]) == len(before["items"]) == 1  # type: ignore[arg-type]
+    ours.close()
+
+
+def journal_lines(folder: Path, count: int) -> tuple[str, list[str]]:
+    """Write a node's journal; give its key, and its events as they are sent."""
+    folder.mkdir(mode=0o700)
+    journal = Journal(folder / FILE, load_signer(folder))
+    for number in range(count):
+        journal.add("desk", "door", Revoked("desk", "erp-token", f"canary {number}"))
+        journal.commit()
+    journal.close()
+    return (folder / PUBLIC).read_text(), [as_line(row) for row in read(folder / FILE)]
+
+
+@falls_without(
+    "cluster: pulled events follow those before",
+    Removal(
+        "cluster/pull.py",
+        "            if walk.faults:\n                self.walk",
+        "            if not walk:\n                self.walk",
+    ),
+)
+@pytest.mark.parametrize("case", ["changed", "left out", "told anew"])
+def test_a_node_cannot_change_what_it_told(tmp_path: Path, case: str) -> None:
+    key, lines = journal_lines(tmp_path / "node", 6)
+    pulled = PulledJournal(tmp_path / "home")
+    assert pulled.take({"key": key, "events": lines[:3]}) == 3
+    pulled = PulledJournal(tmp_path / "home")
+    later = {
+        "changed": [lines[3].replace("canary 3", "canary x"), *lines[4:]],
+        "left out": lines[4:],
+        "told anew": lines[2:],
+    }[case]
+    with pytest.raises(KeeperError, match="does not follow"):
+        pulled.take({"key": key, "events": later})
+
+
+CONNECT = """
+import socket, sys
+from pathlib import Path
+from hotdesk.api import privileges
+from hotdesk.config import Config
+home = Path(sys.argv[1])
+privileges.give_up(Config(run=home / "run", lib=home / "lib", images=home), ports=[int(sys.argv[2])])
+for port in sys.argv[2:]:
+    try:
+        socket.create_connection(("127.0.0.1", int(port))).close()
+        print("connected")
+    except OSError as e:
+        print(e.errno)
+"""
+
+
+@falls_without(
+    "cluster: a server connects to nodes alone",
+    Removal("api/privileges.py", "        dials=dials,\n", "        dials=True,\n"),
+)
+def test_a_server_that_is_taken_over_connects_to_nodes_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with socket.create_server(("127.0.0.1", 0)) as node, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [str(each.getsockname()[1]) for each in (node, other)]
+        done = subprocess.run(
+            [sys.executable, "-c", CONNECT, str(tmp_path), *ports], capture_output=True, text=True, check=True
+        )
+    assert done.stdout.split() == ["connected", str(errno.EACCES)]
