@@ -99,7 +99,9 @@ class TlsTunnel:
         while True:
             while data := self._read():  # the first of it may have come with the end of the handshake
                 buffer += data
-                while (record := _next_record(buffer)) is not None and not is_over:
+                while (record := _next_record(buffer)) is not None:
+                    if is_over:
+                        raise ConnectionError("a record after the last one")
                     buffer = buffer[_LENGTH + len(record) :]
                     is_over = not record
                     if record:

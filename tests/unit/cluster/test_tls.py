@@ -113,3 +113,26 @@ def test_a_key_that_everybody_may_read_is_refused(identities: Path, tmp_path: Pa
     (tmp_path / "n2/private.key").chmod(0o644)
     with pytest.raises(HostError, match="everybody may read"):
         tls_context(tmp_path / "n2", "node")
+
+
+async def test_a_connection_that_goes_on_after_its_end_is_cut(identities: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        caller = socket.create_connection(listener.getsockname())
+        answerer, _ = listener.accept()
+    called = TlsTunnel(answerer, tls_context(identities / "node", "node"), server_side=True)
+    calling = TlsTunnel(caller, tls_context(identities / "server", "server"), server_side=False)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    with anyio.fail_after(10), ours, caller:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(called.shake_hands)
+            tasks.start_soon(calling.shake_hands)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(called.run, theirs)
+            calling.tls.write(bytes(4))
+            calling.tls.write((1000).to_bytes(4, "big") + bytes(1000))
+            await calling.flush()
+            assert await read_all(ours) == b""
+            while await calling.fill():
+                pass
