@@ -89,6 +89,7 @@ def fetch(pid: int, url: str) -> tuple[float, float]:
     argv = [
         "curl",
         "-sSk",
+        "--http1.1",
         "--fail",
         "-o",
         "/dev/null",

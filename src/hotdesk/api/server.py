@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from hotdesk import __version__
 from hotdesk.api import local, privileges, telemetry, tenants
+from hotdesk.api.acme.renewal import CertificateRenewal, start_renewal
 from hotdesk.api.caller import DEFAULT_TENANT
 from hotdesk.api.cluster_host import node_ports, open_nodes
 from hotdesk.api.e2b import clock, metrics
@@ -39,6 +40,7 @@ from hotdesk.api.http import stalls
 from hotdesk.api.http.body_limits import MAX_BODY_BYTES
 from hotdesk.api.http.dispatch import Front, ServerParts
 from hotdesk.api.http.hsts import Strict
+from hotdesk.api.http.http2.connection import NegotiatedProtocol
 from hotdesk.api.http.metrics_middleware import Measured
 from hotdesk.api.http.protocol import Protocol
 from hotdesk.api.keys import ApiKeys
@@ -255,29 +257,43 @@ def _listener_of(app: Measured, serving: Serving, *, tls: bool) -> Listening:
     """Give what serves one socket."""
     files = {"ssl_certfile": serving.certificate, "ssl_keyfile": serving.private_key} if tls else {}
     served = Strict(app, serving.names) if tls else app
+    protocol = NegotiatedProtocol if tls and serving.http2 else Protocol
     config = uvicorn.Config(
-        served, http=Protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
+        served, http=protocol, ws="websockets-sansio", loop="none", lifespan="off", log_config=None, log_level="error",
         ws_max_size=MAX_BODY_BYTES, access_log=False, server_header=False, date_header=False, timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE, proxy_headers=False, backlog=_AT_A_TIME, **files,  # type: ignore[arg-type]
     )  # fmt: skip
     config.load()
+    if config.ssl is not None and serving.http2:
+        config.ssl.set_alpn_protocols(["h2", "http/1.1"])
     return Listening(config)
 
 
 async def serve(
-    settings: Config, reloading: Reloading, plain: socket.socket, tls: socket.socket | None, stopping: anyio.Event
+    settings: Config,
+    reloading: Reloading,
+    plain: socket.socket,
+    tls: socket.socket | None,
+    stopping: anyio.Event,
+    challenges: socket.socket | None = None,
 ) -> None:
     """Serve until asked to stop: then nobody is let in, streams are cut, and desks burn, or sandboxes are left."""
     notice, serving = Notice(), reloading.serving
     LOG.as_json = serving.log == "json"
     asyncio.get_running_loop().set_exception_handler(complain)
-    async with compose_app(settings, serving, stopping, reloading) as app, anyio.create_task_group() as tasks:
+    async with (
+        _renewing(serving, challenges) as renewal,
+        compose_app(settings, serving, stopping, reloading) as app,
+        anyio.create_task_group() as tasks,
+    ):
         listeners = {_listener_of(app, serving, tls=False): plain}
         if tls is not None:
             secured = _listener_of(app, serving, tls=True)
             listeners[secured] = tls
             assert secured.config.ssl is not None
             reloading.add(certificate_holder(secured.config.ssl))
+            if renewal is not None and serving.certificate is not None:
+                tasks.start_soon(renewal.run, secured.config.ssl, serving.certificate)
         for listener, sock in listeners.items():
             tasks.start_soon(listener.serve, [sock])
         for listener, sock in listeners.items():
@@ -301,6 +317,20 @@ async def serve(
         LOG.write("stop", sandboxes=reloading.serving.shutdown)
         await stop_listeners(listeners)
         tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _renewing(serving: Serving, challenges: socket.socket | None) -> AsyncIterator[CertificateRenewal | None]:
+    """Have certificates got by ACME, if that is wanted: begun before privileges are given up."""
+    if challenges is None:
+        yield None
+        return
+    with challenges:
+        renewal = start_renewal(serving, challenges)
+    try:
+        yield renewal
+    finally:
+        await renewal.close()
 
 
 def complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -30,6 +30,7 @@ _Shutdown = Literal["burn", "leave"]
 _LogFormat = Literal["text", "json"]
 NAME_SHAPE = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,62})(?:\.[a-z0-9](?:[a-z0-9-]{0,62}))*")
 REGISTRY_SHAPE = re.compile(r"(?:https?://)?[a-z0-9](?:[a-z0-9.-]{0,252})(?::[0-9]{1,5})?")
+_ORIGIN_SHAPE = re.compile(r"https?://[a-z0-9](?:[a-z0-9.-]{0,252})(?::[0-9]{1,5})?")
 _MAX_LIFETIME_S = 86400.0
 MAX_READY = 1000
 
@@ -47,6 +48,14 @@ class Serving:
     certificate: Path | None = None
     """The certificate chain for TLS, in PEM: for the server's names and `*.DOMAIN`."""
     private_key: Path | None = None
+    acme: str = ""
+    """The directory of an ACME authority that certifies `names`, in place of files; using it accepts its terms."""
+    acme_email: str = ""
+    """Whom the authority writes to."""
+    acme_port: int = 80
+    """Where the authority finds the answers to its challenges, by HTTP."""
+    acme_ca: Path | None = None
+    """Certificates to trust for the authority itself, beside those of this machine."""
     names: tuple[str, ...] = ()
     """Names it answers to beside its own address: exact, in lower case, without a port."""
     domain: str = "localhost"
@@ -94,6 +103,10 @@ class Serving:
     """Bytes that a volume of an E2B program can hold; each counts in full against its tenant's disk quota."""
     access_log: bool = False
     """Whether each request to a sandbox's port is a line of the log."""
+    http2: bool = True
+    """Whether clients that come by TLS may speak HTTP/2."""
+    origins: tuple[str, ...] = ()
+    """Pages whose scripts may use E2B's API from a browser, as in `https://app.example.com`."""
     share_rate: float = 100.0
     """Requests a second that may come by one share link; twice as many in a burst."""
     nodes: tuple[str, ...] = ()
@@ -135,8 +148,10 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     """Refuse what must not listen, or cannot."""
     if serving.host == "localhost":
         raise BriefError("host takes an address; for this machine alone 127.0.0.1")
+    if serving.acme and not (serving.tls_port and serving.names):
+        raise BriefError("ACME certifies names for TLS: set `names` and `tls_port`, or --name and --tls-port")
     if serving.tls_port and (serving.certificate is None or serving.private_key is None):
-        raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE")
+        raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE, or `[serve] acme`")
     if (serving.certificate or serving.private_key) and not serving.tls_port:
         raise BriefError("a certificate is for TLS: say where with --tls-port N")
     for name in serving.names:
@@ -171,6 +186,14 @@ def read_registries(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
+def read_origins(listed: list[str]) -> tuple[str, ...]:
+    """Read origins of pages: scheme, host and port, and nothing behind them."""
+    for each in listed:
+        if not _ORIGIN_SHAPE.fullmatch(each):
+            raise ValueError(f"has {printable(each[:80])!r}; write https://app.example.com or http://localhost:5173")
+    return tuple(dict.fromkeys(listed))
+
+
 FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
 _HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
 SETTINGS: dict[str, Any] = {
@@ -181,6 +204,10 @@ SETTINGS: dict[str, Any] = {
     "tls_port": count(0, 65535),
     "certificate": FILE,
     "private_key": FILE,
+    "acme": Annotated[str, re.compile(r"https://[!-~]{1,500}"), Otherwise("takes the https address of a directory")],
+    "acme_email": Annotated[str, re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}"), Otherwise("takes a mail address")],
+    "acme_port": count(1, 65535),
+    "acme_ca": FILE,
     "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
     "domain": _HOST_NAME,
     "egress": one_of(get_args(Egress)),
@@ -207,6 +234,10 @@ SETTINGS: dict[str, Any] = {
     "tenants": Annotated[object, partial(read_tenants, "serve.tenants")],
     "volume_size": SIZE,
     "access_log": bool,
+    "http2": bool,
+    "origins": Annotated[
+        list[str], Otherwise('takes a list of origins, as in ["https://app.example.com"]'), read_origins
+    ],
     "share_rate": number(0.1, 1e6),
     "nodes": Annotated[list[str], Otherwise(f"takes a list of nodes: {NODE_FORMS}"), parse_nodes],
     "identity": FILE,

@@ -53,7 +53,7 @@ def test_the_guides_have_commands() -> None:
 
 def test_every_setting_of_the_guides_is_one_and_every_one_is_told() -> None:
     shown = [table["serve"] for table in TABLES if "serve" in table]
-    assert len(shown) == 5
+    assert len(shown) == 7
     assert all(isinstance(settings.read(table), settings.Serving) for table in shown)
     text = "".join((ROOT / f"docs/guide/{name}.md").read_text() for name in OF_THE_SERVER)
     assert [

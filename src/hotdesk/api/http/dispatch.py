@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hotdesk.api.http import body_limits
+from hotdesk.api.http import body_limits, cors
 from hotdesk.api.http.body_limits import BodyError
 from hotdesk.api.quotas import QuotaError, Quotas
 from hotdesk.api.web.content import content_name
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FRAMING = ("host", "content-length", "transfer-encoding", "e2b-sandbox-id", "e2b-sandbox-port")
 SHOWN = ("authorization", "x-api-key")
 """Headers that mean something here, each once."""
+SCRIPT_PORTS = frozenset((49983, 49999))
+"""Ports of a sandbox that are E2B's API: commands and files, the code interpreter. Other ports decide themselves."""
 DOTTED = frozenset({".", ".."})
 LABEL = re.compile(r"([0-9]{1,5})-(i[a-z0-9]{20})")
 
@@ -77,6 +79,12 @@ class Front:
         if part is None:
             await build_refusal(scope, 421, "request.host", "this server has another name")(scope, receive, send)
             return
+        if origin := cors.find_origin(headers, self.serving.origins):
+            is_open = self.is_for_scripts(scope, part)
+            if cors.is_preflight(scope, headers) and (is_open or cors.names_header(headers, "e2b-sandbox-id")):
+                await cors.answer_preflight(headers, origin)(scope, receive, send)
+                return
+            send = cors.wrap_send(send, origin) if is_open else send
         try:
             is_known = "aim" not in scope and self.count(scope, headers, part)
             if "aim" not in scope and part is not self.parts.signed and body_limits.is_whole(scope, headers):
@@ -89,6 +97,12 @@ class Front:
             await build_refusal(scope, e.status, e.code, str(e))(scope, receive, send)
             return
         await part(scope, receive, send)
+
+    def is_for_scripts(self, scope: Scope, part: ASGIApp) -> bool:
+        """Say whether scripts of configured pages may ask: E2B's API alone, where nobody is known by a cookie."""
+        if "aim" in scope:
+            return scope["aim"].port in SCRIPT_PORTS
+        return part in (self.parts.control, self.parts.signed)
 
     def count(self, scope: Scope, headers: Headers, part: ASGIApp) -> bool:
         """Count a request of whoever is known, by whatever they show, and say whether one is.

@@ -78,7 +78,7 @@ class Protocol(HttpToolsProtocol):
     def time_out(self) -> None:
         """Cut a connection of which nothing comes, unless it is we or a sandbox who take their time."""
         self.wait_timer = None
-        if self.is_answering() and (self.cycle.body or self.flow.read_paused or _is_aimed(self.headers)):
+        if self.is_answering() and (self.cycle.body or self.flow.read_paused or is_aimed(self.headers)):
             self.wait(BODY_TIMEOUT_S)
         else:
             self.reset()
@@ -141,7 +141,7 @@ class Protocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _should_upgrade(self) -> bool:
-        return super()._should_upgrade() and not _is_aimed(self.headers)
+        return super()._should_upgrade() and not is_aimed(self.headers)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Wait for whoever answers; nothing else is read as a request."""
@@ -189,7 +189,7 @@ class HandedOverConnection(asyncio.StreamReaderProtocol):
         self.first.connection_lost(exc)
 
 
-def _is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
+def is_aimed(headers: list[tuple[bytes, bytes]]) -> bool:
     """Say whether a request is for a sandbox's port: what it asks to become is for the sandbox to say."""
     return any(
         name == b"e2b-sandbox-id" or (name == b"host" and AIMED.match(value) is not None) for name, value in headers

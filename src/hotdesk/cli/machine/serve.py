@@ -27,6 +27,8 @@ from hotdesk.desk.wall.registry import survey
 from hotdesk.errors import BriefError, HostError, printable
 
 LOOPBACK = "127.0.0.1"
+ACME_FOLDER = "acme"
+"""Where the account's key and the certificate are, in the state directory; the server writes nothing there."""
 OPTIONS = {
     "host": "host", "port": "port", "tls_port": "tls_port", "certificate": "certificate", "key_file": "private_key",
     "domain": "domain", "egress": "egress", "name": "names",
@@ -66,6 +68,10 @@ def main(arguments: argparse.Namespace) -> int:
     """
     settings = config.load()
     serving = merge_settings(settings, arguments)
+    if serving.acme:
+        from hotdesk.api.acme.files import prepare
+
+        prepare(settings.lib / ACME_FOLDER, serving.names)
     _require_certificate(serving)
     if not serving.nodes:
         _require_templates(settings, serving, named=bool(arguments.ready) or "ready" in settings.serve)
@@ -76,11 +82,12 @@ def main(arguments: argparse.Namespace) -> int:
 
     plain = listen(LOOPBACK if not serving.is_local else serving.host, serving.port)
     tls = listen(serving.host, serving.tls_port) if serving.tls_port else None
+    challenges = listen(serving.host, serving.acme_port) if serving.acme else None
     serving = replace(serving, port=plain.getsockname()[1])
     announce(serving, as_json=arguments.json, has_keys=has_keys)
     if not serving.nodes:
         warn_of_walls(settings, serving)
-    return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True))
+    return run(settings, serving, plain, tls, lambda: reload_settings(arguments, has_keys=True), challenges)
 
 
 def _any_key(settings: Config) -> bool:
@@ -145,6 +152,7 @@ def run(
     plain: socket.socket,
     tls: socket.socket | None,
     read: Callable[[], Serving],
+    challenges: socket.socket | None = None,
 ) -> int:
     """Serve until a signal: the first ends it gently, the second at once; SIGHUP has settings read again."""
     from hotdesk.api.reload import Reloading
@@ -154,7 +162,7 @@ def run(
     reloading = Reloading(serving, read)
 
     async def work() -> int:
-        await serve(settings, reloading, plain, tls, stopping)
+        await serve(settings, reloading, plain, tls, stopping, challenges)
         return 0
 
     return run_interruptible(work, stopping.set, reloading.ask)
@@ -166,7 +174,13 @@ def merge_settings(settings: Config, arguments: argparse.Namespace) -> Serving:
     table = {**settings.serve, **{name: value for name, value in overrides.items() if value is not None}}
     if arguments.ready:
         table["ready"] = dict(parse_ready_count(each) for each in arguments.ready)
-    return settings_of.read(table)
+    serving = settings_of.read(table)
+    if not serving.acme:
+        return serving
+    if serving.certificate or serving.private_key:
+        raise BriefError("certificates come by ACME or from files: remove `acme`, or certificate and private_key")
+    file = settings.lib / ACME_FOLDER / "server.pem"
+    return replace(serving, certificate=file, private_key=file)
 
 
 def parse_ready_count(text: str) -> tuple[str, int]:

@@ -1,0 +1,110 @@
+"""The process that gets certificates: it dials the authority, and writes below one folder only."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import ssl
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from cryptography import x509
+
+from hotdesk.api.acme.challenge import ChallengeListener
+from hotdesk.api.acme.client import AcmeClient, AcmeError, names_of
+from hotdesk.api.acme.files import SERVER, STATE, read_account, read_certificate
+from hotdesk.api.acme.jws import AccountKey
+from hotdesk.api.acme.schedule import Attempts, is_due, pause_until_next
+from hotdesk.errors import HotdeskError
+from hotdesk.linux import private_files
+from hotdesk.linux.landlock import confine
+
+LINE, LISTENER = 3, 4
+"""Descriptors: the server's line, and the port at which challenges are answered."""
+
+
+class CertificateProcess:
+    """Gets certificates until the server is gone."""
+
+    def __init__(self, settings: dict[str, str], names: tuple[str, ...], line: socket.socket) -> None:
+        self.folder = Path(settings["folder"])
+        self.settings = settings
+        self.names = names
+        self.line = line
+        self.trust = ssl.create_default_context()
+        if settings["ca"]:
+            self.trust.load_verify_locations(cafile=settings["ca"])
+        self.attempts = read_attempts(self.folder)
+
+    def run(self, challenges: ChallengeListener) -> None:
+        """Look, and get what is due, until the server hangs up."""
+        while True:
+            now = time.time()
+            begins, ends, covers = self.look()
+            if is_due(now, begins, ends, self.attempts, covers=covers):
+                self.renew(challenges)
+                continue
+            pause = pause_until_next(now, begins, ends, self.attempts, covers=covers)
+            if select.select([self.line], [], [], pause)[0] and not self.line.recv(64):
+                return
+
+    def look(self) -> tuple[float, float, bool]:
+        """Say from when to when the certificate that is there is valid, and whether it has the right names."""
+        leaf = read_certificate(self.folder)
+        if leaf is None or is_placeholder(leaf):
+            return 0.0, 0.0, False
+        begins, ends = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+        return begins, ends, names_of(leaf) == set(self.names)
+
+    def renew(self, challenges: ChallengeListener) -> None:
+        """Get a certificate, and tell the server what came of it; a failure puts the next attempt off."""
+        client = AcmeClient(
+            self.settings["directory"], AccountKey(read_account(self.folder)), self.trust, self.settings["email"]
+        )
+        try:
+            pem = client.obtain(self.names, challenges.published.__setitem__)
+            private_files.write(self.folder, SERVER, pem)
+        except (AcmeError, HotdeskError, KeyError, TypeError, ValueError) as e:
+            why = str(e) if isinstance(e, AcmeError | HotdeskError) else "the authority's answer is malformed"
+            self.attempts = self.attempts.fail(time.time())
+            self.tell(failed=why, seconds=round(self.attempts.next_at - time.time()))
+        else:
+            self.attempts = Attempts()
+            self.tell(renewed=True)
+        finally:
+            challenges.published.clear()
+        private_files.write(self.folder, STATE, json.dumps(asdict(self.attempts)).encode())
+
+    def tell(self, **message: object) -> None:
+        """Tell the server something."""
+        with suppress(OSError):
+            self.line.send(json.dumps(message).encode())
+
+
+def is_placeholder(leaf: x509.Certificate) -> bool:
+    """Say whether a certificate is the one a server begins with: signed by itself."""
+    return leaf.issuer == leaf.subject
+
+
+def read_attempts(folder: Path) -> Attempts:
+    """Read what happened before this process was started; what cannot be read did not happen."""
+    try:
+        found = json.loads(private_files.read(folder, STATE) or b"{}")
+        return Attempts(int(found.get("failures", 0)), float(found.get("next_at", 0.0)))
+    except (ValueError, TypeError, AttributeError):
+        return Attempts()
+
+
+def main() -> None:
+    """Work for the server at descriptor 3."""
+    settings = json.loads(sys.argv[3])
+    names = tuple(str(each) for each in settings.pop("names"))
+    tls_port = int(settings.pop("tls_port"))
+    confine([Path(settings["folder"])], dials=True)
+    challenges = ChallengeListener(socket.socket(fileno=LISTENER), names, tls_port)
+    challenges.start()
+    CertificateProcess(settings, names, socket.socket(fileno=LINE)).run(challenges)

@@ -1,0 +1,44 @@
+"""When a certificate is asked for: in time before its end, and after failures ever more seldom. Pure.
+
+What is remembered is in a file, so that a server which is started again and again asks no more often.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FIRST_RETRY_S = 60.0
+MAX_RETRY_S = 6 * 3600.0
+CHECK_INTERVAL_S = 3600.0
+RENEW_AT = 2 / 3
+"""The part of a certificate's life after which it is renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """What happened so far."""
+
+    failures: int = 0
+    next_at: float = 0.0
+    """When the next attempt may begin, by the clock."""
+
+    def fail(self, now: float) -> Attempts:
+        """Return it after one more failure."""
+        pause = min(MAX_RETRY_S, FIRST_RETRY_S * 2 ** min(self.failures, 16))
+        return Attempts(self.failures + 1, now + pause)
+
+
+def is_due(now: float, begins: float, ends: float, attempts: Attempts, *, covers: bool) -> bool:
+    """Say whether a certificate is to be asked for now; `covers`: the one that is there has the right names."""
+    if now < attempts.next_at and attempts.next_at - now <= MAX_RETRY_S:
+        return False
+    return not covers or now >= begins + (ends - begins) * RENEW_AT
+
+
+def pause_until_next(now: float, begins: float, ends: float, attempts: Attempts, *, covers: bool) -> float:
+    """Return the seconds until it is looked at again."""
+    if now < attempts.next_at:
+        return min(MAX_RETRY_S, max(1.0, attempts.next_at - now))
+    if not covers:
+        return 1.0
+    return min(CHECK_INTERVAL_S, max(1.0, begins + (ends - begins) * RENEW_AT - now))

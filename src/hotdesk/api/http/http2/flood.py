@@ -1,0 +1,49 @@
+"""How much a client may send that costs more to answer than to send: resets, pings, settings, frames without data.
+
+Every such frame takes from a budget that time refills; what makes progress (a request, bytes that are taken) adds to
+it. So a client may send two window updates for each frame it got, and cannot send a million for nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_CREDIT = 2000.0
+REFILL_PER_S = 200.0
+PER_REQUEST = 8.0
+PER_DATA_FRAME = 4.0
+MAX_RESETS = 100.0
+"""Requests that a client may cancel at once."""
+RESETS_PER_S = 10.0
+
+
+@dataclass(slots=True)
+class FloodBudget:
+    """What is left of it."""
+
+    at: float
+    credit: float = MAX_CREDIT
+    resets: float = MAX_RESETS
+
+    def refill(self, now: float) -> None:
+        """Add what time adds."""
+        passed, self.at = max(0.0, now - self.at), now
+        self.credit = min(MAX_CREDIT, self.credit + passed * REFILL_PER_S)
+        self.resets = min(MAX_RESETS, self.resets + passed * RESETS_PER_S)
+
+    def earn(self, amount: float) -> None:
+        """Add for what made progress."""
+        self.credit = min(MAX_CREDIT, self.credit + amount)
+
+    def spend(self) -> None:
+        """Take for a frame that costs an answer or nothing but time."""
+        self.credit -= 1
+
+    def spend_reset(self) -> None:
+        """Take for a request that the client cancelled."""
+        self.resets -= 1
+
+    @property
+    def is_spent(self) -> bool:
+        """Say whether the client sent too much of it."""
+        return self.credit < 0 or self.resets < 0

@@ -1,0 +1,88 @@
+"""Heads of HTTP/2 requests as HTTP/1.1 would have them: one host, a path, no framing but the stream's own. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+Header = tuple[bytes, bytes]
+_TARGET = re.compile(rb"/[!\"$-~]*")
+"""A path with its query: printable, without a fragment."""
+_METHOD = re.compile(rb"[A-Z]{1,20}")
+_AUTHORITY = re.compile(rb"[A-Za-z0-9.:_\[\]-]{1,260}")
+_NAME = re.compile(rb"[a-z0-9!#$%&'*+.^_`|~-]{1,128}")
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_DROPPED = frozenset((b"te", b"expect", b"http2-settings"))
+"""Headers that are about the connection, which ends here."""
+_FRAMING = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))
+"""Headers that HTTP/2 does not have."""
+
+
+class HeadError(Exception):
+    """A head that cannot be a request's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """One request."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    headers: list[Header]
+
+
+def read_head(fields: Iterable[Header], *, has_body: bool, max_headers: int) -> RequestHead:
+    """Read a request's fields; `HeadError` for what HTTP/1.1 could not say or would read otherwise."""
+    pseudo: dict[bytes, bytes] = {}
+    headers: list[Header] = []
+    cookies: list[bytes] = []
+    for count, (name, value) in enumerate(fields):
+        if count >= max_headers:
+            raise HeadError("too many headers")
+        if name.startswith(b":"):
+            if name in pseudo or headers or cookies:
+                raise HeadError("a pseudo-header is repeated, or behind others")
+            pseudo[name] = value
+        elif not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in _FRAMING:
+            raise HeadError("a header is none of HTTP/2")
+        elif name == b"cookie":
+            cookies.append(value)
+        elif name not in _DROPPED:
+            headers.append((name, value.strip(b" \t")))
+    if cookies:
+        headers.append((b"cookie", b"; ".join(cookies)))  # clients may send them apart
+    return _assemble(pseudo, headers, has_body=has_body)
+
+
+def _assemble(pseudo: dict[bytes, bytes], headers: list[Header], *, has_body: bool) -> RequestHead:
+    """Put a request together."""
+    method, target = pseudo.get(b":method", b""), pseudo.get(b":path", b"")
+    hosts = [value for name, value in headers if name == b"host"]
+    authority = pseudo.get(b":authority") or (hosts[0] if len(hosts) == 1 else b"")
+    if not _METHOD.fullmatch(method) or method == b"CONNECT" or not _TARGET.fullmatch(target):
+        raise HeadError("a request has a method and a path")
+    if set(pseudo) - {b":method", b":path", b":scheme", b":authority"} or pseudo.get(b":scheme") != b"https":
+        raise HeadError("a request has the scheme https, and no other pseudo-header")
+    if not _AUTHORITY.fullmatch(authority) or any(value != authority for value in hosts):
+        raise HeadError("a request is for one host")
+    fields = [(b"host", authority), *(pair for pair in headers if pair[0] != b"host")]
+    if has_body and not any(name == b"content-length" for name, _ in fields):
+        fields.append((b"transfer-encoding", b"chunked"))  # what HTTP/1.1 calls a body without a length
+    raw_path, _, query = target.partition(b"?")
+    return RequestHead(method.decode(), unquote(raw_path.decode()), raw_path, query, fields)
+
+
+def write_head(status: int, headers: Iterable[Header]) -> list[Header]:
+    """Write the fields of an answer; `RuntimeError` for ones no answer may have."""
+    fields = [(b":status", str(status).encode())]
+    for name, value in headers:
+        lowered = name.lower()
+        if not _NAME.fullmatch(lowered) or not _VALUE.fullmatch(value):
+            raise RuntimeError("an answer has a header that cannot be sent")
+        if lowered not in _FRAMING:
+            fields.append((lowered, value))
+    return fields

@@ -1,0 +1,142 @@
+"""One request of an HTTP/2 connection, as ASGI has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from starlette.types import ASGIApp, Message, Scope
+
+from hotdesk.api.http.http2.heads import write_head
+from hotdesk.api.http.protocol import BODY_TIMEOUT_S, is_aimed
+from hotdesk.api.log import LOG
+
+if TYPE_CHECKING:
+    from hotdesk.api.http.http2.connection import Http2Connection
+
+_ERROR = b"Internal Server Error"
+
+
+class Http2Stream:
+    """A request, and its answer."""
+
+    def __init__(self, connection: Http2Connection, number: int, scope: Scope, *, has_body: bool) -> None:
+        self.connection = connection
+        self.number = number
+        self.scope = scope
+        self.is_aimed = is_aimed(scope["headers"])
+        """Whether a sandbox reads the body, which takes its time."""
+        self.body = bytearray()
+        self.unacknowledged = 0
+        """Bytes of the body that the client has no new window for yet."""
+        self.more_body = has_body
+        self.is_read = False
+        """Whether the application had all of the body."""
+        self.changed = asyncio.Event()
+        """Set when there is something to read, or nobody reads any more."""
+        self.window = asyncio.Event()
+        """Set when more may be sent."""
+        self.is_gone = False
+        """Whether the client cancelled it, or was cut off."""
+        self.has_started = False
+        self.is_complete = False
+
+    # -- the connection's side ---------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, size: int) -> None:
+        """Take a piece of the body; the client gets a new window once somebody has read it."""
+        if self.is_complete or self.is_gone:
+            self.connection.acknowledge(self.number, size)
+            return
+        self.body += data
+        self.unacknowledged += size
+        self.changed.set()
+
+    def end_body(self) -> None:
+        """Take the end of the body."""
+        self.more_body = False
+        self.changed.set()
+
+    def abandon(self) -> None:
+        """End it: nobody hears the answer."""
+        self.is_gone = True
+        self.changed.set()
+        self.window.set()
+
+    # -- the application's side ---------------------------------------------------------------------------------
+
+    async def run(self, app: ASGIApp) -> None:
+        """Have the request answered."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except Exception as e:  # noqa: BLE001 - the rim: a defect in one answer ends no other
+            LOG.error(e)
+            if not self.has_started:
+                await self.send({"type": "http.response.start", "status": 500, "headers": []})
+                await self.send({"type": "http.response.body", "body": _ERROR})
+        finally:
+            if not self.is_complete:
+                self.connection.reset_stream(self.number)
+            self.connection.forget(self)
+
+    async def receive(self) -> Message:
+        """Give the next piece of the body, or that the client has gone."""
+        while not (self.body or self.is_gone or self.is_complete):
+            if not (self.more_body or self.is_read):
+                self.is_read = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            self.changed.clear()
+            await self._wait_for_client()
+        if self.is_gone or self.is_complete:
+            return {"type": "http.disconnect"}
+        data, size = bytes(self.body), self.unacknowledged
+        self.body.clear()
+        self.unacknowledged = 0
+        self.connection.acknowledge(self.number, size)
+        self.is_read = not self.more_body
+        return {"type": "http.request", "body": data, "more_body": self.more_body}
+
+    async def _wait_for_client(self) -> None:
+        """Wait for what the client must send; a body that does not come is not waited for."""
+        seconds = BODY_TIMEOUT_S if self.more_body and not self.is_aimed else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self.changed.wait()
+        except TimeoutError:
+            self.connection.reset_stream(self.number)
+
+    async def send(self, message: Message) -> None:
+        """Send the head of the answer, or a piece of it."""
+        await self.connection.drain()
+        if self.is_gone:
+            return
+        if not self.has_started:
+            self.has_started = True
+            fields = write_head(message["status"], message.get("headers", ()))
+            self.connection.send_head(self.number, fields)
+            return
+        body = b"" if self.scope["method"] == "HEAD" else message.get("body", b"")
+        await self._send_body(memoryview(body))
+        if not message.get("more_body", False) and not self.is_gone:
+            self.is_complete = True
+            self.connection.end(self.number, unread=self.more_body)
+            self.changed.set()
+
+    async def _send_body(self, body: memoryview) -> None:
+        """Send bytes as fast as the client lets us."""
+        while body and not self.is_gone:
+            self.window.clear()
+            done = self.connection.send_data(self.number, body)
+            body = body[done:]
+            await (self.connection.drain() if done else self.window.wait())
+
+
+def build_scope(base: Scope, reset: Callable[[], None]) -> Scope:
+    """Add what ours may ask for: to cut a stream; no connection of HTTP/2 is handed over."""
+    return {**base, "extensions": {"hotdesk.reset": reset, "hotdesk.take": refuse_take}}
+
+
+def refuse_take() -> NoReturn:
+    """Refuse to hand a connection over: other requests are on it."""
+    raise RuntimeError("a connection of HTTP/2 is not handed over")
