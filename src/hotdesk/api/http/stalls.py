@@ -104,9 +104,9 @@ class StallWatch:
     def judge(self, begun: float, elapsed: float, cpu: float, collected: float, handle: asyncio.Handle) -> None:
         """Report a callback, unless it was others that kept it."""
         before = next((look for when, look in reversed(list(self.looks)) if when <= begun), self.looks[0][1])
-        taken = {name: max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items()}
-        cpu -= taken.get(_STEAL, 0.0)  # a thread's own time contains what the hypervisor took meanwhile
-        seconds = max(cpu, elapsed - sum(taken.values()))
+        losses = {name: max(0.0, now - before.get(name, 0.0)) for name, now in others(self.name).items()}
+        cpu -= losses.get(_STEAL, 0.0)  # a thread's own time contains what the hypervisor took meanwhile
+        seconds = max(cpu, elapsed - sum(losses.values()))
         if seconds > self.limit:
             seen_in, summary = self.last_stack
             stack = "".join(summary.format()) if summary is not None and seen_in == begun else ""
