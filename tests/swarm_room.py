@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import LanguageModel
 from hotdesk.brief.load import parse_job
 from hotdesk.config import Config
 from hotdesk.door.policy.scope import scope_of
@@ -65,6 +67,8 @@ class SwarmRoom:
     over: str = 'over = "words.txt"'
     script: str = SCRIPT
     job: str = ""
+    turn: Callable[[ScriptedModel], LanguageModel] | None = None
+    """Puts another in the place of whoever takes an item."""
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,7 +89,7 @@ class SwarmRoom:
             if self.job:
                 order.id, order.goes_on = self.job, True
             self.job = order.id
-            brains = ScriptBrains(self.script.encode(), self.folder / "script.py")
+            brains = ScriptBrains(self.script.encode(), self.folder / "script.py", self.turn)
             context = SwarmContext(order, brains, on_progress=on_run, **options)  # type: ignore[arg-type]
             try:
                 return await run_swarm(context)

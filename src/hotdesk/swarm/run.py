@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -17,9 +15,8 @@ from hotdesk.brain.models.prices import read_prices
 from hotdesk.brain.seam import BudgetSpentError, JobHaltedError
 from hotdesk.brain.vision import vision
 from hotdesk.brief.brief import Brief, Each
-from hotdesk.drive.journal import read
-from hotdesk.errors import BriefError, DeskError, ModelError, alone, printable
-from hotdesk.event import Decided, Event, ItemEnded, ItemsAdded, ItemsBegun, ItemsOffered, PilotEnded, SwarmBegun
+from hotdesk.errors import BriefError, DeskError, DoorError, ModelError, alone, printable
+from hotdesk.event import Decided, Event, ItemEnded, ItemsBegun, PilotEnded
 from hotdesk.job.error_text import describe_error
 from hotdesk.job.look import MeteredVision
 from hotdesk.job.people.wait import Card
@@ -27,24 +24,26 @@ from hotdesk.job.record.log import ASKED
 from hotdesk.job.record.receipt import read_receipt
 from hotdesk.job.run import JobRun
 from hotdesk.job.start import JobContext, begin_job
+from hotdesk.swarm.added import AddedItems
 from hotdesk.swarm.batch_note import EventBatch
 from hotdesk.swarm.brains import Brains
 from hotdesk.swarm.cohort import AskingDoors, Cohorts
 from hotdesk.swarm.ending import SwarmEnding
-from hotdesk.swarm.items import Item, add_items, format_manifest, read_manifest
+from hotdesk.swarm.items import Item
 from hotdesk.swarm.ledger import SwarmLedger
 from hotdesk.swarm.listing import find_items, make_kind, require_swarm
 from hotdesk.swarm.pace import MOST, Pace
 from hotdesk.swarm.pilot import choose_pilot, forecast, make_card
 from hotdesk.swarm.receipt import SwarmReceipt, make_receipt
-from hotdesk.swarm.results import SwarmState, read_last, read_state
+from hotdesk.swarm.results import SwarmState, read_state
 from hotdesk.swarm.verify import BATCH, ItemVerifier
 from hotdesk.swarm.worker import ItemAttempt, ItemFailedError, ItemWorker, write_paper
 
 _MAX_SILENT_MODELS = 5
 """Items in a row that no model answered: then the swarm pauses."""
-_OFFER_INTERVAL_S = 2.0
-"""Seconds between two looks for items that were added."""
+_MAX_FAILED_DOORS = 5
+"""Desks in a row without a way out, beside those that were being opened when their door was gone."""
+_BROKEN_OFF = "it was broken off and may have changed something outside; look there, then retry it with --retry-failed"
 _UNKNOWN = (
     "it was begun by a process that was killed and may have changed something outside; look there, then retry it with "
     "--retry-failed"
@@ -102,7 +101,7 @@ async def run_swarm(context: SwarmContext) -> SwarmReceipt:
                 ending.require_enough()
                 await ending.review()
                 await ending.reduce()
-                if not await run.accept_offer():
+                if not await run.added.accept():
                     break
             ending.certify()
     finally:
@@ -140,10 +139,8 @@ class SwarmRun:
         self.active = 0
         """Items under way."""
         self.finished = anyio.Event()
-        self.silent_models = 0
-        self.last_offer = read_last(order.journal, order.id, ItemsOffered) if order.goes_on else 0
-        """The place in the journal up to which offers of more items were read."""
-        self.next_look = 0.0
+        self.silent_models = self.failed_doors = 0
+        self.added = AddedItems(self)
         self.started: dict[str, float] = {}
         """When each item under way was begun."""
 
@@ -162,54 +159,9 @@ class SwarmRun:
 
     def begin(self) -> None:
         """Write down which items there are; refuse to go on with others."""
-        manifest = format_manifest(self.items)
-        digest = hashlib.sha256(manifest).hexdigest()
-        if self.state.begun is None:
-            paper = self.papers.write(manifest)
-            self.note(SwarmBegun(self.id, len(self.items), digest, paper))
-        elif self.context.add_items or self.state.is_offered:
-            self.add(self.items)
-        elif self.state.begun.manifest != digest:
-            self.recall_places()
+        self.added.begin()
         for each in list(self.state.items.values()):
             self.recall(each)
-
-    def recall_places(self) -> None:
-        """Put the items into the places they have; where others are there than the swarm has, refuse to go on."""
-        before = self.read_manifest()
-        items = add_items(before, self.items)
-        if len(items) > len(before):
-            raise BriefError(
-                "the items are not those the swarm began with; put them back, begin another swarm, or resume with "
-                "--add-items"
-            )
-        self.items = items
-
-    def read_manifest(self) -> list[tuple[str, str, str]]:
-        """Give the items the swarm has, as they are written down."""
-        assert self.state.begun is not None
-        return read_manifest(self.papers.read(self.state.begun.paper))
-
-    def add(self, found: Sequence[Item]) -> list[Item]:
-        """Take in the items that are new, and write down which there are now; give the new ones."""
-        before = self.read_manifest()
-        self.items, self.state.is_offered = add_items(before, found), False
-        if len(self.items) == len(before):
-            return []
-        manifest = format_manifest(self.items)
-        digest = hashlib.sha256(manifest).hexdigest()
-        self.note(ItemsAdded(self.id, len(self.items), digest, self.papers.write(manifest)))
-        return list(self.items[len(before) :])
-
-    async def accept_offer(self) -> list[Item]:
-        """Take in items that somebody put beside the brief since it was last looked at; give the new ones."""
-        for row in read(self.context.order.journal, self.id, names=[ItemsOffered.__name__], after=self.last_offer):
-            self.last_offer, self.state.is_offered = row.id, True
-        if not self.state.is_offered:
-            return []
-        found = await find_items(self.machine, self.brief, self.id)
-        make_kind(self.brief, found)  # refuses those of another kind
-        return self.add(found)
 
     def recall(self, record: ItemEnded) -> None:
         """Count an item that ended before; what is gone of it, or shall be retried, is taken again."""
@@ -299,7 +251,7 @@ class SwarmRun:
             async with anyio.create_task_group() as tasks:
                 while queue or self.active:
                     if takes_more and not self.line.log.halted:
-                        queue.extend(await self.look_for_offer())
+                        queue.extend(await self.added.look())
                     if not queue or not await self.may_begin():
                         await self.wait_for_one()
                         continue
@@ -311,17 +263,6 @@ class SwarmRun:
             raise alone(group) from None
         if self.line.log.halted:
             raise JobHaltedError(ASKED)
-
-    async def look_for_offer(self) -> list[Item]:
-        """Take in items that were offered, looking for them not too often."""
-        if time.monotonic() < self.next_look:
-            return []
-        self.next_look = time.monotonic() + _OFFER_INTERVAL_S
-        try:
-            return await self.accept_offer()
-        except BriefError:
-            self.next_look = math.inf  # the items that the swarm has go on; what is wrong is said when they ended
-            return []
 
     async def may_begin(self) -> bool:
         """Wait for a place for another item; say whether one may begin. Raise where none ever may."""
@@ -347,18 +288,30 @@ class SwarmRun:
         """Take one item to its end, with a place that was given to it."""
         try:
             await self.try_item(item)
-            self.silent_models = 0
+            self.silent_models = self.failed_doors = 0
         except ModelError:
             self.silent_models += 1
             if self.silent_models >= _MAX_SILENT_MODELS:
                 raise
             self.pace.slow_down()
-            self.ledger.end(item.key)
-            queue.append(item)
+            await self.put_back(item, queue)
+        except DoorError:  # a door that was killed fails every desk that is being opened; the next desk has another
+            self.failed_doors += 1
+            if self.failed_doors > _MAX_FAILED_DOORS + self.active:
+                raise
+            await self.put_back(item, queue)
         finally:
             self.active -= 1
             self.finished.set()
             self.finished = anyio.Event()
+
+    async def put_back(self, item: Item, queue: deque[Item]) -> None:
+        """Have an item taken later; one that may have changed something outside is not done twice unasked."""
+        if self.writes:
+            await self.end(item, "quarantined", [], _BROKEN_OFF, "unknown")
+        else:
+            self.ledger.end(item.key)
+            queue.append(item)
 
     async def try_item(self, item: Item) -> None:
         """Make attempts at an item until its deliverables pass, or it goes to quarantine."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.swarm_room import SCRIPT, SwarmRoom
 
+from hotdesk.brain.models.scripted import ScriptedModel
+from hotdesk.brain.models.seam import ModelRequest, Reply
 from hotdesk.drive.identity import me
 from hotdesk.drive.keep import Drive
 from hotdesk.drive.swarm_certificate import compute_root, prove, read, read_proof, write_proof
-from hotdesk.errors import BriefError
+from hotdesk.errors import BriefError, ModelError
 from hotdesk.event import (
     Decided,
     Event,
@@ -250,3 +253,34 @@ async def test_a_person_decides_on_pilot_and_review_and_the_certificate_says_so(
     assert (claim["review"]["reviewed"], claim["review"]["wrong"]) == (4, 1)
     kinds = {each["kind"]: each["answer"] for each in claim["plan"]["approvals"]}
     assert kinds["pilot"] == "approved"
+
+
+class SilentOnce(ScriptedModel):
+    """A model that does not answer the first time it is asked about one item."""
+
+    def __init__(self, script: ScriptedModel, asked: list[str]) -> None:
+        super().__init__(script.source, script.path, script.scenes, script.player.item)
+        self.asked = asked
+
+    async def ask(self, request: ModelRequest) -> Reply:
+        if self.player.item == "line-000002" and not self.asked:
+            self.asked.append(request.step)
+            raise ModelError("no answer")
+        return await super().ask(request)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("top", "done", "causes"),
+    [("", 4, set()), ('egress = ["write https://erp.example.test/orders/{item}"]', 3, {"unknown"})],
+    ids=["that only reads", "that may write"],
+)
+async def test_an_item_whose_model_was_silent_is_taken_again_unless_it_may_have_written(
+    top: str, done: int, causes: set[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    room = SwarmRoom(tmp_path, WORDS, top=top, each="quarantine = 0.5")
+    room.turn = partial(SilentOnce, asked=asked)
+    receipt = await room.carry_out()
+    assert (receipt.outcome, receipt.done, len(asked)) == ("done", done, 1), receipt
+    assert {each.cause for each in ends(room).values() if each.outcome != "done"} == causes
