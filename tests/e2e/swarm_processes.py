@@ -92,20 +92,23 @@ class SwarmProcess:
         ) as process:  # fmt: skip
             yield process
 
-    def run(self, victim: str = "", after: int = 0) -> int:
-        """Run one process of it; kill a part of it once so many more items ended. Give the exit code."""
+    def run(self, *plan: tuple[str, int]) -> int:
+        """Run one process of it; kill its parts in turn, each once so many more items ended. Give the exit code."""
+        waiting = list(plan)
         with self.process() as process:
             assert process.stdout is not None
-            until = len(self.ends) + after
+            before = len(self.ends)
             for line in process.stdout:
                 event = json.loads(line)
                 self.job = self.job or event["data"].get("job", "")
                 if event["event"] == "ItemEnded":
                     self.ends.append(event["data"]["item"])
-                if victim and len(self.ends) >= until and (pid := find_parts(process.pid).get(victim)):
-                    os.kill(pid, signal.SIGKILL)
-                    self.kills.append(victim)
-                    victim = ""
+                if waiting and len(self.ends) - before >= waiting[0][1]:
+                    victim, before = waiting[0][0], len(self.ends)
+                    if pid := find_parts(process.pid).get(victim):
+                        os.kill(pid, signal.SIGKILL)
+                        self.kills.append(victim)
+                        del waiting[0]
         return process.returncode
 
     def read_events(self) -> list[Event]:

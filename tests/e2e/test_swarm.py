@@ -182,7 +182,7 @@ def test_a_swarm_that_was_killed_goes_on_and_repeats_no_item(
 ) -> None:
     count = 120
     swarm = SwarmProcess(settings, write_brief(tmp_path, count))
-    swarm.run(victim, int(share * count))
+    swarm.run((victim, int(share * count)))
     ends = list(swarm.ends)
     assert swarm.run() == 0, (tmp_path / "said").read_text()[-2000:]
     records = swarm.list_records()
