@@ -1,0 +1,149 @@
+"""Swarms of three sizes, and the line through them: what an item costs, and what more cores would do.
+
+    python -m bench.swarm [--sizes 200,500,1000]
+
+Items are a line each, counted by a script at a desk of its own and verified in clean desks: hotdesk's own part is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotdesk import config
+
+HOTDESK = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
+BRIEF = """
+goal = "Count the letters of {item}."
+size = {cpus = 1, memory = "256M", disk = "64M"}
+deliverables = [{path = "{item}.json", expect = {types = {letters = "integer"}}}]
+[each]
+over = "words.txt"
+"""
+SCRIPT = """
+import json
+from hotdesk.brain.models.scripted import step
+
+async def count(hands):
+    "Count the letters of one word."
+    word = (await hands.read("item.txt")).decode().strip()
+    await hands.write(f"{hands.item}.json", json.dumps({"letters": len(word)}).encode())
+
+PLAN = (step(count, files=["item.txt"], makes=["{item}.json"]),)
+"""
+TARGETS = {"one machine of 2 cores": 2, "one machine of 64 cores": 64, "ten nodes of 64 cores": 640}
+
+
+@dataclass(frozen=True, slots=True)
+class SwarmCost:
+    """What one swarm took."""
+
+    items: int
+    seconds: float
+    cpu: float
+    """Processor seconds of all its processes and desks."""
+    owner: float
+    """Processor seconds of its owner, which is one process with one thread at work: no more cores help it."""
+    keeper: float
+    journal: int
+    """Bytes."""
+
+
+def measure(count: int) -> SwarmCost:
+    """Carry a swarm out in a state directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="hotdesk-bench-swarm-") as folder:
+        home = Path(folder)
+        home.chmod(0o755)  # keys and door have users of their own
+        (home / "words.txt").write_text("".join(f"word{number}\n" for number in range(count)))
+        (home / "brief.toml").write_text(BRIEF)
+        (home / "brain.py").write_text(SCRIPT)
+        env = {**os.environ, "HOTDESK_HOME": str(home / "state"), "HOTDESK_IMAGES": str(config.load().images)}
+        argv = ["swarm", str(home), "--script", str(home / "brain.py"), "--out", str(home / "out"), "--json"]
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        with subprocess.Popen([*HOTDESK, *argv], env=env, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            owner, keeper, ends = 0.0, 0.0, 0
+            for line in process.stdout:
+                ends += b'"ItemEnded"' in line
+                if b'"ItemEnded"' in line and ends % 20 == 0:
+                    owner = measure_own(process.pid) or owner
+                    keeper = measure_own(find_keeper(process.pid)) or keeper
+        took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        if process.returncode:
+            raise SystemExit(f"a swarm of {count} items ended with {process.returncode}")
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        journal = sum(path.stat().st_size for path in (home / "state/lib/keys").glob("journal.db*"))
+        return SwarmCost(count, took, cpu, owner, keeper, journal)
+
+
+def find_keeper(owner: int) -> int:
+    """Give the keeper of an owner: its first child."""
+    try:
+        return min(int(pid) for pid in Path(f"/proc/{owner}/task/{owner}/children").read_text().split())
+    except (OSError, ValueError):
+        return 0
+
+
+def measure_own(pid: int) -> float:
+    """Give the processor seconds of one process, without those of its children."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def fit(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """Give the line through points by least squares: where it begins, and how it rises."""
+    count = len(points)
+    x, y = (sum(each[axis] for each in points) / count for axis in (0, 1))
+    rise = sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
+    return y - rise * x, rise
+
+
+def predict(costs: list[SwarmCost], items: int, cores: int, nodes: int = 1) -> float:
+    """Give the seconds that a swarm takes: its processor time over all cores, or its owner's own if that is longer."""
+    base, each = fit([(cost.items, cost.cpu) for cost in costs])
+    _, owner = fit([(cost.items, cost.owner) for cost in costs])
+    return max((base + each * items) / cores, owner * items / nodes)
+
+
+def main() -> None:
+    """Measure, fit, and say what follows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="200,500,1000", help="items of each swarm")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured there")
+    wanted = parser.parse_args()
+    costs = [measure(int(each)) for each in wanted.sizes.split(",")]
+    for each in costs:
+        print(
+            f"{each.items:6,} items: {each.seconds:7.1f} s, {each.cpu / each.items * 1000:5.1f} ms of processor an "
+            f"item, of which the owner's {each.owner / each.items * 1000:4.1f}, the keeper's "
+            f"{each.keeper / each.items * 1000:4.1f}; "
+            f"{each.journal / each.items / 1024:.2f} KiB of journal"
+        )
+    base, rise = fit([(cost.items, cost.cpu) for cost in costs])
+    _, owner = fit([(cost.items, cost.owner) for cost in costs])
+    print(f"processor time = {base:.1f} s + {rise * 1000:.1f} ms an item; the owner's {owner * 1000:.1f} ms an item")
+    for name, cores in TARGETS.items():
+        nodes = 10 if cores == 640 else 1
+        print(f"10,000 items on {name}: about {predict(costs, 10_000, cores, nodes):,.0f} s")
+    if wanted.json:
+        wanted.json.write_text(json.dumps([vars_of(each) for each in costs], indent=1))
+
+
+def vars_of(cost: SwarmCost) -> dict[str, float]:
+    """Give what was measured as plain data."""
+    return {name: getattr(cost, name) for name in SwarmCost.__slots__}
+
+
+if __name__ == "__main__":
+    main()
