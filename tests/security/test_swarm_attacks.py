@@ -397,6 +397,7 @@ async def carry_out_behind_door(
 
 
 @pytest.mark.container
+@pytest.mark.long
 @falls_without(
     "an item's own path",
     Removal(

@@ -94,6 +94,7 @@ def test_an_item_has_its_evidence_its_file_and_its_proof(api: httpx.Client, job:
     assert any(HOSTILE in entry["text"] for each in failed["attempts"] for entry in each["entries"])
 
 
+@pytest.mark.long
 def test_another_tenant_neither_sees_nor_approves_a_swarm(server: Served, api: httpx.Client, job: str) -> None:
     waiting = start(api, swarm={"pilot": 1})
     pilot = waits(api, waiting, "pilot")
