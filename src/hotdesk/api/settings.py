@@ -153,17 +153,19 @@ def check(serving: Serving, has_keys: bool) -> Serving:
     if serving.tls_port and (serving.certificate is None or serving.private_key is None):
         raise BriefError("TLS needs a certificate and its key: --certificate FILE --key-file FILE, or `[serve] acme`")
     if (serving.certificate or serving.private_key) and not serving.tls_port:
-        raise BriefError("a certificate is for TLS: say where with --tls-port N")
+        raise BriefError("a certificate needs a TLS port: add --tls-port N")
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
             raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
     if serving.nodes and serving.identity is None:
         raise BriefError("nodes need an identity: `[serve] identity`, a folder that `hotdesk node enroll` wrote")
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:
-        raise BriefError(f"volume_size takes 16M to 16T, not {serving.volume_size} bytes")
+        raise BriefError(f"volume_size must be 16M to 16T, not {serving.volume_size} bytes")
     if not serving.is_local:
         if not serving.tls_port:
-            raise BriefError(f"{serving.host} is not loopback: keys would travel in the clear; add --tls-port and TLS")
+            raise BriefError(
+                f"{serving.host} is not loopback: keys would be sent unencrypted; add --tls-port with a certificate"
+            )
         if not has_keys:
             raise BriefError(f"{serving.host} is not loopback and there is no key yet: `hotdesk key new --name NAME`")
     return serving
@@ -198,7 +200,7 @@ FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file
 _HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
 SETTINGS: dict[str, Any] = {
     "host": Annotated[
-        str, lambda text: str(ip_address(text)), Otherwise("takes an address, as in 127.0.0.1 or 0.0.0.0")
+        str, lambda text: str(ip_address(text)), Otherwise("must be an IP address, such as 127.0.0.1 or 0.0.0.0")
     ],
     "port": count(0, 65535),
     "tls_port": count(0, 65535),
@@ -220,13 +222,13 @@ SETTINGS: dict[str, Any] = {
     "requester_may_approve": bool,
     "templates": tuple[FILE, ...],
     "models": Annotated[
-        list[str], Otherwise('takes a list of models, as in ["anthropic:claude-sonnet-5"]'), read_models
+        list[str], Otherwise('must be a list of models, such as ["anthropic:claude-sonnet-5"]'), read_models
     ],
     "log": one_of(get_args(_LogFormat)),
     "quota": Annotated[object, partial(quotas.read, "serve.quota")],
     "base_images": dict[str, Annotated[str, as_name]],
     "registries": Annotated[
-        list[str], Otherwise('takes a list of registries, as in ["registry.example.com"]'), read_registries
+        list[str], Otherwise('must be a list of registries, such as ["registry.example.com"]'), read_registries
     ],
     "build_egress": one_of(get_args(Egress)),
     "build_cache": SIZE,
