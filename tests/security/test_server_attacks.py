@@ -772,7 +772,7 @@ def test_a_job_does_not_go_on_with_an_order_a_server_forged(change: dict[str, An
     argv = [sys.executable, "-c", "from hotdesk.cli import main; main()"]
     argv += job_command.command("resume", folder, JOB, {}, (installed,))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env=environment(settings))
-    assert "differs from the original request" in done.stderr or "cannot go on with its model" in done.stderr
+    assert "was changed; start a new job" in done.stderr or "cannot continue with its model" in done.stderr
     assert done.returncode != 0
 
 
