@@ -582,7 +582,8 @@ def test_nobody_fills_the_disk_that_is_everybodys(narrow: Served, path: str) -> 
 
 
 @falls_without(
-    "a server without privileges", Removal("api/server.py", "        privileges.give_up(settings)\n", "        pass\n")
+    "a server without privileges",
+    Removal("api/server.py", "        privileges.give_up(settings, ports=node_ports(serving))\n", "        pass\n"),
 )
 def test_a_server_that_is_taken_over_has_no_capability_but_to_read(server: Served) -> None:
     told = Path(f"/proc/{server.process.pid}/status").read_text()

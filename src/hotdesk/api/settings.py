@@ -156,7 +156,7 @@ def check(serving: Serving, has_keys: bool) -> Serving:
         raise BriefError("a certificate needs a TLS port: add --tls-port N")
     for name in serving.names:
         if f".{name}".endswith(f".{serving.domain}"):
-            raise BriefError(f"{name} is the domain of sandboxes, or below it; what they serve needs its own")
+            raise BriefError(f"{name} is the sandbox domain, or a name below it; sandboxes need a separate domain")
     if serving.nodes and serving.identity is None:
         raise BriefError("nodes need an identity: `[serve] identity`, a folder that `hotdesk node enroll` wrote")
     if not MIN_SIZE <= serving.volume_size <= MAX_SIZE:

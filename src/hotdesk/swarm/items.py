@@ -128,7 +128,7 @@ def _parse_csv(data: bytes, each: Each) -> list[TableRow]:
     try:
         rows: list[TableRow] = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as e:
-        raise BriefError(f"{printable(each.over)} is no table in UTF-8: {e}") from None
+        raise BriefError(f"{printable(each.over)} is not a table in UTF-8: {e}") from None
     if any(None in row or None in row.values() for row in rows):
         raise BriefError(f"{printable(each.over)} has a row with more or fewer cells than headings; correct it")
     return rows

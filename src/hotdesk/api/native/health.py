@@ -38,7 +38,7 @@ _LACKS = {
     "processes": "there are too many processes",
     "keeper": "the keeper of a tenant cannot start",
     "nodes": "no node takes desks",
-    "pool": "the last that was to be kept ready could not be",
+    "pool": "the last desk for the pool could not be opened",
 }
 
 

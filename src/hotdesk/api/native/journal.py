@@ -26,7 +26,7 @@ router = APIRouter(tags=["journal"], responses=document_errors())
 DOOR = tuple(kind.__name__ for kind in (Exchange, Alarm, Question, Answered, Rescoped, Revoked))
 _MAX_CHAINS = 500
 """Chains that are read by name; more are picked from all that happened at doors."""
-Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only what came after this number.")]
+Place = Annotated[str, Query(pattern="^[0-9]{0,15}$", description="Only entries after this number.")]
 
 
 class EventShown(Happened):

@@ -105,7 +105,9 @@ class ResumeOrder(Model):
     approve: Literal["auto", "risky", "plan", "every"] | None = None
     quarantine: Literal["retry", "accept"] | None = None
     """Of a swarm: what becomes of items in quarantine; null: they stay there."""
-    models: Annotated[list[_ModelName], Field(max_length=8, description="Models from now on.", default_factory=list)]
+    models: Annotated[
+        list[_ModelName], Field(max_length=8, description="The models to use from now on.", default_factory=list)
+    ]
     key: Annotated[
         SecretStr | None,
         Field(max_length=500, description="The provider's key for the first model, used by this process only."),
@@ -255,7 +257,7 @@ async def resume(
     order = order or ResumeOrder(models=[])
     retries = isinstance(tale, JobSummary) and tale.items is not None and order.quarantine == "retry"
     if isinstance(tale, RequestedJob) or (tale.ended is not None and not (retries and tale.ended.outcome == "done")):
-        raise ProblemError(409, "job.over", f"job {job} is over, or never began; there is nothing to go on with")
+        raise ProblemError(409, "job.over", f"job {job} has ended, or never started; it cannot be resumed")
     if order.quarantine is not None and tale.items is None:
         raise ProblemError(409, "job.one", f"job {job} is no swarm; it has no items in quarantine")
     await go_on(context, job, order, {"quarantine": order.quarantine} if order.quarantine is not None else {})
@@ -271,7 +273,9 @@ async def go_on(context: RequestContext, job: str, order: ResumeOrder, more: dic
     if context.native.jobs.starter.is_running(context.tenant.name, job) or is_held(folder):
         raise ProblemError(409, "job.running", f"another process is running job {job} already")
     if not folder_of(context.tenant.settings, job).is_dir():
-        raise ProblemError(409, "job.elsewhere", f"job {job} was begun on the command line: `hotdesk resume {job}`")
+        raise ProblemError(
+            409, "job.elsewhere", f"job {job} was started on the command line; resume it with `hotdesk resume {job}`"
+        )
     _require_models(order.models, context.native.serving.models)
     options = {**order.limits.model_dump(exclude_none=True), "approve": order.approve, "models": list(order.models)}
     options |= more

@@ -30,7 +30,7 @@ function choose(templates, models, here) {
 function fillIn(template, models, back) {
   const controls = template.values.map((each) => [each, control(each)]);
   const sent = uploads(template.files.length > 0 || template.uploads);
-  const options = choices(modelField(models, template.scripted ? "None: the template's own script does the work" : "As the template or the server says"), true);
+  const options = choices(modelField(models, template.scripted ? "None: the template has its own script" : "Default of the template or server"), true);
   return job([
     h("h2", null, template.title), h("p", { class: "hint" }, template.text),
     controls.map(([each, made]) => field(each.title || each.name, made, each.text)),
@@ -109,8 +109,8 @@ function asBrief(goal, out, hosts, files) {
 function written(models) {
   const text = h("textarea", { rows: "16", class: "code", required: true, spellcheck: "false" });
   const sent = uploads(true);
-  const options = choices(modelField(models, "As the brief or the server says"), true);
-  return job([field("The brief, in TOML", text, "As `hotdesk work` takes it; files it names are uploaded below."), sent.node, options.node],
+  const options = choices(modelField(models, "Default of the brief or server"), true);
+  return job([field("The brief, in TOML", text, "The same format as for `hotdesk work`. Upload the files it names below."), sent.node, options.node],
     async () => ({ brief: text.value, ...(await sent.take()), ...options.take() }));
 }
 
@@ -159,12 +159,12 @@ function choices(model = null, many = false) {
     ["plan", "Ask me before it starts"], ["risky", "Ask me when something is at stake"],
     ["every", "Ask me before every step"], ["auto", "Do not ask"],
   ].map(([value, title]) => h("option", { value }, title)));
-  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "no limit but the server's" });
-  const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "as the brief says" });
+  const dollars = h("input", { type: "number", min: "0", step: "0.5", placeholder: "the server's limit" });
+  const minutes = h("input", { type: "number", min: "1", step: "1", placeholder: "the brief's limit" });
   const pilot = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const review = h("input", { type: "number", min: "1", max: "1000", step: "1", placeholder: "none" });
   const node = h("details", null, h("summary", null, "Limits and approval"),
-    field("Approval", approve), field("At most, in dollars", dollars), field("At most, in minutes", minutes), model?.node,
+    field("Approval", approve), field("Cost limit in dollars", dollars), field("Time limit in minutes", minutes), model?.node,
     many && [field("Items to finish first", pilot, "Of a brief with [each]: you see these results, their cost and the forecast before the rest begins."),
       field("Results to compare", review, "Of a brief with [each]: so many, chosen at random, are shown to you beside their sources.")]);
   const take = () => {
