@@ -147,7 +147,7 @@ def read(table: object) -> Serving:
 def check(serving: Serving, has_keys: bool) -> Serving:
     """Refuse what must not listen, or cannot."""
     if serving.host == "localhost":
-        raise BriefError("host takes an address; for this machine alone 127.0.0.1")
+        raise BriefError("host must be an IP address; 127.0.0.1 serves this machine only")
     if serving.acme and not (serving.tls_port and serving.names):
         raise BriefError("ACME certifies names for TLS: set `names` and `tls_port`, or --name and --tls-port")
     if serving.tls_port and (serving.certificate is None or serving.private_key is None):
@@ -196,8 +196,10 @@ def read_origins(listed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("takes the path of a file or folder"), Path]
-_HOST_NAME = Annotated[str, NAME_SHAPE, Otherwise("takes a name in lower case without a port, as in desk.example.test")]
+FILE = Annotated[str, re.compile(r"[^\0]+"), Otherwise("must be the path of a file or folder"), Path]
+_HOST_NAME = Annotated[
+    str, NAME_SHAPE, Otherwise("must be a lower-case host name without a port, such as desk.example.test")
+]
 SETTINGS: dict[str, Any] = {
     "host": Annotated[
         str, lambda text: str(ip_address(text)), Otherwise("must be an IP address, such as 127.0.0.1 or 0.0.0.0")
@@ -210,7 +212,7 @@ SETTINGS: dict[str, Any] = {
     "acme_email": Annotated[str, re.compile(r"[^@\s]{1,64}@[^@\s]{1,190}"), Otherwise("takes a mail address")],
     "acme_port": count(1, 65535),
     "acme_ca": FILE,
-    "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("takes a list of names in lower case without a port")],
+    "names": Annotated[tuple[_HOST_NAME, ...], Otherwise("must be a list of lower-case host names without ports")],
     "domain": _HOST_NAME,
     "egress": one_of(get_args(Egress)),
     "shutdown": one_of(get_args(_Shutdown)),
